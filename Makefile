@@ -1,0 +1,39 @@
+# What a person types. Everything below asks for nothing but Python 3.11 or newer and make.
+
+# The one line that someone with an NVIDIA GPU changes: "gpu" installs the CUDA builds of torch and FAISS.
+HARDWARE ?= cpu
+
+# Where the web server listens, on this machine only.
+PORT ?= 8000
+
+PYTHON ?= python3
+BOOTSTRAP = @$(PYTHON) -m workers.bootstrap --hardware $(HARDWARE)
+export PORT
+
+.DEFAULT_GOAL = help
+.PHONY: help run install test lint format bench clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+run: ## install what is missing, then start everything; Ctrl-C stops it
+	$(BOOTSTRAP) run
+
+install: ## the virtual environment alone
+	$(BOOTSTRAP) install
+
+test: ## all tests, on SQLite and then on PostgreSQL
+	$(BOOTSTRAP) test
+
+lint: ## ruff, mypy, djlint
+	$(BOOTSTRAP) lint
+
+format: ## let ruff put the code into shape
+	$(BOOTSTRAP) format
+
+bench: ## the measurements of benchmarks/, as a table and as JSON
+	$(BOOTSTRAP) bench
+
+clean: ## remove what can be made again (the data folder stays)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis staticfiles test-results
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,60 @@
+"""`python -m realm_core ACTIVITY …`: each activity is a module with `add_arguments(parser)` and `main(arguments, activity)`.
+
+Exit status: 0 done, 2 a `RealmError` (its sentence on stderr), 3 stopped by a signal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from pathlib import Path
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError, Stopped
+
+ACTIVITIES = {
+    "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),
+    "warmstart": ("realm_core.training.warmstart", "make a first model from a sentence encoder's weights"),
+    "index": ("realm_core.index.build", "embed every block of a snapshot and publish an index generation"),
+    "mine": ("realm_core.training.mining", "find passages for questions: rows to learn reading from"),
+    "finetune": ("realm_core.training.finetune", "train retriever and reader from questions with answers"),
+    "evaluate": ("realm_core.evaluation.evaluate", "measure exact match and recall on a question file"),
+    "pack": ("realm_core.model.pack", "store a model small: what changed, in float16 or int8"),
+    "ask": ("realm_core.asking", "answer one question on the command line"),
+}
+
+EXIT_REFUSED, EXIT_STOPPED = 2, 3
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one activity; returns the exit status."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(prog="python -m realm_core", description=__doc__.split("\n")[0])
+    parsers = parser.add_subparsers(dest="activity", required=True, metavar="ACTIVITY")
+    for name, (module, summary) in ACTIVITIES.items():
+        sub = parsers.add_parser(name, help=summary, description=summary)
+        if argv[:1] == [name]:  # the other activities' modules are not even imported
+            importlib.import_module(module).add_arguments(sub)
+            sub.add_argument("--run", type=Path, help="folder for progress.json, metrics.jsonl and result.json")
+            sub.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    arguments = parser.parse_args(argv)
+    module = importlib.import_module(ACTIVITIES[arguments.activity][0])
+    try:
+        activity = Activity(arguments.run, quiet=arguments.quiet)
+        activity.stop_on_signals()
+        module.main(arguments, activity)
+    except RealmError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_REFUSED
+    except (Stopped, KeyboardInterrupt):
+        print("Stopped; what was finished is kept.", file=sys.stderr)
+        return EXIT_STOPPED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has gone
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

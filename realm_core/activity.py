@@ -1,0 +1,144 @@
+"""How a long activity speaks to whoever started it: progress, metrics, a result, and being stopped.
+
+The same `Activity` serves a terminal, a test and a supervised subprocess. With a run folder it leaves
+
+    progress.json   {"done", "total", "unit", "rate", "seconds_left", "message", "time"}, replaced atomically
+    metrics.jsonl   one JSON object a line: {"step", "time", name: number, …}; only ever appended to
+    result.json     what came of it, written last
+
+and on a terminal a line that is rewritten in place. SIGTERM and SIGINT ask it to stop: `check()` raises
+`Stopped` at the next safe point.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from realm_core.errors import Stopped
+from realm_core.files import disk_errors, write_json
+
+_PROGRESS_EVERY_S = 0.5
+_LOG_EVERY_S = 5.0  # where output is a file, lines are kept and should be few
+
+
+class Activity:
+    """One run of something long.
+
+    run:    folder for progress, metrics and result, or None.
+    quiet:  print nothing.
+    """
+
+    def __init__(self, run: Path | None = None, *, quiet: bool = False) -> None:
+        self.run = run
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._stop_requested = False
+        self._started_at = self._last_shown_at = self._last_logged_at = 0.0
+        self._first_done = 0
+        self._line_open = False
+        if run is not None:
+            run.mkdir(parents=True, exist_ok=True)
+
+    def stop_on_signals(self) -> None:
+        """Let SIGTERM and SIGINT request a stop (only a process's main thread may call this)."""
+
+        def request(_number: int, _frame: FrameType | None) -> None:
+            if self._stop_requested:  # asked twice: do not insist on a safe point
+                raise KeyboardInterrupt
+            self._stop_requested = True
+
+        signal.signal(signal.SIGTERM, request)
+        signal.signal(signal.SIGINT, request)
+
+    def check(self) -> None:
+        """Raise `Stopped` if someone asked for it. Call this wherever stopping loses nothing."""
+        if self._stop_requested:
+            raise Stopped
+
+    def say(self, message: str) -> None:
+        """Tell the person a sentence."""
+        if not self._quiet:
+            if self._line_open:
+                print(file=sys.stderr)
+                self._line_open = False
+            print(message, file=sys.stderr, flush=True)
+
+    def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
+        """Report that `done` of `total` `unit`s (None: unknown) are finished; cheap to call often."""
+        now = time.time()
+        if self._started_at == 0.0 or done < self._first_done:
+            self._started_at, self._first_done, self._last_shown_at = now, done, 0.0
+        finished = total is not None and done >= total
+        if now - self._last_shown_at < _PROGRESS_EVERY_S and not finished:
+            return
+        self._last_shown_at = now
+        elapsed_s = now - self._started_at
+        rate = (done - self._first_done) / elapsed_s if elapsed_s > 0 else None
+        seconds_left = (total - done) / rate if total is not None and rate else None
+        if self.run is not None:
+            write_json(
+                self.run / "progress.json",
+                {
+                    "done": done,
+                    "total": total,
+                    "unit": unit,
+                    "rate": rate,
+                    "seconds_left": seconds_left,
+                    "message": message,
+                    "time": now,
+                },
+            )
+        if not self._quiet:
+            self._show(done, total, unit, rate, seconds_left, message, finished)
+
+    def _show(
+        self,
+        done: int,
+        total: int | None,
+        unit: str,
+        rate: float | None,
+        seconds_left: float | None,
+        message: str,
+        finished: bool,
+    ) -> None:
+        parts = [f"{done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"]
+        if rate:
+            parts.append(f"{rate:,.1f} {unit}/s")
+        if seconds_left is not None and not finished:
+            parts.append(f"{_duration(seconds_left)} left")
+        if message:
+            parts.append(message)
+        text = " · ".join(parts)
+        if self._terminal:
+            print(f"\r\x1b[2K{text}", end="\n" if finished else "", file=sys.stderr, flush=True)
+            self._line_open = not finished
+        elif finished or time.time() - self._last_logged_at >= _LOG_EVERY_S:
+            self._last_logged_at = time.time()
+            print(text, file=sys.stderr, flush=True)
+
+    def metrics(self, step: int, **values: float | int | str | None) -> None:
+        """Append one row of metrics, with its step and the time (seconds since the epoch)."""
+        if self.run is None:
+            return
+        path = self.run / "metrics.jsonl"
+        with disk_errors(path), open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, "time": time.time(), **values}) + "\n")
+
+    def result(self, value: dict[str, Any]) -> None:
+        """Leave what came of it; the last thing that a successful activity does."""
+        if self.run is not None:
+            write_json(self.run / "result.json", value)
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds_left = divmod(round(seconds), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_left:02d} min"
+    return f"{minutes} min {seconds_left:02d} s" if minutes else f"{seconds_left} s"

@@ -1,0 +1,114 @@
+"""Source → articles → blocks → snapshot: `python -m realm_core ingest`.
+
+One process reads the source in order and hands bundles of raw articles to a pool that cleans, packs and
+hashes them; the results come back in the same order as Arrow bytes and are written in parts. Only a bounded
+number of bundles is under way, so memory does not grow with the source. Killed at any instant, the next
+run with the same source and options goes on behind the last finished part.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from realm_core.activity import Activity
+from realm_core.corpus import tables
+from realm_core.corpus.packing import MAX_TITLE_WORDPIECES, MAX_WORDPIECES
+from realm_core.corpus.pool import prepared
+from realm_core.corpus.sources import Source, add_source_arguments, source_from
+from realm_core.corpus.work import WorkFolder
+from realm_core.corpus.writer import SnapshotWriter
+from realm_core.errors import RealmError, Stopped
+from realm_core.files import disk_errors, read_json
+
+# Enters the fingerprint: raise it when cleaning, splitting or packing change what comes out.
+_RULES = 1
+
+
+def ingest(source: Source, *, name: str, output: Path, activity: Activity, processes: int | None = None) -> Path:
+    """Make a snapshot of `source` and return its folder, `output`/`name`/SNAPSHOT_ID.
+
+    processes: how many clean and pack; 1 works in this process, None takes one for each processor.
+    A snapshot of the same source, options and rules that is there already is returned at once.
+    """
+    if not name or name.startswith(".") or "/" in name or "\0" in name:
+        raise RealmError(f"{name!r} cannot be a corpus's name: it becomes a folder's name.")
+    fingerprint = f"rules {_RULES}, {MAX_WORDPIECES}/{MAX_TITLE_WORDPIECES} wordpieces, {source.fingerprint()}"
+    existing = _existing(output / name, fingerprint)
+    if existing is not None:
+        activity.say(f"The snapshot of {source.name} is there already: {existing}")
+        return existing
+    description = {
+        "name": name,
+        "source": source.name,
+        "language": source.language,
+        "licence": source.licence,
+        "attribution": source.attribution,
+        "fingerprint": fingerprint,
+    }
+    with WorkFolder(output, name, fingerprint) as work:
+        if work.emptied:
+            activity.say("The source, its options or the rules changed since the last attempt: starting anew.")
+        elif work.position:
+            activity.say(f"Going on behind the first {work.position:,} pages, which an earlier run finished.")
+        if not work.complete:
+            _fill(work, source, activity, processes)
+        final, is_new = SnapshotWriter(work, description, activity).publish(output / name)
+        work.remove()
+    if not is_new:
+        activity.say(f"The same snapshot is there already: {final}")
+    return final
+
+
+def _fill(work: WorkFolder, source: Source, activity: Activity, processes: int | None) -> None:
+    """Bring every article that is not in a finished part yet into parts."""
+    try:
+        with prepared(source.articles(work.position), processes, first=work.position) as bundles:
+            for bundle in bundles:
+                work.add(bundle.articles, bundle.blocks, bundle.position)
+                share = source.share_read()
+                total = max(work.position + 1, round(work.position / share)) if share else None
+                activity.progress(work.position, total, "pages", f"{work.blocks:,} blocks")
+                activity.check()
+    except Stopped:
+        work.close_part()
+        raise
+    work.finish()
+    activity.progress(work.position, work.position, "pages", f"{work.blocks:,} blocks")
+
+
+def _existing(folder: Path, fingerprint: str) -> Path | None:
+    """The published snapshot that this source would give again, if there is one."""
+    for manifest in sorted(folder.glob(f"*/{tables.MANIFEST_FILE}")):
+        if read_json(manifest).get("fingerprint") == fingerprint:
+            return manifest.parent
+    return None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command line of `ingest`."""
+    add_source_arguments(parser)
+    parser.add_argument("--name", help="the corpus's name (default: the source's)")
+    parser.add_argument("--output", type=Path, required=True, help="folder of all corpora")
+    parser.add_argument("--processes", type=int, help="processes that clean and pack (default: one a processor)")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Run `ingest` as the command line asks and leave result.json."""
+    if arguments.processes is not None and arguments.processes < 1:
+        raise RealmError("--processes must be at least 1.")
+    source = source_from(arguments)
+    with disk_errors(arguments.output):
+        arguments.output.mkdir(parents=True, exist_ok=True)
+    path = ingest(
+        source,
+        name=arguments.name or source.name,
+        output=arguments.output,
+        activity=activity,
+        processes=arguments.processes,
+    )
+    manifest: dict[str, Any] = read_json(path / tables.MANIFEST_FILE)
+    counts = {key: manifest[key] for key in ("snapshot_id", "articles", "blocks")}
+    activity.say(f"{counts['articles']:,} articles, {counts['blocks']:,} blocks: {path}")
+    activity.result({"path": str(path), **counts})

@@ -1,0 +1,189 @@
+"""MediaWiki dumps: `pages-articles.xml`, plain or compressed, of any size and any age.
+
+The XML is read as a stream by expat, one page in memory at a time. Left out are redirects, pages outside
+the article namespace, disambiguation pages, and lists, indices and outlines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+from xml.parsers import expat
+
+from realm_core.corpus.records import RawArticle
+from realm_core.corpus.streams import InputFile
+from realm_core.errors import RealmError
+
+URL_SAFE = "/:(),;@!*$'~-._"  # what MediaWiki itself leaves unquoted in an article's address
+_TEXT_BUFFER_BYTES = 1 << 16  # expat hands text over in pieces of this size
+
+_REDIRECT = re.compile(r"\s*#\s*[^\W\d_]+\s*:?\s*\[\[")
+_DISAMBIGUATION = re.compile(
+    r"__DISAMBIG__|\{\{\s*(?:"
+    # English, and names that contain the word
+    r"(?:[^{}|\n]{0,60}[ -])?disambig(?:uation)?(?: page)?(?: cleanup)?|dab|(?:hn|geo|road|school|number|callsign|"
+    r"place|math|ship|hospital|airport|station|church|mountain|bio|taxonomy|species|genus)dis(?:ambig)?|dis|4cc|tlad?|lnd|"
+    r"mil-unit-dis|species latin name (?:abbreviation )?disambiguation|"
+    # French, Spanish
+    r"homonymie[^{}|\n]{0,40}|paronymie|patronymie|toponymie|internationalisation|arrondissements homonymes|"
+    r"desambiguaci[oó]n|des(?:ambig)?"
+    r")\s*(?:\||\}\})",
+    re.IGNORECASE,
+)
+_DISAMBIGUATION_TITLE = re.compile(r"\((?:disambiguation|homonymie|desambiguación)\)\s*$", re.IGNORECASE)
+_LIST_TITLE = {
+    "en": re.compile(r"(?:Lists? of|Index of|Outline of)\b"),
+    "fr": re.compile(r"Listes? (?:de|des|du|d['’])"),
+    "es": re.compile(r"(?:Listas? de|Anexo:)"),
+}
+
+
+@dataclass
+class _Page:
+    id: str = ""
+    title: str = ""
+    namespace: str | None = None
+    is_redirect: bool = False
+    text: str = ""
+
+
+@dataclass
+class _Site:
+    """What the dump says of its wiki before the first page."""
+
+    language: str = ""
+    url_base: str = ""
+    namespaces: set[str] = field(default_factory=set)  # of the pages that are not articles; lower case
+
+
+class MediaWikiSource:
+    """language: two-letter code; None takes it from the dump. licence, attribution: shown beside a passage."""
+
+    name = "mediawiki"
+
+    def __init__(
+        self, path: Path, *, language: str | None = None, licence: str = "CC BY-SA 4.0", attribution: str = ""
+    ) -> None:
+        self._file = InputFile(path)
+        self._site = self._read_site()
+        self.language = language or self._site.language or "en"
+        self.licence = licence
+        home = self._site.url_base.removesuffix("/wiki/") or f"https://{self.language}.wikipedia.org"
+        self.attribution = attribution or f"Text from the contributors of {home}, licensed under {licence}"
+
+    def fingerprint(self) -> str:
+        return f"mediawiki {self.language} {self._file.fingerprint()}"
+
+    def share_read(self) -> float | None:
+        return self._file.share_read()
+
+    def articles(self, start: int) -> Iterator[RawArticle]:
+        position = 0
+        reader = _Reader(self._file)
+        for page in reader.pages():
+            if not self._is_article(page, reader.site):
+                continue
+            position += 1
+            if position > start:
+                title = page.title
+                url = (self._site.url_base or f"https://{self.language}.wikipedia.org/wiki/") + quote(
+                    title.replace(" ", "_"), safe=URL_SAFE
+                )
+                yield RawArticle(page.id or title, title, url, page.text, "wikitext", self.language)
+
+    def _read_site(self) -> _Site:
+        """Read up to the first page, which also tells a dump from another file at once."""
+        reader = _Reader(self._file)
+        next(reader.pages(), None)
+        return reader.site
+
+    def _is_article(self, page: _Page, site: _Site) -> bool:
+        if page.namespace is not None:
+            if page.namespace != "0":
+                return False
+        elif page.title.partition(":")[0].lower() in site.namespaces and ":" in page.title:
+            return False  # dumps from before 2012 do not number the namespace
+        if page.is_redirect or not page.text.strip() or _REDIRECT.match(page.text):
+            return False
+        lists = _LIST_TITLE.get(self.language)
+        if _DISAMBIGUATION_TITLE.search(page.title) or (lists is not None and lists.match(page.title)):
+            return False
+        return _DISAMBIGUATION.search(page.text) is None
+
+
+class _Reader:
+    """One pass over a dump: expat's events → pages."""
+
+    def __init__(self, file: InputFile) -> None:
+        self.site = _Site()
+        self._file = file
+        self._path: list[str] = []
+        self._parts: list[str] = []
+        self._page = _Page()
+        self._namespace_key = ""
+        self._pages: list[_Page] = []
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.buffer_size = _TEXT_BUFFER_BYTES
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._parts.append
+        self._parser.StartDoctypeDeclHandler = self._doctype
+
+    def pages(self) -> Iterator[_Page]:
+        """Every page of the dump; `RealmError` with line, column and byte where it is not well-formed."""
+        try:
+            for chunk in self._file.chunks():
+                self._parser.Parse(chunk, False)
+                yield from self._pages
+                self._pages.clear()
+            self._parser.Parse(b"", True)
+        except expat.ExpatError as error:
+            reason = expat.errors.messages[error.code]
+            hint = "; the file is truncated, fetch it again" if reason == "no element found" else ""
+            raise RealmError(
+                f"{self._file.path}, line {error.lineno:,}, column {error.offset:,}, byte "
+                f"{self._parser.ErrorByteIndex:,} of the XML: {reason}{hint}."
+            ) from None
+        yield from self._pages
+
+    def _doctype(self, *_: object) -> None:
+        raise RealmError(f"{self._file.path} declares a document type, which no MediaWiki dump does.")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if not self._path:
+            if tag != "mediawiki":
+                raise RealmError(f"{self._file.path} is not a MediaWiki dump: its first element is <{tag}>.")
+            self.site.language = attributes.get("xml:lang", "").partition("-")[0]
+        self._path.append(tag)
+        self._parts.clear()
+        if tag == "page":
+            self._page = _Page()
+        elif tag == "redirect":
+            self._page.is_redirect = True
+        elif tag == "namespace":
+            self._namespace_key = attributes.get("key", "")
+
+    def _end(self, tag: str) -> None:
+        self._path.pop()
+        parent = self._path[-1] if self._path else ""
+        if parent == "page":
+            if tag == "title":
+                self._page.title = "".join(self._parts).strip()
+            elif tag == "ns":
+                self._page.namespace = "".join(self._parts).strip()
+            elif tag == "id":
+                self._page.id = "".join(self._parts).strip()
+        elif parent == "revision" and tag == "text":
+            self._page.text = "".join(self._parts)
+        elif tag == "page":
+            self._pages.append(self._page)
+        elif tag == "namespace" and self._namespace_key != "0":
+            self.site.namespaces.add("".join(self._parts).strip().lower())
+        elif tag == "base":
+            base, slash, _ = "".join(self._parts).strip().rpartition("/")
+            self.site.url_base = base.replace("http://", "https://", 1) + slash
+        self._parts.clear()

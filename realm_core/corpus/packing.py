@@ -1,0 +1,133 @@
+"""Sentences packed greedily into blocks of at most 288 wordpieces, title and special tokens counted.
+
+join(z) is [CLS] title [SEP] body [SEP]: three special tokens, the title (a longer one than
+`MAX_TITLE_WORDPIECES` is read only that far, by the model too), and the body, which gets what is left.
+Nothing is dropped: the blocks of an article hold, in order, every character that is not white space.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from realm_core.corpus.records import Article
+from realm_core.text.sentences import sentence_spans
+from realm_core.text.wordpieces import Wordpieces
+
+MAX_WORDPIECES = 288
+MAX_TITLE_WORDPIECES = 64
+SPECIAL_TOKENS = 3
+# Ordinary prose has four to six characters a wordpiece. Text that is not prose (a kilometre of letters
+# without a space is one unknown wordpiece) is held to this many, or a block could fill a screen or a disk.
+MAX_BLOCK_CHARACTERS = 6000
+
+Span = tuple[int, int]
+_Unit = tuple[int, int, int]  # start, end (characters), wordpieces
+
+_RUN = re.compile(r"\S+")
+
+
+class Packer:
+    """Packs articles into blocks.
+
+    max_wordpieces: the limit on join(z), special tokens and title counted.
+    """
+
+    def __init__(self, wordpieces: Wordpieces, max_wordpieces: int = MAX_WORDPIECES) -> None:
+        if max_wordpieces < SPECIAL_TOKENS + MAX_TITLE_WORDPIECES + 8:
+            raise ValueError(f"{max_wordpieces} wordpieces leave no room for a body beside a long title.")
+        self._wordpieces = wordpieces
+        self._max_wordpieces = max_wordpieces
+
+    def pack(self, articles: Sequence[Article]) -> list[list[Span]]:
+        """The blocks of each article, as (start, end) characters of its text, in order.
+
+        Articles are taken together because tokenising many short strings in one call is several times faster.
+        """
+        sentences_of = [_sentences(article) for article in articles]
+        texts = [article.title for article in articles]
+        for article, sentences in zip(articles, sentences_of, strict=True):
+            texts.extend(article.text[start:end] for start, end in sentences)
+        counts = self._wordpieces.count(texts)
+        packed: list[list[Span]] = []
+        next_sentence = len(articles)
+        for article, sentences, title_count in zip(articles, sentences_of, counts, strict=False):
+            own_counts = counts[next_sentence : next_sentence + len(sentences)]
+            next_sentence += len(sentences)
+            budget = self._max_wordpieces - SPECIAL_TOKENS - min(title_count, MAX_TITLE_WORDPIECES)
+            packed.append(self._pack_one(article, sentences, own_counts, budget))
+        return packed
+
+    def _pack_one(self, article: Article, sentences: list[Span], counts: list[int], budget: int) -> list[Span]:
+        units: list[_Unit] = []
+        for (start, end), count in zip(sentences, counts, strict=True):
+            if count <= budget and end - start <= MAX_BLOCK_CHARACTERS:
+                units.append((start, end, count))
+            else:
+                units.extend(self._split(article.text, start, end, budget))
+        section_starts = {section.start for section in article.sections}
+        blocks: list[Span] = []
+        block_start = block_end = held = 0
+        for start, end, count in units:
+            # A new section opens a new block once the block is half full: a passage should be about one
+            # thing, but a run of tiny sections should not become a run of tiny blocks.
+            at_section = start in section_starts and held * 2 >= budget
+            if block_end and (held + count > budget or end - block_start > MAX_BLOCK_CHARACTERS or at_section):
+                blocks.append((block_start, block_end))
+                block_end = 0
+            if not block_end:
+                block_start, held = start, 0
+            block_end = end
+            held += count
+        if block_end:
+            blocks.append((block_start, block_end))
+        return blocks
+
+    def _split(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
+        """A sentence that is too long, cut at its spaces; what is still too long is cut at punctuation."""
+        runs = [(start + match.start(), start + match.end()) for match in _RUN.finditer(text[start:end])]
+        counts = self._wordpieces.count([text[s:e] for s, e in runs])
+        units: list[_Unit] = []
+        for (run_start, run_end), count in zip(runs, counts, strict=True):
+            if count <= budget and run_end - run_start <= MAX_BLOCK_CHARACTERS:
+                units.append((run_start, run_end, count))
+            else:
+                units.extend(self._split_run(text, run_start, run_end, budget))
+        return units
+
+    def _split_run(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
+        """A run without spaces, cut between words and punctuation marks; a word that is too long, in halves."""
+        encoded = self._wordpieces.encode([text[start:end]])[0]
+        cuts = [0]
+        for position in range(1, len(encoded.words)):
+            if encoded.words[position] != encoded.words[position - 1] and encoded.offsets[position][0] > cuts[-1]:
+                cuts.append(encoded.offsets[position][0])
+        cuts.append(end - start)
+        spans = [(start + a, start + b) for a, b in pairwise(cuts)]
+        counts = self._wordpieces.count([text[s:e] for s, e in spans])
+        units: list[_Unit] = []
+        for (s, e), count in zip(spans, counts, strict=True):
+            if count <= budget and e - s <= MAX_BLOCK_CHARACTERS:
+                units.append((s, e, count))
+            else:
+                units.extend(self._halve(text, s, e, budget))
+        return units
+
+    def _halve(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
+        count = self._wordpieces.count([text[start:end]])[0]
+        if (count <= budget and end - start <= MAX_BLOCK_CHARACTERS) or end - start == 1:
+            return [(start, end, count)]
+        middle = (start + end) // 2
+        return [*self._halve(text, start, middle, budget), *self._halve(text, middle, end, budget)]
+
+
+def _sentences(article: Article) -> list[Span]:
+    """The article's sentences; none reaches from one section into the next."""
+    bounds = sorted({0, len(article.text), *(section.start for section in article.sections)})
+    if len(bounds) <= 2:
+        return sentence_spans(article.text)
+    spans: list[Span] = []
+    for first, last in pairwise(bounds):
+        spans.extend((first + start, first + end) for start, end in sentence_spans(article.text[first:last]))
+    return spans

@@ -1,0 +1,60 @@
+"""Prose that can be packed, shown and quoted.
+
+What is invisible or has no place in prose goes: control characters (null bytes too), zero-width marks,
+soft hyphens, lone surrogates; every kind of space becomes one plain space, every line break "\\n". What can
+be seen stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_TITLE_CHARACTERS = 512  # MediaWiki's own limit is 255 bytes; what is longer is no title
+
+_LINE_BREAKS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064"
+    r"\u2066-\u2069\ufeff\ufff9-\ufffb]"
+)
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_SPACES = re.compile(r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+_AROUND_BREAKS = re.compile(r" ?\n[ \n]*")
+
+
+def without_surrogates(text: str) -> str:
+    """Lone surrogates, which JSON can smuggle in and UTF-8 cannot hold, replaced."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def tidy(text: str) -> str:
+    """Prose with plain spaces and single line breaks, and no space at either end."""
+    text = _LINE_BREAKS.sub("\n", text)
+    text = _INVISIBLE.sub("", text)
+    text = without_surrogates(text)
+    text = _SPACES.sub(" ", text)
+    return _AROUND_BREAKS.sub("\n", text).strip()
+
+
+# What is left where a template, a formula or a pronunciation was taken out of a sentence: "( ; born 1815)",
+# "the numbat ; Thylacinidae", "2,000 years ago,. The". French writes a space before ; : ! ? on purpose.
+_GAP_AFTER_OPENING = re.compile(r"\([\s,;:]+(?=[^\s,;:])")
+_GAP_BEFORE_CLOSING = re.compile(r"(?<=[^\s,;:])[\s,;:]+\)")
+_EMPTY_PARENTHESES = re.compile(r"[ \xa0]*\([\s,;:]*\)")
+_STRAY_SPACE = {True: re.compile(r"[ \xa0]+(?=[,.](?:\s|$))"), False: re.compile(r"[ \xa0]+(?=[,;.](?:\s|$))")}
+_DOUBLED_MARKS = re.compile(r",(?=[,;.](?:\s|$))")
+
+
+def close_gaps(text: str, language: str) -> str:
+    """Mend the punctuation around things that were taken out of sentences."""
+    text = _EMPTY_PARENTHESES.sub("", text)
+    text = _GAP_AFTER_OPENING.sub("(", text)
+    text = _GAP_BEFORE_CLOSING.sub(")", text)
+    text = _EMPTY_PARENTHESES.sub("", text)
+    text = _STRAY_SPACE[language == "fr"].sub("", text)
+    return _DOUBLED_MARKS.sub("", text)
+
+
+def tidy_line(text: str, limit: int = MAX_TITLE_CHARACTERS) -> str:
+    """A title or heading: one line, at most `limit` characters."""
+    line = tidy(text).replace("\n", " ")
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

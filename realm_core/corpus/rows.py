@@ -1,0 +1,137 @@
+"""Sources of one's own: JSON lines and Parquet with `id`, `title`, `text` and, if one likes, `url`.
+
+`id`, `title` and `text` are required in every row. An id may be a whole number; of several rows with one id
+the first counts. A row whose text is blank gives no article. A title is cut at 512 characters; null bytes
+and other invisible characters are taken out of all texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from realm_core.corpus.records import RawArticle
+from realm_core.corpus.streams import InputFile
+from realm_core.errors import RealmError
+
+_REQUIRED = ("id", "title", "text")
+_COLUMNS = (*_REQUIRED, "url")
+_ROWS_AT_ONCE = 256
+
+
+class JsonLinesSource:
+    """One JSON object a line, plain or compressed; blank lines are skipped.
+
+    language: two-letter code of the articles. licence, attribution: what the pages show beside a passage.
+    """
+
+    name = "jsonl"
+
+    def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
+        self._file = InputFile(path)
+        self.language = language
+        self.licence = licence
+        self.attribution = attribution
+
+    def fingerprint(self) -> str:
+        return f"jsonl {self.language} {self._file.fingerprint()}"
+
+    def share_read(self) -> float | None:
+        return self._file.share_read()
+
+    def articles(self, start: int) -> Iterator[RawArticle]:
+        record = 0
+        for number, line in enumerate(self._file.lines(), 1):
+            if not line.strip():
+                continue
+            record += 1
+            if record > start:
+                place = f"{self._file.path}, line {number}"
+                yield _article(_parsed(line, place), place, self.language)
+
+
+def _parsed(line: bytes, place: str) -> dict[str, Any]:
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RealmError(f"{place}, byte {error.start + 1}: not valid UTF-8.") from None
+    try:
+        row = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RealmError(f"{place}, column {error.colno}: not valid JSON ({error.msg}).") from None
+    except RecursionError:
+        raise RealmError(f"{place}: nested too deeply to be an article.") from None
+    if not isinstance(row, dict):
+        raise RealmError(f"{place}: a JSON object with id, title and text is expected.")
+    return row
+
+
+class ParquetSource:
+    """A Parquet file with the columns id, title, text and perhaps url; read a few hundred rows at a time.
+
+    language, licence, attribution: as for `JsonLinesSource`.
+    """
+
+    name = "parquet"
+
+    def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
+        self._file = InputFile(path)
+        self.language = language
+        self.licence = licence
+        self.attribution = attribution
+        self._read = self._total = 0
+
+    def fingerprint(self) -> str:
+        return f"parquet {self.language} {self._file.fingerprint()}"
+
+    def share_read(self) -> float | None:
+        return self._read / self._total if self._total else None
+
+    def articles(self, start: int) -> Iterator[RawArticle]:
+        path = self._file.path
+        try:
+            with pq.ParquetFile(path, memory_map=True) as file:
+                yield from self._articles(file, start)
+        except (pa.ArrowException, OSError) as error:
+            raise RealmError(f"{path}, behind row {self._read:,}: not a whole Parquet file ({error}).") from error
+
+    def _articles(self, file: pq.ParquetFile, start: int) -> Iterator[RawArticle]:
+        columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+        missing = [name for name in _REQUIRED if name not in columns]
+        if missing:
+            raise RealmError(f"{self._file.path} has no column {missing[0]!r}; id, title and text are required.")
+        self._read, self._total = 0, file.metadata.num_rows
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+            if self._read + batch.num_rows <= start:
+                self._read += batch.num_rows
+                continue
+            try:
+                rows = batch.to_pylist()
+            except UnicodeDecodeError:
+                last = self._read + batch.num_rows
+                raise RealmError(f"{self._file.path}, rows {self._read + 1} to {last}: not valid UTF-8.") from None
+            for row in rows:
+                self._read += 1
+                if self._read > start:
+                    yield _article(row, f"{self._file.path}, row {self._read}", self.language)
+
+
+def _article(row: dict[str, Any], place: str, language: str) -> RawArticle:
+    for name in _REQUIRED:
+        if row.get(name) is None:
+            raise RealmError(f"{place}: {name!r} is missing.")
+    identity = row["id"]
+    if isinstance(identity, int) and not isinstance(identity, bool):
+        identity = str(identity)
+    url = row.get("url") or ""
+    for name, value in (("id", identity), ("title", row["title"]), ("text", row["text"]), ("url", url)):
+        if not isinstance(value, str):
+            raise RealmError(f"{place}: {name!r} is {type(value).__name__}, a string is expected.")
+    if not identity.strip() or not row["title"].strip():
+        raise RealmError(f"{place}: {'title' if identity.strip() else 'id'!r} is blank.")
+    return RawArticle(identity, row["title"], url, row["text"], "plain", language)

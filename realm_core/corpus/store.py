@@ -1,0 +1,177 @@
+"""Reading a corpus snapshot: memory-mapped, so that opening one costs the same at any size.
+
+A snapshot is immutable. Its articles and blocks stand in two Arrow files, in batches; a row is found by
+its batch, a block id by a binary search in a sorted file of id prefixes. Every method may be called from
+several threads at once.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from realm_core.corpus import tables
+from realm_core.corpus.records import Article, Block, Section
+from realm_core.errors import RealmError
+from realm_core.files import read_json, sha256_of_file
+
+_BLOCK_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class _Batches:
+    """Random access to the record batches of one Arrow file."""
+
+    def __init__(self, path: Path, schema: pa.Schema, rows: int) -> None:
+        try:
+            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            counts = [self._reader.get_batch(i).num_rows for i in range(self._reader.num_record_batches)]
+        except (pa.ArrowInvalid, OSError) as error:
+            raise RealmError(f"{path} is missing or damaged: {error}.") from error
+        if self._reader.schema != schema or sum(counts) != rows:
+            raise RealmError(f"{path} does not hold the {rows:,} rows that its manifest promises.")
+        self._first_rows = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+        self._batches: list[pa.RecordBatch | None] = [None] * len(counts)
+        self._lock = threading.Lock()
+        self.rows = rows
+
+    def batch_of(self, row: int) -> tuple[pa.RecordBatch, int]:
+        """The batch that holds `row` and the row's position in it."""
+        if not 0 <= row < self.rows:
+            raise IndexError(f"row {row} of {self.rows}")
+        number = int(np.searchsorted(self._first_rows, row, side="right")) - 1
+        batch = self._batches[number]
+        if batch is None:
+            with self._lock:
+                batch = self._batches[number] = self._reader.get_batch(number)
+        return batch, row - int(self._first_rows[number])
+
+    def value(self, row: int, column: int) -> Any:
+        batch, position = self.batch_of(row)
+        return batch.column(column)[position].as_py()
+
+
+class Snapshot:
+    """An opened corpus snapshot; `len()` is the number of blocks."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.snapshot_id: str = manifest["snapshot_id"]
+        self.articles: int = manifest["articles"]
+        self._blocks = _Batches(folder / tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA, manifest["blocks"])
+        self._articles = _Batches(folder / tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA, self.articles)
+        self._prefixes = _open_numbers(folder / tables.PREFIXES_FILE, len(self))
+        self._rows = _open_numbers(folder / tables.ROWS_FILE, len(self))
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Snapshot:
+        """Open a published snapshot; `RealmError` when it is not one, is damaged or of another format."""
+        folder = Path(folder)
+        manifest = read_json(folder / tables.MANIFEST_FILE)
+        if not isinstance(manifest, dict) or manifest.get("format") != tables.FORMAT:
+            raise RealmError(f"{folder} is not a corpus snapshot of format {tables.FORMAT}.")
+        return cls(folder, manifest)
+
+    def __len__(self) -> int:
+        return self._blocks.rows
+
+    def block(self, row: int) -> Block:
+        """The block at `row`; IndexError beyond the last."""
+        batch, position = self._blocks.batch_of(row)
+        block_id, article_row, start, end = (column[position].as_py() for column in batch.columns)
+        article = self.article(article_row)
+        return _block(row, block_id, article_row, article, start, end)
+
+    def row_of(self, block_id: str) -> int | None:
+        """The row at which the block with this id stands, None if the corpus has none."""
+        if not _BLOCK_ID.fullmatch(block_id):
+            return None
+        prefix = np.uint64(int(block_id[:16], 16))
+        position = int(np.searchsorted(self._prefixes, prefix))
+        while position < len(self) and self._prefixes[position] == prefix:
+            row = int(self._rows[position])
+            if self._blocks.value(row, 0) == block_id:
+                return row
+            position += 1
+        return None
+
+    def article(self, row: int) -> Article:
+        """The article at `row`; IndexError beyond the last."""
+        batch, position = self._articles.batch_of(row)
+        article_id, title, url, text, sections = (column[position].as_py() for column in batch.columns)
+        return Article(article_id, title, url, text, tuple(Section(s["heading"], s["start"]) for s in sections))
+
+    def blocks_of_article(self, row: int) -> list[Block]:
+        """The blocks of the article at `row`, in reading order."""
+        article = self.article(row)
+        blocks = []
+        for block_row in range(self._first_block(row), self._first_block(row + 1)):
+            batch, position = self._blocks.batch_of(block_row)
+            block_id, article_row, start, end = (column[position].as_py() for column in batch.columns)
+            blocks.append(_block(block_row, block_id, article_row, article, start, end))
+        return blocks
+
+    def titles_texts(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        """Titles and texts of the blocks in rows [start, stop), cut off at the last row."""
+        titles: list[str] = []
+        texts: list[str] = []
+        open_row, title, text = -1, "", ""
+        row, stop = start, min(stop, len(self))
+        while row < stop:
+            batch, position = self._blocks.batch_of(row)
+            taken = batch.slice(position, stop - row)
+            columns = (taken.column(i).to_pylist() for i in (1, 2, 3))
+            for article_row, first, last in zip(*columns, strict=True):
+                if article_row != open_row:
+                    open_row = article_row
+                    title, text = self._articles.value(article_row, 1), self._articles.value(article_row, 3)
+                titles.append(title)
+                texts.append(text[first:last])
+            row += taken.num_rows
+        return titles, texts
+
+    def verify(self) -> None:
+        """Compare every file with its checksum in the manifest; reads the whole snapshot."""
+        for name, expected in self.manifest["files"].items():
+            if sha256_of_file(self.folder / name) != expected:
+                raise RealmError(f"{self.folder / name} is not the file that was published: its checksum differs.")
+
+    def _first_block(self, article_row: int) -> int:
+        """The first row whose block belongs to `article_row` or a later one: articles' rows ascend."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self._blocks.value(middle, 1) < article_row:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def _block(row: int, block_id: str, article_row: int, article: Article, start: int, end: int) -> Block:
+    return Block(
+        row=row,
+        block_id=block_id,
+        title=article.title,
+        text=article.text[start:end],
+        article_row=article_row,
+        start=start,
+        end=end,
+        section=article.section_at(start),
+        url=article.url,
+    )
+
+
+def _open_numbers(path: Path, rows: int) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        numbers = np.load(path, mmap_mode="r" if rows else None, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise RealmError(f"{path} is missing or damaged: {error}.") from error
+    if numbers.shape != (rows,):
+        raise RealmError(f"{path} does not hold the {rows:,} rows that its manifest promises.")
+    return numbers  # type: ignore[no-any-return]

@@ -1,0 +1,80 @@
+"""The two Arrow tables of a snapshot, and how articles and their blocks become rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from realm_core.corpus.packing import Span
+from realm_core.corpus.records import Article, block_id
+
+FORMAT = 1
+ARTICLES_FILE = "articles.arrow"
+BLOCKS_FILE = "blocks.arrow"
+# Sorted first halves of the block ids, and the rows that they stand for: a lookup without a dictionary.
+PREFIXES_FILE = "block_prefixes.npy"
+ROWS_FILE = "block_rows.npy"
+MANIFEST_FILE = "manifest.json"
+
+ARTICLES_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("title", pa.string()),
+        ("url", pa.string()),
+        ("text", pa.large_string()),
+        ("sections", pa.list_(pa.struct([("heading", pa.string()), ("start", pa.int64())]))),
+    ]
+)
+BLOCKS_SCHEMA = pa.schema(
+    [("block_id", pa.string()), ("article", pa.int64()), ("start", pa.int64()), ("end", pa.int64())]
+)
+
+
+def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
+    """One row an article."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([article.id for article in articles], pa.string()),
+            pa.array([article.title for article in articles], pa.string()),
+            pa.array([article.url for article in articles], pa.string()),
+            pa.array([article.text for article in articles], pa.large_string()),
+            pa.array(
+                [
+                    [{"heading": section.heading, "start": section.start} for section in article.sections]
+                    for article in articles
+                ],
+                ARTICLES_SCHEMA.field("sections").type,
+            ),
+        ],
+        schema=ARTICLES_SCHEMA,
+    )
+
+
+def block_rows(articles: Sequence[Article], spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
+    """One row a block; `article` counts from the first of `articles`."""
+    ids: list[str] = []
+    owners: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for row, (article, article_spans) in enumerate(zip(articles, spans, strict=True)):
+        for start, end in article_spans:
+            ids.append(block_id(article.title, article.text[start:end]))
+            owners.append(row)
+            starts.append(start)
+            ends.append(end)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(ids, pa.string()),
+            pa.array(owners, pa.int64()),
+            pa.array(starts, pa.int64()),
+            pa.array(ends, pa.int64()),
+        ],
+        schema=BLOCKS_SCHEMA,
+    )
+
+
+def with_article_offset(blocks: pa.RecordBatch, offset: int) -> pa.RecordBatch:
+    """The same blocks, their article rows counted from `offset` earlier ones."""
+    owners = blocks.column("article").to_numpy() + offset
+    return blocks.set_column(1, BLOCKS_SCHEMA.field("article"), pa.array(owners, pa.int64()))

@@ -1,0 +1,250 @@
+"""Wikitext → clean prose and its sections.
+
+One scan resolves what nests (templates, tables, links) from the inside out, in time linear in the text;
+then lines are read one by one: headings open sections, list marks fall off, what is left of markup goes.
+Templates and tables vanish, except for templates that stand for words (`wikitemplates`). Broken markup, of
+which Wikipedia has every kind, never raises: an unclosed bracket is dropped and its content kept.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+from realm_core.corpus.prose import close_gaps, tidy, tidy_line
+from realm_core.corpus.records import Section
+from realm_core.corpus.wikitemplates import expand
+
+# Sections that hold references and lists of links, not prose; compared in lower case.
+_DROPPED_SECTIONS = frozenset(
+    # English
+    "references|external links|external link|see also|further reading|notes|bibliography|sources|footnotes|citations|"
+    "notes and references|references and notes|works cited|literature|general references|primary sources|"
+    "secondary sources|external sources|selected bibliography|discography|filmography|gallery|image gallery|"
+    "references and further reading|notes and citations|additional reading|reference|explanatory notes|"
+    "cited sources|general sources|cited works|references and sources|sources and further reading|"
+    # French
+    "notes et références|références|voir aussi|liens externes|lien externe|bibliographie|articles connexes|annexes|"
+    "notes|liens et documents externes|pour approfondir|filmographie|discographie|galerie|sources et bibliographie|"
+    # Spanish
+    "referencias|véase también|enlaces externos|bibliografía|notas|notas y referencias|fuentes|filmografía|"
+    "discografía|galería|lecturas adicionales|referencias y notas".split("|")
+)
+
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_NOWIKI = re.compile(r"<nowiki\s*>(.*?)</nowiki\s*>", re.DOTALL | re.IGNORECASE)
+_MARKUP_CHARACTERS = "[]{}|'<>=*#:;"
+_HIDDEN = {ord(c): 0xE000 + i for i, c in enumerate(_MARKUP_CHARACTERS)}  # private use: no text has them
+_SHOWN = {code: character for character, code in _HIDDEN.items()}
+
+# Elements that go with all that they hold …
+_ELEMENT = re.compile(
+    r"<(ref|references|math|chem|ce|gallery|code|pre|source|syntaxhighlight|timeline|score|imagemap|hiero|graph|"
+    r"mapframe|maplink|templatedata|templatestyles|includeonly|inputbox|section|indicator|categorytree|"
+    r"dynamicpagelist|img|del|s|strike)\b([^<>]*?)(/?)>",
+    re.IGNORECASE,
+)
+_MAY_STAND = frozenset({"math", "chem", "ce", "code"})
+# … unless it is a formula or a piece of code as simple as a word of the sentence.
+_SIMPLE = re.compile(r"\s*([\w .,+\-=()/^*<>]{1,40})\s*")
+_TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)\b[^<>]*>")
+_BLOCK_TAGS = frozenset({"p", "div", "blockquote", "center", "li", "ul", "ol", "dl", "dt", "dd", "poem", "hr"})
+_CELL_TAGS = frozenset({"table", "tr", "td", "th"})
+
+_TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|^[ \t:*#]*\{\||^[ \t]*\|\}|\|\}(?!\})", re.MULTILINE)
+_EXTERNAL_LINK = re.compile(r"\[(?:https?:|ftp:|mailto:)?//?[^\s\]\[<>]+(?:\s+([^\]\[\n]*))?\]", re.IGNORECASE)
+_BARE_URL = re.compile(r"(?:https?|ftp)://[^\s<>\[\]{}|\"]+[^\s<>\[\]{}|\".,;:!?)']", re.IGNORECASE)
+_QUOTES = re.compile(r"'{2,}")
+_MAGIC_WORD = re.compile(r"__[A-ZÀ-Þ]{3,}__")
+_HEADING = re.compile(r"(={2,6})\s*(.+?)\s*\1\s*$")
+_LIST_MARKS = re.compile(r"[*#:;]+\s*")
+_RESIDUE = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{\||(?<=\s)\|\}")
+# "For other uses, see …": a note to the reader of the encyclopedia, indented and in italics.
+_HATNOTE = re.compile(
+    r":+\s*''+\s*(?:for|see|main|this (?:article|page)|further|not to be|.{0,80}redirects? (?:here|to)|voir|pour|"
+    r"article|cet|véase|artículo|para|este)\b.*",
+    re.IGNORECASE,
+)
+_DROPPED_NAMESPACES = frozenset(
+    "file image media category fichier catégorie média archivo imagen categoría datei bild kategorie immagine "
+    "categoria ficheiro imagem bestand categorie template wikipedia".split()
+)
+_LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|zh-[a-z-]+|be-x-old|bat-smg|roa-[a-z]+|fiu-vro|nds-nl|map-bms):")
+_INTERWIKI = re.compile(
+    r"(?:w|wikt|wiktionary|s|wikisource|m|meta|commons|c|q|b|n|v|d|species|mw|iarchive|doi|hdl):", re.IGNORECASE
+)
+_PIPE_TRICK = re.compile(r"\s*(?:\([^()]*\)|,.*)$")
+
+
+def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, ...]]:
+    """The article's prose and its sections; a section starts at a character of the prose that is not white space.
+
+    Headings are not in the prose. A subsection's heading has its ancestors' before it. Sections without
+    prose of their own, and those with references and links, are left out.
+    """
+    text = _COMMENT.sub("", wikitext)
+    if "<nowiki" in text.lower():
+        text = _NOWIKI.sub(lambda match: match[1].translate(_HIDDEN), text)
+    text = _drop_elements(text)
+    text = _resolve(text, language)
+    text = _TAG.sub(_tag, text)
+    text = _EXTERNAL_LINK.sub(lambda match: match[1] or "", text)
+    text = _BARE_URL.sub("", text)
+    text = _MAGIC_WORD.sub("", text)
+    return _sections(text, language)
+
+
+def _drop_elements(text: str) -> str:
+    """Without elements such as <ref>…</ref>; a tag that is never closed goes alone."""
+    kept: list[str] = []
+    position = 0
+    without_end: set[str] = set()
+    while match := _ELEMENT.search(text, position):
+        kept.append(text[position : match.start()])
+        position = match.end()
+        name = match[1].lower()
+        if match[3] or name in without_end:
+            continue
+        end = re.compile(rf"</{name}\s*>", re.IGNORECASE).search(text, position)
+        if end is None:
+            without_end.add(name)
+            continue
+        content = text[position : end.start()]
+        if name == "ref" and "<ref" in content and re.search(r"<ref\b[^<>]*[^/]>", content):
+            continue  # refs do not nest: this one was left open, and what follows is prose
+        if name in _MAY_STAND and (simple := _SIMPLE.fullmatch(content)):
+            kept.append(simple[1].translate(_HIDDEN))
+        position = end.end()
+    kept.append(text[position:])
+    return "".join(kept)
+
+
+def _resolve(text: str, language: str) -> str:
+    """Without templates, tables and link brackets: a stack of what is open, resolved as it closes."""
+    stack: list[tuple[str, list[str]]] = [("", [])]
+    position = 0
+    while match := _TOKEN.search(text, position):
+        token = match[0]
+        stack[-1][1].append(text[position : match.start()])
+        position = match.end()
+        if token in ("{{", "[["):
+            stack.append((token, []))
+        elif token.endswith("{|"):
+            stack.append(("{|", []))
+        elif token == "}}":
+            _close(stack, "{{", language)
+        elif token == "]]":
+            if stack[-1][0] == "[[":
+                _close(stack, "[[", language)
+        elif stack[-1][0] != "{{":  # the end of a table; inside a template "|}" is an empty argument
+            _close(stack, "{|", language)
+        else:
+            stack[-1][1].append(token)
+    stack[-1][1].append(text[position:])
+    while len(stack) > 1:
+        _give_up(stack)
+    return "".join(stack[0][1])
+
+
+def _close(stack: list[tuple[str, list[str]]], opening: str, language: str) -> None:
+    """Resolve the innermost open `opening`; what was opened inside it and never closed becomes text."""
+    if not any(kind == opening for kind, _ in stack):
+        return
+    while stack[-1][0] != opening:
+        _give_up(stack)
+    content = "".join(stack.pop()[1])
+    if opening == "{{":
+        stack[-1][1].append(expand(content, language))
+    elif opening == "[[":
+        stack[-1][1].append(_link(content))
+
+
+def _give_up(stack: list[tuple[str, list[str]]]) -> None:
+    kind, parts = stack.pop()
+    if kind == "{|":
+        parts = ["\n", *parts]
+    stack[-1][1].extend(parts)
+
+
+def _link(content: str) -> str:
+    """What is read of [[content]]."""
+    target, bar, display = content.partition("|")
+    target = target.strip()
+    shown_on_purpose = target.startswith(":")
+    target = target.lstrip(":")
+    prefix, colon, rest = target.partition(":")
+    if colon and not shown_on_purpose:
+        if prefix.strip().lower() in _DROPPED_NAMESPACES:
+            return ""
+        if not bar and _LANGUAGE_PREFIX.match(target):
+            return ""
+    if bar:
+        if display.strip():
+            return display
+        return _PIPE_TRICK.sub("", rest if colon and _INTERWIKI.match(target) else target)
+    if colon and _INTERWIKI.match(target):
+        target = rest
+    page, _, section = target.partition("#")
+    return (page or section).replace("_", " ")
+
+
+def _tag(match: re.Match[str]) -> str:
+    name = match[1].lower()
+    if name in _BLOCK_TAGS:
+        return "\n"
+    return " " if name == "br" or name in _CELL_TAGS else ""
+
+
+def _sections(text: str, language: str) -> tuple[str, tuple[Section, ...]]:
+    bodies: list[tuple[str, list[str]]] = [("", [])]
+    path: list[tuple[int, str]] = []  # open headings with their levels
+    for line in text.split("\n"):
+        heading = _HEADING.match(line) if line.startswith("==") else None
+        if heading is not None:
+            level = len(heading[1])
+            path = [(outer, title) for outer, title in path if outer < level]
+            path.append((level, _plain(heading[2], language)))
+            bodies.append((" › ".join(title for _, title in path if title), []))
+        elif not any(title.lower().strip(" :.") in _DROPPED_SECTIONS for _, title in path):
+            bodies[-1][1].append(line)
+    prose: list[str] = []
+    sections: list[Section] = []
+    length = 0
+    for heading_path, lines in bodies:
+        body = _body(lines, language)
+        if not body:
+            continue
+        if prose:
+            length += 1  # the line break before it
+        if heading_path:
+            sections.append(Section(tidy_line(heading_path), length))
+        prose.append(body)
+        length += len(body)
+    return "\n".join(prose), tuple(sections)
+
+
+def _body(lines: list[str], language: str) -> str:
+    kept: list[str] = []
+    continues = False  # a line break inside a paragraph is a space
+    for raw_line in lines:
+        line = raw_line.strip()
+        if line.startswith(("|", "!", "{|", "----")) or _HATNOTE.fullmatch(line):
+            continue  # what broken tables left, rules, notes to the reader
+        item = _LIST_MARKS.match(line)
+        line = _plain(line[item.end() :] if item else line, language)
+        if not any(map(str.isalnum, line)):
+            continues = False
+            continue
+        if continues and not item:
+            kept[-1] = f"{kept[-1]} {line}"
+        else:
+            kept.append(line)
+        continues = item is None
+    return close_gaps(tidy("\n".join(kept)), language)
+
+
+def _plain(line: str, language: str) -> str:
+    """A line without quotation marks for bold and italics, entities and stray brackets."""
+    line = _QUOTES.sub(lambda match: {4: "'"}.get(len(match[0]), "'" * max(0, len(match[0]) - 5)), line)
+    line = html.unescape(_RESIDUE.sub("", line)).translate(_SHOWN)
+    return close_gaps(tidy(line), language)

@@ -1,0 +1,188 @@
+"""From finished parts to a published snapshot: drop repetitions, concatenate, index the ids, publish.
+
+Runs over the parts twice and holds one part at a time, beside some 24 bytes a block while ids are sorted
+(about 0.3 GB for the whole of English Wikipedia); texts never pile up in memory.
+
+Article ids are unique in a snapshot: of several articles with one id the first stays. So are block ids: of
+several blocks with the same title and text the first stays, since they are one passage and would only push
+others out of the list of blocks read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.lib.format import open_memmap
+
+from realm_core.activity import Activity
+from realm_core.corpus import tables
+from realm_core.corpus.packing import MAX_WORDPIECES
+from realm_core.corpus.work import WorkFolder
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, publish_folder, remove_folder, sha256_of_file, write_json
+
+_Numbers = np.ndarray[Any, np.dtype[np.uint64]]
+
+
+@dataclass
+class _Counts:
+    articles: int = 0
+    blocks: int = 0
+    repeated_articles: int = 0
+    repeated_blocks: int = 0
+
+
+class SnapshotWriter:
+    """Makes one snapshot of the parts in `work`.
+
+    description: what the manifest says besides counts and checksums: name, source, language, licence, …
+    """
+
+    def __init__(self, work: WorkFolder, description: dict[str, Any], activity: Activity) -> None:
+        self._work = work
+        self._description = description
+        self._activity = activity
+        self._folder = work.path / "snapshot"
+
+    def publish(self, name_folder: Path) -> tuple[Path, bool]:
+        """Publish as `name_folder`/SNAPSHOT_ID and return that; False if the same snapshot was there already."""
+        remove_folder(self._folder)
+        with disk_errors(self._folder):
+            self._folder.mkdir()
+            counts, snapshot_id = self._concatenate(*self._repetitions())
+            if counts.blocks == 0:
+                raise RealmError(f"The source {self._description['source']} holds no article with text.")
+            self._index_ids(counts.blocks)
+        if counts.repeated_articles:
+            self._activity.say(f"{counts.repeated_articles:,} articles repeat an earlier id and were left out.")
+        if counts.repeated_blocks:
+            self._activity.say(f"{counts.repeated_blocks:,} blocks repeat an earlier title and text and were left out.")
+        final = name_folder / snapshot_id
+        if final.exists():
+            return final, False
+        files = (tables.ARTICLES_FILE, tables.BLOCKS_FILE, tables.PREFIXES_FILE, tables.ROWS_FILE)
+        manifest = {
+            "format": tables.FORMAT,
+            "snapshot_id": snapshot_id,
+            "articles": counts.articles,
+            "blocks": counts.blocks,
+            "max_wordpieces": MAX_WORDPIECES,
+            **self._description,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "files": {file: sha256_of_file(self._folder / file) for file in files},
+        }
+        write_json(self._folder / tables.MANIFEST_FILE, manifest)
+        with disk_errors(name_folder):
+            name_folder.mkdir(parents=True, exist_ok=True)
+        publish_folder(self._folder, final)
+        return final, True
+
+    def _parts(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+        """Articles and blocks of each part; the blocks' article rows count from the part's first."""
+        for part in self._work.parts:
+            self._activity.check()
+            yield (
+                _read_part(self._work.articles_file(part.number), tables.ARTICLES_SCHEMA),
+                _read_part(self._work.blocks_file(part.number), tables.BLOCKS_SCHEMA),
+            )
+
+    def _repetitions(self) -> tuple[_Numbers, _Numbers]:
+        """Prefixes that more than one article id, and more than one block id, begin with."""
+        articles, blocks = [np.array([], np.uint64)], [np.array([], np.uint64)]
+        for article_batch, block_batch in self._parts():
+            articles.append(_prefixes([_digest(article_id) for article_id in article_batch.column(0).to_pylist()]))
+            blocks.append(_prefixes(block_batch.column(0).to_pylist()))
+        return _occurring_twice(articles), _occurring_twice(blocks)
+
+    def _concatenate(self, repeated_articles: _Numbers, repeated_blocks: _Numbers) -> tuple[_Counts, str]:
+        """Write both tables without the repetitions; returns counts and the snapshot's id."""
+        counts = _Counts()
+        digest = hashlib.sha256()
+        first_of_article, first_of_block = _FirstOnly(repeated_articles), _FirstOnly(repeated_blocks)
+        with (
+            open(self._folder / tables.ARTICLES_FILE, "wb") as articles_file,
+            open(self._folder / tables.BLOCKS_FILE, "wb") as blocks_file,
+            pa.ipc.new_file(articles_file, tables.ARTICLES_SCHEMA) as articles_writer,
+            pa.ipc.new_file(blocks_file, tables.BLOCKS_SCHEMA) as blocks_writer,
+        ):
+            for articles, blocks in self._parts():
+                article_ids = [_digest(article_id) for article_id in articles.column(0).to_pylist()]
+                kept_articles = first_of_article.mask(article_ids, np.ones(len(article_ids), np.bool_))
+                owners = blocks.column(1).to_numpy()
+                in_kept_article = kept_articles[owners]
+                kept_blocks = first_of_block.mask(blocks.column(0).to_pylist(), in_kept_article)
+                new_rows = counts.articles + np.cumsum(kept_articles) - 1
+                blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field(1), pa.array(new_rows[owners], pa.int64()))
+                articles, blocks = articles.filter(pa.array(kept_articles)), blocks.filter(pa.array(kept_blocks))
+                articles_writer.write_batch(articles)
+                blocks_writer.write_batch(blocks)
+                digest.update("".join(blocks.column(0).to_pylist()).encode("ascii"))
+                counts.articles += articles.num_rows
+                counts.blocks += blocks.num_rows
+                counts.repeated_articles += len(kept_articles) - articles.num_rows
+                counts.repeated_blocks += int(in_kept_article.sum()) - blocks.num_rows
+        return counts, digest.hexdigest()[:16]
+
+    def _index_ids(self, blocks: int) -> None:
+        """Write the sorted id prefixes and their rows; `Snapshot.row_of` searches them."""
+        prefixes = open_memmap(self._folder / tables.PREFIXES_FILE, "w+", np.uint64, (blocks,))
+        first = 0
+        with pa.memory_map(str(self._folder / tables.BLOCKS_FILE)) as source:
+            reader = pa.ipc.open_file(source)
+            for number in range(reader.num_record_batches):
+                ids = reader.get_batch(number).column(0).to_pylist()
+                prefixes[first : first + len(ids)] = _prefixes(ids)
+                first += len(ids)
+        order = np.argsort(prefixes, kind="stable")
+        rows = open_memmap(self._folder / tables.ROWS_FILE, "w+", np.int64, (blocks,))
+        rows[:] = order
+        prefixes[:] = prefixes[order]
+        prefixes.flush()
+        rows.flush()
+
+
+class _FirstOnly:
+    """Tells the first of several equal ids from the later ones; remembers only ids whose prefix recurs."""
+
+    def __init__(self, recurring_prefixes: _Numbers) -> None:
+        self._recurring = recurring_prefixes
+        self._seen: set[str] = set()
+
+    def mask(self, ids: list[str], considered: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+        """`considered`, with every id that was seen before switched off."""
+        kept = considered.copy()
+        for position in np.flatnonzero(np.isin(_prefixes(ids), self._recurring) & considered):
+            if ids[position] in self._seen:
+                kept[position] = False
+            self._seen.add(ids[position])
+        return kept
+
+
+def _digest(article_id: str) -> str:
+    return hashlib.blake2b(article_id.encode(), digest_size=16).hexdigest()
+
+
+def _prefixes(ids: list[str]) -> _Numbers:
+    """The first 8 of the 16 bytes of each id, as numbers that sort like the ids."""
+    return np.frombuffer(bytes.fromhex("".join(ids)), ">u8")[::2].astype(np.uint64)
+
+
+def _occurring_twice(prefixes: list[_Numbers]) -> _Numbers:
+    ascending = np.sort(np.concatenate(prefixes))
+    return np.unique(ascending[1:][ascending[1:] == ascending[:-1]])
+
+
+def _read_part(path: Path, schema: pa.Schema) -> pa.RecordBatch:
+    try:
+        with pa.memory_map(str(path)) as source:
+            batches = pa.ipc.open_file(source).read_all().combine_chunks().to_batches()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise RealmError(f"{path} is damaged: {error}; remove its folder and start again.") from error
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=schema)

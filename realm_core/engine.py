@@ -1,0 +1,282 @@
+"""Question → answer with provenance. The only door that the web needs.
+
+    ask → (a batch of waiting questions) embed → search → read the k blocks of all → marginalise, each its own
+
+Thread-safe: askers wait on futures, one thread computes. Questions that arrive while a batch is being computed form
+the next one, so that concurrent questions share the machine instead of fighting for it.
+
+Legend: B questions, K blocks, L body wordpieces, M widest span.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from realm_core.corpus.records import Block
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.index.embedding import batches_by_length, embed
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import check_fit
+from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
+from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.marginal import Normalisation, prior
+from realm_core.model.pairs import ReadingPair, collate
+from realm_core.provenance import Answer, conclude
+from realm_core.reading import ReadBlock, evidence_of
+from realm_core.text.joins import join_query
+from realm_core.text.wordpieces import Wordpieces
+
+MAX_BLOCKS = 50
+_BATCH_QUESTIONS = 16
+# Pairs of several questions are read together up to this many wordpieces: beyond it a CPU gains nothing, and the
+# first questions of a batch would wait for the last.
+_READ_WORDPIECES_CPU = 4096
+_READ_WORDPIECES_GPU = 65536
+
+
+@dataclass(frozen=True)
+class RetrievedBlock:
+    """A block that search found. prior: softmax of the scores over the blocks returned."""
+
+    rank: int
+    block_id: str
+    title: str
+    text: str
+    section: str
+    url: str
+    score: float
+    prior: float
+
+
+@dataclass(frozen=True)
+class _Request:
+    question: str
+    k: int
+    exclude: tuple[str, ...]
+    normalisation: Normalisation
+    read: bool
+    asked_at: float
+    future: Future[Answer | list[RetrievedBlock]]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Blocks of one question, with f(x, z)."""
+
+    blocks: list[Block]
+    scores: list[float]
+
+
+class Engine:
+    """A model, an index and a corpus that fit together, ready to answer."""
+
+    def __init__(self, model: Model, generation: Generation, snapshot: Snapshot, *, search: Search, name: str) -> None:
+        self.snapshot = snapshot
+        self.model_id = f"{name}@{model.hash}"
+        self.index_id = generation.name
+        self.corpus_id = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
+        self.config = model.config
+        self._query, self._reader = model.query, model.reader  # the block embedder is not needed, nor kept
+        self._device = model.reader.ends.weight.device
+        self._search = search
+        self._wordpieces = Wordpieces.default()
+        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def load(cls, model: Path, index: Path, corpus: Path, *, device: str = "auto", search: str = "exact") -> Engine:
+        """Read the three folders; `RealmError` when one is missing or damaged or they do not fit together.
+
+        search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
+        """
+        place = pick_device(device)
+        loaded, generation, snapshot = load_model(model), Generation.open(index), Snapshot.open(corpus)
+        check_fit(loaded, generation, snapshot)
+        for part in (loaded.query, loaded.reader):
+            part.to(place)
+            part.bert.to(fast_dtype(place))  # the heads stay in float32: they are small, and their differences count
+        words, same = loaded.query.bert.embeddings.word_embeddings, loaded.reader.bert.embeddings.word_embeddings
+        if torch.equal(words.weight, same.weight):
+            same.weight = words.weight  # one copy of what neither training changed
+        finder: Search = (
+            ExactSearch(generation.vectors_ND, place)
+            if search == "exact"
+            else FaissSearch(generation.vectors_ND, search)
+        )
+        return cls(loaded, generation, snapshot, search=finder, name=str((loaded.about or {}).get("name", model.name)))
+
+    def ask(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        exclude: Sequence[str] = (),
+        normalisation: Normalisation | None = None,
+    ) -> Answer:
+        """The answer to a question from the k best blocks, those with the ids `exclude` left aside."""
+        answer = self._submit(question, k, exclude, normalisation, read=True).result()
+        assert isinstance(answer, Answer)
+        return answer
+
+    def retrieve(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> list[RetrievedBlock]:
+        """The k best blocks, without reading them."""
+        blocks = self._submit(question, k, exclude, None, read=False).result()
+        assert isinstance(blocks, list)
+        return blocks
+
+    def block(self, block_id: str) -> Block | None:
+        """A block of the corpus by its id."""
+        row = self.snapshot.row_of(block_id)
+        return None if row is None else self.snapshot.block(row)
+
+    def warm_up(self) -> None:
+        """Answer something, so that the first person does not wait for what is made on first use."""
+        self.ask("Is anyone there?", k=min(5, len(self.snapshot)))
+
+    def close(self) -> None:
+        """Answer what is waiting, then stop. Questions asked later are refused."""
+        if not self._closed.is_set():
+            self._closed.set()
+            self._waiting.put(None)
+            self._thread.join()
+
+    def _submit(
+        self, question: str, k: int, exclude: Sequence[str], normalisation: Normalisation | None, *, read: bool
+    ) -> Future[Answer | list[RetrievedBlock]]:
+        if not question.strip():
+            raise RealmError("The question is empty.")
+        if not 1 <= k <= MAX_BLOCKS:
+            raise RealmError(f"k must be from 1 to {MAX_BLOCKS}, not {k}.")
+        if self._closed.is_set():
+            raise RealmError("This engine has been closed.")
+        future: Future[Answer | list[RetrievedBlock]] = Future()
+        self._waiting.put(
+            _Request(
+                question.strip(),
+                k,
+                tuple(exclude),
+                normalisation or self.config.normalisation,
+                read,
+                time.perf_counter(),
+                future,
+            )
+        )
+        return future
+
+    # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _serve(self) -> None:
+        while True:
+            request = self._waiting.get()
+            if request is None:
+                return
+            batch, last = [request], False
+            while len(batch) < _BATCH_QUESTIONS and not last:
+                try:
+                    following = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    last = True
+                else:
+                    batch.append(following)
+            try:
+                with torch.inference_mode():
+                    self._answer(batch)
+            except BaseException as error:  # whoever asked must hear of it; the thread goes on for the others
+                for waiting in batch:
+                    if not waiting.future.done():
+                        waiting.future.set_exception(error)
+            if last:
+                return
+
+    def _answer(self, batch: Sequence[_Request]) -> None:
+        started = time.perf_counter()
+        joined = join_query(self._wordpieces, [r.question for r in batch], self.config.query_wordpieces)
+        queries_BD = embed(self._query, joined)
+        embedded = time.perf_counter()
+        found = [self._find(request, query_D) for request, query_D in zip(batch, queries_BD, strict=True)]
+        searched = time.perf_counter()
+        reading = [(request, own) for request, own in zip(batch, found, strict=True) if request.read]
+        read = self._read(reading)
+        read_at = time.perf_counter()
+        for request, own in zip(batch, found, strict=True):
+            if not request.read:
+                request.future.set_result(_retrieved(own))
+        timings_ms = {
+            "embed": (embedded - started) * 1e3,
+            "search": (searched - embedded) * 1e3,
+            "read": (read_at - searched) * 1e3,
+        }
+        for (request, _), blocks in zip(reading, read, strict=True):
+            began = time.perf_counter()
+            answer = conclude(
+                Answer(
+                    question=request.question,
+                    answer=None,
+                    no_answer_probability=None,
+                    answers=(),
+                    evidence=evidence_of(blocks, request.normalisation),
+                    explains="no_answer",
+                    normalisation=request.normalisation,
+                    min_probability=self.config.min_probability,
+                    model=self.model_id,
+                    index=self.index_id,
+                    corpus=self.corpus_id,
+                    latency_ms=0.0,
+                    timings_ms={"wait": (started - request.asked_at) * 1e3, **timings_ms},
+                )
+            )
+            done = time.perf_counter()
+            answer.timings_ms["marginalise"] = (done - began) * 1e3
+            request.future.set_result(replace(answer, latency_ms=(done - request.asked_at) * 1e3))
+
+    def _find(self, request: _Request, query_D: torch.Tensor) -> _Found:
+        excluded = {row for block_id in request.exclude if (row := self.snapshot.row_of(block_id)) is not None}
+        rows, scores = search_without(self._search, query_D, request.k, excluded)
+        return _Found([self.snapshot.block(row) for row in rows], scores)
+
+    def _read(self, reading: Sequence[tuple[_Request, _Found]]) -> list[list[ReadBlock]]:
+        """Span logits of every block of every question, in as few forward passes as the budget allows."""
+        pairs: list[tuple[int, ReadBlock, ReadingPair]] = []
+        for number, (request, found) in enumerate(reading):
+            encoded = self._wordpieces.encode(
+                [request.question, *(text for block in found.blocks for text in (block.title, block.text))]
+            )
+            for position, (block, score) in enumerate(zip(found.blocks, found.scores, strict=True)):
+                title, body = encoded[1 + 2 * position], encoded[2 + 2 * position]
+                pair = ReadingPair.of(self._wordpieces, self.config, encoded[0], title, body)
+                pairs.append((number, ReadBlock(block, body, score, torch.empty(0)), pair))
+        budget = _READ_WORDPIECES_GPU if self._device.type == "cuda" else _READ_WORDPIECES_CPU
+        logits: list[torch.Tensor] = [torch.empty(0)] * len(pairs)
+        for group in batches_by_length([len(pair.ids) for *_, pair in pairs], budget):
+            packed, bodies = collate([pairs[i][2] for i in group])
+            logits_NM = self._reader(packed.to(self._device), bodies.to(self._device)).cpu()
+            for i, own_LM in zip(group, logits_NM.split(bodies.lengths), strict=True):
+                logits[i] = own_LM
+        widest = max((own_LM.shape[1] for own_LM in logits), default=0)
+        results: list[list[ReadBlock]] = [[] for _ in reading]
+        for (number, block, _), own_LM in zip(pairs, logits, strict=True):
+            wide_LM = torch.nn.functional.pad(own_LM, (0, widest - own_LM.shape[1]), value=-torch.inf)
+            results[number].append(replace(block, logits_LM=wide_LM))
+        return results
+
+
+def _retrieved(found: _Found) -> list[RetrievedBlock]:
+    priors = prior(found.scores) if found.scores else []
+    return [
+        RetrievedBlock(rank, b.block_id, b.title, b.text, b.section, b.url, score, weight)
+        for rank, (b, score, weight) in enumerate(zip(found.blocks, found.scores, priors, strict=True), start=1)
+    ]

@@ -1,0 +1,92 @@
+"""Files that appear whole or not at all: atomic writes, published folders, checksums."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from realm_core.errors import RealmError
+
+_CHUNK_BYTES = 1 << 20
+
+
+def sha256_of_file(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes, read in constant memory."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read_json(path: Path) -> Any:
+    """The JSON in `path`; `RealmError` names the file when it is missing or is not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RealmError(f"{path} does not exist.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RealmError(f"{path} is not valid JSON: {error}.") from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` so that a reader sees the old file or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with disk_errors(path), open(temporary, "w", encoding="utf-8") as file:
+        json.dump(value, file, ensure_ascii=False, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn a full or read-only disk into a `RealmError` that names the place."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RealmError(f"The disk that holds {path} is full; free some space and run this again.") from error
+        if error.errno in (errno.EACCES, errno.EROFS):
+            raise RealmError(f"{path} cannot be written: {error.strerror}.") from error
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush every file of `folder`, and the folder itself, to the disk."""
+    for path in [*(p for p in folder.rglob("*") if p.is_file()), folder]:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def publish_folder(temporary: Path, final: Path) -> None:
+    """Make the finished folder `temporary` visible as `final`: sync, rename, sync the parent.
+
+    `final` must not exist: published things are immutable.
+    """
+    if final.exists():
+        raise RealmError(f"{final} exists already; a published folder is never overwritten.")
+    with disk_errors(final):
+        sync_folder(temporary)
+        os.rename(temporary, final)
+        descriptor = os.open(final.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder if it is there."""
+    shutil.rmtree(folder, ignore_errors=True)

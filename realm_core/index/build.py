@@ -1,0 +1,183 @@
+"""Build an index: `python -m realm_core index`. Shards of contiguous rows, each on its own and idempotent.
+
+Work goes on in `.GENERATION.partial/` beside the final folder; a shard is there whole or not at all, so a build that
+died goes on behind its last finished shard. The name of a generation says what it is of, so that the same model and
+snapshot built twice are one generation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.index.embedding import embed
+from realm_core.index.generation import FORMAT, Generation, read_shard
+from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.device import fast_dtype, pick_device
+from realm_core.text.joins import join_block
+from realm_core.text.wordpieces import Wordpieces
+
+SHARD_ROWS = 50_000
+_CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `index`."""
+    parser.add_argument("--model", type=Path, required=True, help="model folder")
+    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
+    parser.add_argument("--output", type=Path, required=True, help="folder of all generations")
+    parser.add_argument("--generation", help="its name (default: made of the model's and the snapshot's hashes)")
+    parser.add_argument("--shard-rows", type=int, default=SHARD_ROWS, help=f"blocks a shard (default {SHARD_ROWS})")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Build and publish; the result names the generation."""
+    folder = build(
+        arguments.model,
+        arguments.corpus,
+        arguments.output,
+        activity,
+        name=arguments.generation,
+        shard_rows=arguments.shard_rows,
+        device=arguments.device,
+    )
+    manifest = read_json(folder / "manifest.json")
+    activity.say(f"The index is {folder} ({manifest['rows']:,} blocks).")
+    activity.result(
+        {
+            "generation": manifest["generation"],
+            "path": str(folder),
+            "rows": manifest["rows"],
+            "dim": manifest["dim"],
+            "model_hash": manifest["model_hash"],
+            "snapshot_id": manifest["snapshot_id"],
+        }
+    )
+
+
+def build(
+    model_folder: Path,
+    corpus_folder: Path,
+    output: Path,
+    activity: Activity,
+    *,
+    name: str | None = None,
+    shard_rows: int = SHARD_ROWS,
+    device: str = "auto",
+) -> Path:
+    """Build the generation of a model and a snapshot under `output`; returns its folder.
+
+    One that is there already, and sound, is returned at once; `RealmError` if it is of something else.
+    """
+    if shard_rows < 1:
+        raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
+    model, snapshot = load_model(model_folder), Snapshot.open(corpus_folder)
+    if len(snapshot) == 0:
+        raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to index.")
+    name = name or f"{snapshot.snapshot_id}-{model.block_hash}"
+    if not name or name.startswith(".") or "/" in name:
+        raise RealmError(f"{name!r} cannot be a generation's name: it becomes a folder's name.")
+    output.mkdir(parents=True, exist_ok=True)
+    final, partial = output / name, output / f".{name}.partial"
+    with _only_one(output / f".{name}.lock", name):
+        if final.exists():
+            return _existing(final, model, snapshot, activity)
+        identity = {
+            "block_hash": model.block_hash,
+            "snapshot_id": snapshot.snapshot_id,
+            "shard_rows": shard_rows,
+            "rows": len(snapshot),
+        }
+        _open_partial(partial, identity, activity)
+        shards = _build_shards(model, snapshot, partial, shard_rows, pick_device(device), activity)
+        (partial / "identity.json").unlink()
+        write_json(
+            partial / "manifest.json",
+            {
+                "format": FORMAT,
+                "generation": name,
+                "snapshot_id": snapshot.snapshot_id,
+                "model_hash": model.hash,
+                "block_hash": model.block_hash,
+                "rows": len(snapshot),
+                "dim": model.config.dimension,
+                "shards": shards,
+                "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            },
+        )
+        publish_folder(partial, final)
+    return final
+
+
+@contextmanager
+def _only_one(lock: Path, name: str) -> Iterator[None]:
+    """Hold the lock of a generation that is being built; the system lets go of it if we die."""
+    with open(lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RealmError(f"The index {name} is being built by another process already.") from None
+        yield
+        os.unlink(lock)
+
+
+def _existing(final: Path, model: Model, snapshot: Snapshot, activity: Activity) -> Path:
+    manifest = Generation.open(final).manifest
+    if (manifest["block_hash"], manifest["snapshot_id"]) != (model.block_hash, snapshot.snapshot_id):
+        raise RealmError(f"{final} exists and is of another model or corpus; choose another name.")
+    activity.say(f"The index is there already: {final}")
+    return final
+
+
+def _open_partial(partial: Path, identity: dict[str, object], activity: Activity) -> None:
+    if partial.exists():
+        known = partial / "identity.json"
+        if known.exists() and read_json(known) == identity:
+            activity.say("Going on where an earlier build stopped.")
+            return
+        remove_folder(partial)
+    partial.mkdir(parents=True)
+    write_json(partial / "identity.json", identity)
+
+
+def _build_shards(
+    model: Model, snapshot: Snapshot, partial: Path, shard_rows: int, device: torch.device, activity: Activity
+) -> list[dict[str, object]]:
+    # Only BERT's layers gain from low precision; the projection is small and decides the ranking.
+    embedder = model.block.to(device)
+    embedder.bert.to(fast_dtype(device))
+    wordpieces = Wordpieces.default()
+    shards = []
+    for number, start in enumerate(range(0, len(snapshot), shard_rows)):
+        stop = min(start + shard_rows, len(snapshot))
+        path = partial / f"vectors-{number:05d}.safetensors"
+        if not path.exists():
+            vectors_RD = torch.empty(stop - start, model.config.dimension, dtype=torch.float16)
+            for low in range(start, stop, _CHUNK_ROWS):
+                activity.check()
+                high = min(low + _CHUNK_ROWS, stop)
+                titles, texts = snapshot.titles_texts(low, high)
+                joined = join_block(wordpieces, titles, texts, model.config.block_wordpieces)
+                vectors_RD[low - start : high - start] = embed(embedder, joined).half()
+                activity.progress(high, len(snapshot), "blocks")
+            temporary = path.with_suffix(".tmp")
+            with disk_errors(path):
+                save_file({"vectors": vectors_RD}, temporary)
+                os.replace(temporary, path)
+        read_shard(path, stop - start, model.config.dimension)
+        shards.append({"file": path.name, "start": start, "stop": stop, "sha256": sha256_of_file(path)})
+        activity.progress(stop, len(snapshot), "blocks")
+    return shards

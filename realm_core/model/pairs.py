@@ -1,0 +1,60 @@
+"""Question and block as the reader takes them: one sequence, with the words of the body marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from realm_core.model.config import ModelConfig
+from realm_core.model.packed import Packed
+from realm_core.model.reader import Bodies
+from realm_core.text.joins import join_pair
+from realm_core.text.matching import word_edges
+from realm_core.text.wordpieces import Encoded, Wordpieces
+
+
+@dataclass(frozen=True)
+class ReadingPair:
+    """join(x, z) with its body's wordpieces (those that the limit leaves): places in the text, word edges."""
+
+    ids: list[int]
+    segments: list[int]
+    body_start: int
+    offsets: list[tuple[int, int]]
+    word_starts: list[bool]
+    word_ends: list[bool]
+
+    @classmethod
+    def of(
+        cls, wordpieces: Wordpieces, config: ModelConfig, question: Encoded, title: Encoded, body: Encoded
+    ) -> ReadingPair:
+        """The pair, as the model's configuration joins it."""
+        joined = join_pair(
+            wordpieces,
+            question,
+            title if config.reader_title else None,
+            body,
+            question_limit=config.query_wordpieces,
+            limit=config.reader_wordpieces,
+        )
+        length = joined.body_stop - joined.body_start
+        starts, ends = word_edges(body)
+        return cls(
+            joined.ids, joined.segments, joined.body_start, body.offsets[:length], starts[:length], ends[:length]
+        )
+
+
+def collate(pairs: Sequence[ReadingPair]) -> tuple[Packed, Bodies]:
+    """Lay pairs end to end for the reader."""
+    packed = Packed.of([pair.ids for pair in pairs], [pair.segments for pair in pairs])
+    lengths = tuple(len(pair.offsets) for pair in pairs)
+    firsts = [start + pair.body_start for start, pair in zip(packed.starts(), pairs, strict=True)]
+    return packed, Bodies(
+        positions_N=torch.tensor([first + i for first, n in zip(firsts, lengths, strict=True) for i in range(n)]),
+        room_N=torch.tensor([n - i for n in lengths for i in range(n)]),
+        word_start_N=torch.tensor([flag for pair in pairs for flag in pair.word_starts], dtype=torch.bool),
+        word_end_N=torch.tensor([flag for pair in pairs for flag in pair.word_ends], dtype=torch.bool),
+        lengths=lengths,
+    )

@@ -1,0 +1,98 @@
+"""The knowledge-augmented reader: scores every span of a block as the answer to a question.
+
+Paper, section 3.2: p(y|z,x) ∝ Σ_s exp MLP([h_start(s); h_end(s)]). MLP as released: Dense → ReLU → LayerNorm →
+Dense(1), where the first layer over the concatenation is two layers, one over each end, added.
+
+Legend: B (question, block) pairs, T wordpieces of all pairs, N body wordpieces of all pairs, M widest span, H MLP.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import BertModel
+
+from realm_core.model.packed import Packed, encode
+
+
+@dataclass(frozen=True)
+class Bodies:
+    """Where the block bodies lie in a packed batch of pairs.
+
+    positions_N:   position in T of each body wordpiece.
+    room_N:        how many body wordpieces of the same block there are from this one on (itself counted).
+    word_start_N:  bool, a word begins here; word_end_N: bool, a word ends here. Spans are of whole words.
+    lengths:       body wordpieces of each pair; they sum to N.
+    """
+
+    positions_N: Tensor
+    room_N: Tensor
+    word_start_N: Tensor
+    word_end_N: Tensor
+    lengths: tuple[int, ...]
+
+    def to(self, device: torch.device) -> Bodies:
+        """The same on another device."""
+        return Bodies(
+            self.positions_N.to(device),
+            self.room_N.to(device),
+            self.word_start_N.to(device),
+            self.word_end_N.to(device),
+            self.lengths,
+        )
+
+
+class Reader(nn.Module):
+    """BERT over `[CLS] x [SEP] (title [SEP]) body [SEP]` and the span MLP."""
+
+    def __init__(self, bert: BertModel, hidden: int, max_width: int) -> None:
+        super().__init__()
+        self.bert = bert
+        self.max_width = max_width
+        self.ends = nn.Linear(bert.config.hidden_size, 2 * hidden)  # both halves of the first Dense in one product
+        self.norm = nn.LayerNorm(hidden, eps=1e-3)  # ε as released
+        self.score = nn.Linear(hidden, 1)
+
+    def forward(self, pairs: Packed, bodies: Bodies) -> Tensor:
+        """Span logits [N, M], float32: entry (n, m) is the span of m + 1 wordpieces that begins at n.
+
+        Relative to the block's "not here" score, which the MLP gives to [CLS] taken as a span; −inf where a span
+        would leave its block or cut a word.
+        """
+        hidden_TW = encode(self.bert, pairs)
+        starts_B = torch.tensor(pairs.starts(), device=hidden_TW.device)
+        null_B = self._mlp(*self._halves(hidden_TW[starts_B]))
+        start_NH, end_NH = self._halves(hidden_TW[bodies.positions_N])
+        count = start_NH.shape[0]
+        owner_N = torch.repeat_interleave(
+            torch.arange(len(bodies.lengths), device=hidden_TW.device),
+            torch.tensor(bodies.lengths, device=hidden_TW.device),
+        )
+        null_N = null_B[owner_N]
+        columns = []
+        for width in range(min(self.max_width, max(bodies.lengths))):
+            logits_n = self._mlp(start_NH[: count - width], end_NH[width:]) - null_N[: count - width]
+            possible_n = (
+                (bodies.room_N[: count - width] > width)
+                & bodies.word_start_N[: count - width]
+                & bodies.word_end_N[width:]
+            )
+            logits_n = logits_n.masked_fill(~possible_n, -math.inf)
+            columns.append(nn.functional.pad(logits_n, (0, width), value=-math.inf))
+        return torch.stack(columns, dim=1)
+
+    def _halves(self, hidden_NW: Tensor) -> tuple[Tensor, Tensor]:
+        start_NH, end_NH = self.ends(hidden_NW.to(self.ends.weight.dtype)).chunk(2, dim=1)
+        return start_NH, end_NH
+
+    def _mlp(self, start_NH: Tensor, end_NH: Tensor) -> Tensor:
+        score_N: Tensor = self.score(self.norm(torch.relu(start_NH + end_NH))).float().squeeze(-1)
+        return score_N
+
+
+def by_block(logits_NM: Tensor, lengths: tuple[int, ...], *, fill: float = -math.inf) -> Tensor:
+    """Packed span values [N, M] as [B, S], S = longest body × M, padded with `fill`."""
+    return nn.utils.rnn.pad_sequence(list(logits_NM.split(lengths)), batch_first=True, padding_value=fill).flatten(1)

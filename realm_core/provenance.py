@@ -1,0 +1,171 @@
+"""An answer with everything that it was made from: the numbers of a reading, kept so that they add up.
+
+An `Answer` is plain data. It is what the engine returns, what REST and the command line print, and what the
+database keeps; `without` recomputes it in closed form when blocks are taken away, with no model run:
+
+    prior'(z) = prior(z) / Σ_kept prior        (drop z, renormalise)
+    p'(y)     = Σ_kept prior'(z) · likelihood(y | z)
+
+Legend: K blocks read, Y candidate answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An answer that one block offers: the sum over the block's spans that read it."""
+
+    key: str  # the normalised answer: equal keys are the same answer, in whatever spelling
+    text: str  # as the block spells it, original casing and spacing
+    likelihood: float  # p(y | z, x)
+    start: int  # character span of its best reading in the block's text
+    end: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A block that was read. Numbers refer to what the answer `explains`."""
+
+    rank: int  # 1 is the highest posterior
+    block_id: str
+    title: str
+    text: str
+    section: str
+    url: str
+    start: int | None  # where the block says it, in characters of `text`; None: it offers no span for it
+    end: int | None
+    prior: float  # p(z | x): the weight that multiplies the likelihood; sums to one over the blocks read
+    likelihood: float  # p(y | z, x)
+    posterior: float  # p(z | y, x); sums to one over the blocks read
+    support: float  # posterior − prior; positive: the block spoke for the answer
+    retriever_score: float  # f(x, z), the raw inner product
+    retriever_prior: float  # softmax of f over the blocks read
+    no_answer_likelihood: float | None  # p("not here" | z, x), where the normalisation has it
+    candidates: tuple[Candidate, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class RankedAnswer:
+    """One of the answers, with its marginal probability Σ_z prior · likelihood."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was asked, what was answered, and why.
+
+    `explains` says what likelihood, posterior and support of the evidence are about:
+    "answer" (the answer given), "no_answer" (that the blocks do not hold one) or "candidate" (the best
+    candidate, which was too unlikely to be given).
+    """
+
+    question: str
+    answer: RankedAnswer | None
+    no_answer_probability: float | None
+    answers: tuple[RankedAnswer, ...]
+    evidence: tuple[Evidence, ...]
+    explains: str
+    normalisation: str
+    min_probability: float  # a candidate below this is not given as the answer
+    model: str
+    index: str
+    corpus: str
+    latency_ms: float
+    timings_ms: dict[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON, keys as the fields."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Answer:
+        """The answer that `as_dict` (through JSON or not) was made from."""
+        value = dict(value)
+        value["answer"] = None if value["answer"] is None else RankedAnswer(**value["answer"])
+        value["answers"] = tuple(RankedAnswer(**answer) for answer in value["answers"])
+        value["evidence"] = tuple(
+            Evidence(**{**block, "candidates": tuple(Candidate(**c) for c in block["candidates"])})
+            for block in value["evidence"]
+        )
+        return cls(**value)
+
+    def without(self, block_ids: Collection[str]) -> Answer:
+        """The answer had the blocks `block_ids` not been read: closed form, exact, no model run."""
+        return conclude(replace(self, evidence=tuple(e for e in self.evidence if e.block_id not in block_ids)))
+
+
+def conclude(reading: Answer) -> Answer:
+    """Fill in everything that follows from the evidence's priors and candidate likelihoods.
+
+    Takes an answer whose evidence carries prior (any positive scale), retriever_score, candidates and
+    no_answer_likelihood, and returns it with priors normalised, answers merged and ranked, the answer
+    chosen, and likelihood, posterior, support, span and rank of every block set.
+    """
+    from realm_core.model import marginal  # formulas live there, once; torch is loaded only when they are needed
+
+    blocks = reading.evidence
+    if not blocks:
+        return replace(reading, answer=None, no_answer_probability=None, answers=(), explains="no_answer")
+    prior_K = marginal.normalise([block.prior for block in blocks])
+    retriever_prior_K = marginal.prior([block.retriever_score for block in blocks])
+
+    likelihoods_YK: dict[str, list[float]] = {}
+    for position, block in enumerate(blocks):
+        for candidate in block.candidates:
+            likelihoods_YK.setdefault(candidate.key, [0.0] * len(blocks))[position] = candidate.likelihood
+    probabilities_Y = {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()}
+    ranked_keys = sorted(probabilities_Y, key=lambda key: (-probabilities_Y[key], key))
+    answers = tuple(RankedAnswer(_spelling(blocks, prior_K, key), probabilities_Y[key]) for key in ranked_keys)
+
+    null_K = [block.no_answer_likelihood for block in blocks]
+    has_null = all(likelihood is not None for likelihood in null_K)
+    no_answer_K = [likelihood or 0.0 for likelihood in null_K]
+    no_answer_probability = marginal.marginal(prior_K, no_answer_K) if has_null else None
+
+    answered = bool(answers) and answers[0].probability >= reading.min_probability
+    explains = "answer" if answered else "no_answer" if has_null or not answers else "candidate"
+    explained_key = None if explains == "no_answer" else ranked_keys[0]
+    likelihood_K = no_answer_K if explained_key is None else likelihoods_YK[explained_key]
+    posterior_K = marginal.posterior(prior_K, likelihood_K)
+
+    evidence = []
+    for position, block in enumerate(blocks):
+        span = next((c for c in block.candidates if c.key == explained_key), None)
+        evidence.append(
+            replace(
+                block,
+                prior=prior_K[position],
+                retriever_prior=retriever_prior_K[position],
+                likelihood=likelihood_K[position],
+                posterior=posterior_K[position],
+                support=posterior_K[position] - prior_K[position],
+                start=span.start if span else None,
+                end=span.end if span else None,
+            )
+        )
+    evidence.sort(key=lambda block: (-block.posterior, -block.prior, block.block_id))
+    return replace(
+        reading,
+        answer=answers[0] if answered else None,
+        no_answer_probability=no_answer_probability,
+        answers=answers,
+        evidence=tuple(replace(block, rank=rank) for rank, block in enumerate(evidence, start=1)),
+        explains=explains,
+    )
+
+
+def _spelling(blocks: Collection[Evidence], prior_K: list[float], key: str) -> str:
+    """The spelling that carries the most probability, over the blocks that offer the answer."""
+    weights: dict[str, float] = {}
+    for block, prior in zip(blocks, prior_K, strict=True):
+        for candidate in block.candidates:
+            if candidate.key == key:
+                weights[candidate.text] = weights.get(candidate.text, 0.0) + prior * candidate.likelihood
+    return max(weights, key=lambda text: (weights[text], text))

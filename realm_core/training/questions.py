@@ -1,0 +1,71 @@
+"""Question files: JSON lines of {"question", "answers", "answer_type"?, "title"?, "context"?}."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from realm_core.errors import RealmError
+from realm_core.evaluation.answers import answer_pattern
+
+ANSWER_TYPES = ("string", "regex")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its accepted answers.
+
+    answer_type: "string" (exact match after normalising) or "regex" (CuratedTREC).
+    title, context: the article, and the passage in it that holds the answer, where the set has them.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    answer_type: str = "string"
+    title: str | None = None
+    context: str | None = None
+
+
+def read_questions(path: Path) -> list[Question]:
+    """All questions of a file; the first bad row is an error that names file, line and what is wrong."""
+    questions = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    questions.append(_question(line, f"{path}, line {number}"))
+    except FileNotFoundError:
+        raise RealmError(f"{path} does not exist.") from None
+    except UnicodeDecodeError as error:
+        raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    if not questions:
+        raise RealmError(f"{path} holds no questions.")
+    return questions
+
+
+def _question(line: str, where: str) -> Question:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise RealmError(f"{where}: not valid JSON: {error}.") from None
+    if not isinstance(row, dict):
+        raise RealmError(f"{where}: a JSON object is wanted, not {type(row).__name__}.")
+    question, answers = row.get("question"), row.get("answers")
+    if not isinstance(question, str) or not question.strip():
+        raise RealmError(f"{where}: `question` must be a text that is not empty.")
+    if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
+        raise RealmError(f"{where}: `answers` must be a list of texts, none of them empty.")
+    answer_type = row.get("answer_type", "string")
+    if answer_type not in ANSWER_TYPES:
+        raise RealmError(f"{where}: `answer_type` must be one of {', '.join(ANSWER_TYPES)}, not {answer_type!r}.")
+    if answer_type == "regex":
+        for expression in answers:
+            try:
+                answer_pattern(expression)
+            except RealmError as error:
+                raise RealmError(f"{where}: {error}") from None
+    for name in ("title", "context"):
+        if row.get(name) is not None and not isinstance(row[name], str):
+            raise RealmError(f"{where}: `{name}` must be a text.")
+    return Question(question.strip(), tuple(answers), answer_type, row.get("title"), row.get("context"))

@@ -1,0 +1,79 @@
+"""A first model from a sentence encoder's weights: `python -m realm_core warmstart`.
+
+The encoder's vectors rank by cosine. A projection onto their leading principal directions followed by LayerNorm
+keeps that ranking (LayerNorm gives all vectors one length), and LayerNorm's gain sets the temperature: with a gain of
+sqrt(scale / D) on both sides, f(x, z) = scale · cosine. `scale` 20 is what such encoders are usually trained with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import random
+from pathlib import Path
+
+import torch
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.index.embedding import batches_by_length
+from realm_core.model.checkpoint import new_model, save_model
+from realm_core.model.config import ModelConfig
+from realm_core.model.embedder import principal_projection
+from realm_core.model.packed import Packed
+from realm_core.text.joins import join_block
+from realm_core.text.wordpieces import Wordpieces
+
+_WORDPIECES_PER_BATCH = 2048
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `warmstart`."""
+    parser.add_argument("--corpus", type=Path, required=True, help="snapshot whose blocks set the projection")
+    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--dimension", type=int, default=ModelConfig.dimension, help="D, length of a vector")
+    parser.add_argument("--sample", type=int, default=2000, help="blocks looked at (default 2000)")
+    parser.add_argument("--scale", type=float, default=20.0, help="f(x, z) = scale × cosine at the start")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Make the model and say how much of the encoder's inner products the projection keeps."""
+    config = dataclasses.replace(ModelConfig(), dimension=arguments.dimension)
+    if arguments.scale <= 0:
+        raise RealmError(f"scale must be positive, not {arguments.scale}.")
+    snapshot = Snapshot.open(arguments.corpus)
+    model = new_model(config, seed=arguments.seed)
+    rows = random.Random(arguments.seed).sample(range(len(snapshot)), min(arguments.sample, len(snapshot)))
+    if len(rows) < config.dimension:
+        raise RealmError(
+            f"{arguments.corpus} has {len(rows)} blocks, too few to set a projection onto {config.dimension} dimensions."
+        )
+    blocks = [snapshot.block(row) for row in sorted(rows)]
+    joined = join_block(
+        Wordpieces.default(), [b.title for b in blocks], [b.text for b in blocks], config.block_wordpieces
+    )
+    pooled_NW = torch.empty(len(joined), model.block.dense.in_features)
+    done = 0
+    with torch.inference_mode():
+        for group in batches_by_length([len(sequence.ids) for sequence in joined], _WORDPIECES_PER_BATCH):
+            activity.check()
+            pooled_NW[group] = model.block.pool(
+                Packed.of([joined[i].ids for i in group], [joined[i].segments for i in group])
+            )
+            done += len(group)
+            activity.progress(done, len(joined), "blocks")
+    projection_DW = principal_projection(pooled_NW, config.dimension)
+    for side in (model.query, model.block):
+        with torch.no_grad():
+            side.dense.weight.copy_(projection_DW)
+            side.dense.bias.zero_()
+            side.norm.weight.fill_(math.sqrt(arguments.scale / config.dimension))
+            side.norm.bias.zero_()
+    unit_NW = torch.nn.functional.normalize(pooled_NW, dim=1)
+    kept = (unit_NW @ projection_DW.T).square().sum(1).mean().item()
+    save_model(model, arguments.output, about={"recipe": [f"warm start on {snapshot.snapshot_id}"]})
+    activity.say(f"{arguments.output}: the projection keeps {kept:.1%} of the vectors' squared length.")
+    activity.result({"path": str(arguments.output), "kept": kept})

@@ -1,0 +1,97 @@
+"""For every test: an environment of its own, the database, and no silent skips.
+
+Nothing of the surrounding environment reaches a test: data folder, database, broker and cache are set here,
+before Django reads its settings. `TEST_DATABASE_URL` names the server of the PostgreSQL run (tests/run.py).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import django
+import pytest
+
+_DATA = Path(tempfile.mkdtemp(prefix="realm-test-"))
+
+for _name in ("DEBUG", "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "HTTPS", "LOG_LEVEL", "REALM_DEVICE", "JOB_LEASE_S"):
+    os.environ.pop(_name, None)
+os.environ.update(
+    DJANGO_SETTINGS_MODULE="webapp.settings",
+    REALM_DATA=str(_DATA),
+    DATABASE_URL=os.environ.get("TEST_DATABASE_URL") or f"sqlite:///{_DATA / 'db.sqlite3'}",
+    BROKER_URL="memory://",
+    CACHE_URL="locmem://",
+    ASK_RATE="0",
+    SECRET_KEY="only-for-tests-" + "0" * 40,
+    HF_HUB_OFFLINE="1",
+    TOKENIZERS_PARALLELISM="false",
+)
+django.setup()  # conftest files of the folders below import records
+
+_skipped: list[str] = []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from django.conf import settings
+
+    # The real hasher is slow on purpose.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what touches the database, so that it runs on PostgreSQL too."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
+            item.add_marker("database")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _skipped.append(report.nodeid)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:
+        _skipped.append(report.nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _skipped and session.exitstatus == 0:
+        session.exitstatus = 1
+    shutil.rmtree(_DATA, ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _skipped:
+        terminalreporter.section("skipped tests count as failures")
+        for name in _skipped:
+            terminalreporter.line(name)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> None:
+    """Keep SQLite's test database in a file, so that other processes (workers) can open it too."""
+    from django.db import connection
+
+    if connection.vendor == "sqlite":
+        connection.settings_dict["TEST"]["NAME"] = str(_DATA / "test.sqlite3")
+
+
+@pytest.fixture
+def database_url(transactional_db: None) -> Iterator[str]:
+    """The test database's DATABASE_URL for another process; what the test writes is committed."""
+    from django.db import connection
+
+    name = connection.settings_dict["NAME"]
+    if connection.vendor == "sqlite":
+        yield f"sqlite:///{name}"
+    else:
+        server, _, _ = os.environ["TEST_DATABASE_URL"].partition("?")
+        yield os.environ["TEST_DATABASE_URL"].replace(server, f"{server.rpartition('/')[0]}/{name}", 1)

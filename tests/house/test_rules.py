@@ -1,0 +1,131 @@
+"""The rules of the house, read off the source: who may import whom, no pickle, files that one can read."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+PACKAGES = ("realm_core", "webapp", "workers", "tests", "benchmarks")
+LONGEST_FILE = 450  # lines
+SOURCES = sorted(
+    path
+    for package in PACKAGES
+    for path in (TOP / package).rglob("*.py")
+    if ".venv" not in path.relative_to(TOP).as_posix()
+)
+HEAVY = {"torch", "faiss", "transformers", "tokenizers"}
+
+# Which packages each of ours may not import, and why that would be wrong.
+FORBIDDEN = {
+    "realm_core": {"django", "celery", "rest_framework", "webapp", "workers"},  # a library, below everything
+    "webapp": {"workers", "tests"},  # hands jobs over by id and name
+    "workers": {"torch", "faiss", "transformers", "tests"},  # supervises processes that import them
+}
+# Modules that read or write pickles, and calls that do so inside other libraries.
+PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+PICKLE_CALLS = {"torch.save", "torch.load", "numpy.save", "np.save", "numpy.load", "np.load", "pandas.read_pickle"}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Full names of the modules that a file imports, with the line."""
+    package = path.relative_to(TOP).parent.parts
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            yield ".".join(part for part in (base, node.module) if part), node.lineno
+
+
+def place(path: Path, line: int) -> str:
+    return f"{path.relative_to(TOP)}:{line}"
+
+
+@pytest.mark.parametrize("package", sorted(FORBIDDEN))
+def test_imports_point_downwards(package: str) -> None:
+    wrong = [
+        f"{place(path, line)} imports {module}"
+        for path in SOURCES
+        if path.relative_to(TOP).parts[0] == package
+        for module, line in imports(path)
+        if module.partition(".")[0] in FORBIDDEN[package]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("program", "forbidden"),
+    [
+        ("import django; django.setup(); import webapp.urls, webapp.admin, webapp.wsgi, webapp.queue", HEAVY),
+        ("import workers.app, workers.tasks, workers.kinds, workers.supervisor", HEAVY),
+        (
+            "import importlib, pkgutil, realm_core\n"
+            "for module in pkgutil.walk_packages(realm_core.__path__, 'realm_core.'):\n"
+            "    if not module.name.endswith('__main__'): importlib.import_module(module.name)",
+            {"django", "celery", "webapp", "workers"},
+        ),
+    ],
+    ids=["webapp", "workers", "realm_core"],
+)
+def test_what_an_import_loads(program: str, forbidden: set[str]) -> None:
+    """Proved in a process of its own, because everything is loaded here already."""
+    report = f"import sys\n{program}\nprint(*sorted({forbidden!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", report], cwd=TOP, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+
+
+def test_no_pickle() -> None:
+    wrong = []
+    for path in SOURCES:
+        for module, line in imports(path):
+            if module.partition(".")[0] in PICKLE_MODULES:
+                wrong.append(f"{place(path, line)} imports {module}")
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            if name in PICKLE_CALLS and not _refuses_pickle(node):
+                wrong.append(f"{place(path, node.lineno)} calls {name}")
+            for keyword in node.keywords:
+                if keyword.arg == "allow_pickle" and ast.unparse(keyword.value) != "False":
+                    wrong.append(f"{place(path, node.lineno)} allows pickle")
+    assert not wrong, "\n".join(wrong)
+
+
+def _refuses_pickle(call: ast.Call) -> bool:
+    """numpy's functions say so by an argument; torch's have no such word that would hold for what they write."""
+    return any(word.arg == "allow_pickle" and ast.unparse(word.value) == "False" for word in call.keywords)
+
+
+def test_files_are_short_enough_to_read() -> None:
+    long = [
+        f"{path.relative_to(TOP)} has {lines} lines"
+        for path in SOURCES
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        str(path.relative_to(TOP))
+        for path in SOURCES
+        if path.read_text(encoding="utf-8").strip()
+        and "migrations" not in path.parts
+        and ast.get_docstring(tree(path)) is None
+    ]
+    assert not silent, "\n".join(silent)

@@ -1,0 +1,134 @@
+"""Three people, and an engine that needs no model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.test import Client
+
+import webapp.engine
+from realm_core.provenance import Answer
+from tests.web.pages import stored
+from webapp.models import Deployment
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with a browser."""
+
+    name: str
+    user: User | None
+    client: Client
+
+
+@pytest.fixture
+def staff(db: None) -> Person:
+    return _log_in(User.objects.create_user("Stella", password="p", is_staff=True))
+
+
+@pytest.fixture
+def member(db: None) -> Person:
+    return _log_in(User.objects.create_user("Memo", password="p"))
+
+
+@pytest.fixture
+def outsider(db: None) -> Person:
+    return Person("outsider", None, Client())
+
+
+def _log_in(user: User) -> Person:
+    client = Client()
+    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    return Person(user.username, user, client)
+
+
+@dataclass
+class FakeEngine:
+    """Answers every question in the same way, or raises `error`; counts what is asked of it."""
+
+    deployment_id: int
+    value: dict[str, Any] = field(default_factory=stored.payload)
+    error: Exception | None = None
+    asked: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
+    closed: bool = False
+    model_id: str = "realm-mini"
+    index_id: str = "gen-1"
+    corpus_id: str = "0123456789abcdef"
+
+    def ask(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> Answer:
+        assert not self.closed
+        self.asked.append((question, k, tuple(exclude)))
+        if self.error is not None:
+            raise self.error
+        return replace(Answer.from_dict(self.value), question=question)
+
+    def retrieve(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> list[Any]:
+        assert not self.closed
+        return [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+_NAMES = ("rank", "block_id", "title", "text", "section", "url", "prior")
+
+
+@dataclass(frozen=True)
+class _Retrieved:
+    rank: int
+    block_id: str
+    title: str
+    text: str
+    section: str
+    url: str
+    prior: float
+    score: float = 1.0
+
+
+class Loader:
+    """Stands in for `load_engine`: hands out FakeEngines when it is let."""
+
+    def __init__(self) -> None:
+        self.engines: list[FakeEngine] = []
+        self.error: Exception | None = None
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+
+    def __call__(self, deployment: Deployment) -> FakeEngine:
+        assert self.may_go_on.wait(10)
+        if self.error is not None:
+            raise self.error
+        self.engines.append(FakeEngine(deployment.pk))
+        return self.engines[-1]
+
+
+@pytest.fixture
+def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loader]:
+    """Loading an engine gives a FakeEngine; nothing is loaded at first and afterwards."""
+    stand_in = Loader()
+    monkeypatch.setattr(webapp.engine, "load_engine", stand_in)
+    monkeypatch.setattr(webapp.engine, "_holder", None)
+    yield stand_in
+    stand_in.may_go_on.set()
+    webapp.engine.holder().close()
+
+
+@pytest.fixture
+def engine(db: None, loader: Loader) -> FakeEngine:
+    """The engine of an active deployment, ready to answer."""
+    stored.deployment()
+    webapp.engine.holder().refresh(wait=True)
+    return loader.engines[0]
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()

@@ -1,0 +1,224 @@
+"""The answer page: its numbers, what it marks, and the answer without some of its blocks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.web.conftest import Person
+from tests.web.pages import stored
+from tests.web.pages.pages import Page, block_part, figures, sum_rows, tenths
+from tests.web.pages.stored import ODYSSEY
+
+pytestmark = pytest.mark.django_db
+
+
+def _source(person: Person, asked: Any, *without: str, **headers: str) -> str:
+    response = person.client.get(f"/answers/{asked.pk}/", {"without": list(without)}, headers=headers)
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def test_the_answer_and_its_probability(outsider: Person) -> None:
+    page = Page(_source(outsider, stored.store()))
+    assert page.one("p", "answer__text") == "Stanley Kubrick"
+    assert page.one("p", "answer__probability") == "as likely as not 52.0 %"
+
+
+def test_the_numbers_add_up_as_shown_and_exactly(outsider: Person) -> None:
+    """Priors that no decimal hits: each column still sums to what stands below it."""
+    blocks = tuple(replace(block, prior=prior / 7) for block, prior in zip(ODYSSEY, (3, 1, 1, 1, 1), strict=True))
+    asked = stored.store(stored.payload(blocks))
+    source = _source(outsider, asked)
+    rows, total = sum_rows(source)
+    assert sum(tenths(prior[1]) for prior, _, _ in rows) == 1000
+    assert sum(tenths(product[1]) for _, _, product in rows) == tenths(total[1])
+    for prior, likelihood, product in rows:
+        assert product[0] == pytest.approx(prior[0] * likelihood[0], abs=1e-12)
+    assert total[0] == pytest.approx(sum(product[0] for _, _, product in rows), abs=1e-9)
+    assert total[0] == pytest.approx(stored.marginals(blocks)["Stanley Kubrick"], abs=1e-9)
+
+    posterior_tenths = 0
+    for evidence in asked.payload["evidence"]:
+        prior, _likelihood, posterior, support = figures(block_part(source, evidence["block_id"]))[:4]
+        assert tenths(support[1]) == tenths(posterior[1]) - tenths(prior[1])
+        assert support[0] == pytest.approx(evidence["posterior"] - evidence["prior"], abs=1e-12)
+        posterior_tenths += tenths(posterior[1])
+    assert posterior_tenths == 1000
+
+
+def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Person) -> None:
+    source = _source(outsider, stored.store())
+    page = Page(source)
+    titles = [text for attributes, text in page.all("h3") if attributes.get("id", "").startswith("title-")]
+    assert titles == ["2001: A Space Odyssey", "Stanley Kubrick", "Arthur C. Clarke", "HAL 9000", "Ridley Scott"]
+    assert [text for _, text in page.all("mark")] == ["Stanley Kubrick", "Stanley Kubrick"]
+    assert ODYSSEY[0].text in [text for _, text in page.all("p", "block__text")]
+    assert page.one("p", "block__section") == "Career › Breakthrough"
+
+
+def test_bars_are_as_long_as_the_numbers(outsider: Person) -> None:
+    source = _source(outsider, stored.store())
+    for block in ODYSSEY:
+        part = block_part(source, block.block_id)
+        bar = re.search(rf'id="prior-{block.block_id}" width="([\d.]+)"', part)
+        assert bar is not None and float(bar[1]) == pytest.approx(100 * block.prior, abs=0.01)
+    against = re.search(rf'id="support-{ODYSSEY[2].block_id}" x="([-\d.]+)" width="([\d.]+)"', source)
+    assert against is not None and (float(against[1]), float(against[2])) == (-20.0, 20.0)
+
+
+def test_the_other_outcomes_make_up_a_hundred_per_cent(outsider: Person) -> None:
+    source = _source(outsider, stored.store())
+    others = source[source.index('id="others-title"') : source.index('id="origin-title"')]
+    rows = figures(others)
+    assert sum(value for value, _ in rows) + 0.52 == pytest.approx(1.0, abs=1e-9)
+    assert sum(tenths(shown) for _, shown in rows) + 520 == 1000
+    page = Page(source)
+    assert [text for _, text in page.all("span", "other__text")] == [
+        "Arthur C. Clarke", "Ridley Scott", "fictional", "No answer in these blocks", "All other readings together",
+    ]  # fmt: skip
+
+
+def test_what_answered_and_how_long_it_took(outsider: Person) -> None:
+    page = Page(_source(outsider, stored.store()))
+    facts = [text for _, text in page.all("dd")]
+    assert "realm-mini 1" in facts and "vital-en 0123456789abcdef" in facts and "gen-1" in facts
+    stages = [text for attributes, text in page.all("th") if attributes.get("scope") == "row"]
+    assert stages[-4:] == [
+        "Turning the question into a vector", "Searching the index", "Reading the blocks", "Adding up",
+    ]  # fmt: skip
+    assert [text for _, text in page.all("td", "num")] == ["11 ms", "4 ms", "0.21 s", "3 ms"]
+
+
+@pytest.mark.parametrize(
+    "titles",
+    [
+        ("2001: A Space Odyssey",),
+        ("Stanley Kubrick",),
+        ("HAL 9000", "Ridley Scott"),
+        ("2001: A Space Odyssey", "Stanley Kubrick", "Arthur C. Clarke"),
+    ],
+)
+def test_without_some_blocks_everything_is_as_if_they_had_not_been_read(
+    outsider: Person, titles: tuple[str, ...]
+) -> None:
+    asked = stored.store()
+    removed = [block.block_id for block in ODYSSEY if block.title in titles]
+    kept = stored.without(ODYSSEY, *titles)
+    weight = sum(block.prior for block in kept)
+    no_answer = sum(block.prior / weight * (block.null or 0.0) for block in kept)
+    expected, probability = next(iter(stored.marginals(kept).items()))
+
+    source = _source(outsider, asked, *removed)
+    page = Page(source)
+    assert page.one("p", "answer__text") == expected
+    rows, total = sum_rows(source)
+    assert total[0] == pytest.approx(probability, abs=1e-9)
+    assert sorted(prior[0] for prior, _, _ in rows) == pytest.approx(sorted(b.prior / weight for b in kept), abs=1e-9)
+    assert sum(tenths(prior[1]) for prior, _, _ in rows) == 1000
+    outcomes = {value for value, _ in figures(source[source.index('id="others-title"') :])}
+    assert any(value == pytest.approx(no_answer, abs=1e-9) for value in outcomes)
+
+    switches = {a["value"]: "checked" in a for a, _ in page.all("input") if a.get("role") == "switch"}
+    assert switches == {block.block_id: block.block_id in removed for block in ODYSSEY}
+    for block_id in removed:
+        assert figures(block_part(source, block_id)) == []
+    assert "52.0" in page.one("p", "answer__compare")
+
+
+def test_taking_away_and_bringing_back_shows_the_same_again(outsider: Person) -> None:
+    asked = stored.store()
+    before = _source(outsider, asked)
+    _source(outsider, asked, ODYSSEY[0].block_id)
+    assert _normal(_source(outsider, asked)) == _normal(before)
+
+
+def test_without_any_block_there_is_nothing_to_answer_from(outsider: Person) -> None:
+    source = _source(outsider, stored.store(), *(block.block_id for block in ODYSSEY))
+    page = Page(source)
+    assert page.one("p", "answer__text") == "Nothing left to read"
+    assert len(page.all("article", "block--removed")) == 5
+    assert "sum__table" not in source
+
+
+def test_ids_that_it_has_not_are_ignored(outsider: Person) -> None:
+    asked = stored.store()
+    assert _normal(_source(outsider, asked, "0" * 32, "<script>", "")) == _normal(_source(outsider, asked))
+
+
+def test_htmx_gets_what_changes_and_the_reader_is_told(outsider: Person) -> None:
+    source = _source(outsider, stored.store(), ODYSSEY[0].block_id, **{"HX-Request": "true"})
+    assert "<html" not in source and "<textarea" not in source
+    page = Page(source)
+    assert page.all("div", "outcome")
+    announced = next(text for attributes, text in page.all("p") if attributes.get("id") == "announcer")
+    assert announced == "Without 1 of 5 blocks: Arthur C. Clarke, rather unlikely, 28.0 %."
+
+
+def test_going_back_in_the_browser_gets_the_whole_page(outsider: Person) -> None:
+    headers = {"HX-Request": "true", "HX-History-Restore-Request": "true"}
+    assert "<html" in _source(outsider, stored.store(), **headers)
+
+
+def test_no_answer_is_said_and_the_evidence_shown(outsider: Person) -> None:
+    blocks = tuple(replace(block, null=0.7 + block.prior / 4) for block in ODYSSEY)
+    source = _source(outsider, stored.store(stored.payload(blocks, explains="no_answer")))
+    page = Page(source)
+    assert page.one("p", "answer__text") == "No answer found"
+    assert "“Stanley Kubrick”, 52.0 %" in page.one("p", "answer__reason")
+    assert len(page.all("article", "block")) == 5 and page.all("mark") == []
+    rows, total = sum_rows(source)
+    assert total[0] == pytest.approx(sum(b.prior * (b.null or 0) for b in blocks))
+    assert sum(tenths(product[1]) for _, _, product in rows) == tenths(total[1])
+
+
+def test_a_candidate_that_is_too_unlikely_is_named_but_not_given(outsider: Person) -> None:
+    value = stored.payload(normalisation="block", min_probability=0.6, explains="candidate")
+    page = Page(_source(outsider, stored.store(value)))
+    assert page.one("p", "answer__text") == "No answer found"
+    assert "“Stanley Kubrick”, gets 52.0 %" in page.one("p", "answer__reason")
+    assert [text for _, text in page.all("mark")] == ["Stanley Kubrick"] * 2
+
+
+def test_where_the_prior_has_seen_the_text_the_retriever_has_its_own_number(outsider: Person) -> None:
+    value = stored.payload(normalisation="joint")
+    for evidence in value["evidence"]:
+        evidence["retriever_prior"] = 0.2
+    source = _source(outsider, stored.store(value))
+    assert source.count("Retriever’s softmax") == 10  # the figure, and what it means
+    assert figures(block_part(source, ODYSSEY[0].block_id))[0] == (0.2, "20.0 %")
+    assert "Retriever’s softmax" not in _source(outsider, stored.store())
+
+
+def test_text_is_data(outsider: Person) -> None:
+    evil = '<img src=x onerror=alert(1)> & "quoted" {{ 7|add:7 }}'
+    block = stored.Read(evil, f"Before {evil} after", 1.0, {evil: 0.9}, 0.1, section=evil)
+    source = _source(outsider, stored.store(stored.payload((block,), question=evil)))
+    assert "<img" not in source
+    page = Page(source)
+    assert page.one("p", "answer__text") == evil
+    assert page.one("mark") == evil
+    assert page.one("p", "block__text") == f"Before {evil} after"
+    assert page.one("title") == f"{evil} · REALM"
+
+
+def test_an_answer_that_does_not_exist(outsider: Person) -> None:
+    response = outsider.client.get(f"/answers/{uuid4()}/")
+    assert response.status_code == 404
+    assert "There is nothing at this address" in response.content.decode()
+
+
+def test_the_link_shows_the_same_for_everybody_and_after_a_new_deployment(outsider: Person, member: Person) -> None:
+    asked = stored.store(asker=member.user)
+    before = _normal(_source(outsider, asked))
+    stored.deployment(note="another index")
+    assert _normal(_source(outsider, asked)) == before
+
+
+def _normal(source: str) -> str:
+    """A page without what differs from visit to visit."""
+    return re.sub(r'(name="csrfmiddlewaretoken" value=)"\w+"', r"\1", source)

@@ -1,0 +1,95 @@
+"""One's own questions, and nobody else's."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from tests.web.conftest import FakeEngine, Person
+from tests.web.pages import stored
+from tests.web.pages.pages import Page
+from webapp.models import AskedAnswer
+
+pytestmark = pytest.mark.django_db
+
+
+def _listed(client: Client, page: int = 1) -> list[str]:
+    seen = Page(client.get("/history/", {"page": page}).content.decode())
+    return [text for attributes, text in seen.all("a") if attributes["href"].startswith("/answers/")]
+
+
+def test_everybody_sees_their_own(engine: FakeEngine, member: Person, staff: Person, outsider: Person) -> None:
+    stranger = Client()
+    for client, question in (
+        (member.client, "Asked by Memo?"),
+        (staff.client, "Asked by Stella?"),
+        (outsider.client, "Asked by nobody?"),
+    ):
+        client.post("/", {"question": question})
+    assert _listed(member.client) == ["Asked by Memo?"]
+    assert _listed(staff.client) == ["Asked by Stella?"]
+    assert _listed(outsider.client) == ["Asked by nobody?"]
+    assert _listed(stranger) == []
+
+
+def test_questions_asked_before_logging_in_stay_with_the_browser(
+    engine: FakeEngine, outsider: Person, member: Person
+) -> None:
+    outsider.client.post("/", {"question": "Before?"})
+    assert member.user is not None
+    outsider.client.force_login(member.user, backend="django.contrib.auth.backends.ModelBackend")
+    outsider.client.post("/", {"question": "After?"})
+    assert _listed(outsider.client) == ["After?", "Before?"]
+    assert _listed(member.client) == ["After?"]  # another browser knows the person only
+    outsider.client.logout()
+    assert _listed(outsider.client) == []
+
+
+def test_the_session_s_own_key_is_kept_nowhere(engine: FakeEngine, outsider: Person) -> None:
+    outsider.client.post("/", {"question": "Who?"})
+    kept = AskedAnswer.objects.get().session_key
+    assert len(kept) == 40 and kept != outsider.client.session.session_key
+
+
+def test_long_histories_come_in_pages(engine: FakeEngine, outsider: Person) -> None:
+    outsider.client.post("/", {"question": "Number 0?"})
+    key = AskedAnswer.objects.get().session_key
+    for number in range(1, 30):
+        stored.store(stored.payload(question=f"Number {number}?"), session_key=key)
+    assert _listed(outsider.client) == [f"Number {n}?" for n in range(29, 4, -1)]
+    assert _listed(outsider.client, 2) == [f"Number {n}?" for n in range(4, -1, -1)]
+    assert outsider.client.get("/history/?page=nonsense").status_code == 200
+    assert _listed(outsider.client, 99) == _listed(outsider.client, 2)
+
+
+def test_deleting_empties_one_s_own_list_and_keeps_links(engine: FakeEngine, outsider: Person, member: Person) -> None:
+    for client in (outsider.client, member.client):
+        client.post("/", {"question": "Who?"})
+    (own,) = AskedAnswer.objects.filter(asker=None)
+    response = outsider.client.post("/history/forget/", follow=True)
+    assert "1 question is no longer connected with you." in response.content.decode()
+    assert _listed(outsider.client) == [] and _listed(member.client) == ["Who?"]
+    own.refresh_from_db()
+    assert (own.asker, own.session_key) == (None, "")
+    assert outsider.client.get(f"/answers/{own.pk}/").status_code == 200
+
+
+def test_deleting_takes_a_form(member: Person) -> None:
+    assert member.client.get("/history/forget/").status_code == 405
+    strict = Client(enforce_csrf_checks=True)
+    assert strict.post("/history/forget/").status_code == 403
+
+
+def test_an_empty_history_says_so(outsider: Person) -> None:
+    response = outsider.client.get("/history/")
+    assert "Nothing yet" in response.content.decode()
+    assert "private" in response["Cache-Control"]
+
+
+def test_a_question_without_an_answer_is_listed_as_such(engine: FakeEngine, outsider: Person) -> None:
+    engine.value = stored.payload(
+        tuple(stored.Read(b.title, b.text, b.prior, b.offers, 0.9) for b in stored.ODYSSEY), explains="no_answer"
+    )
+    outsider.client.post("/", {"question": "<i>Who?</i>"})
+    source = outsider.client.get("/history/").content.decode()
+    assert "No answer found" in source and "<i>" not in source

@@ -1,0 +1,272 @@
+"""The REST API: what it answers, and that it answers as its description says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from rest_framework import serializers
+
+from realm_core import provenance
+from realm_core.errors import RealmError
+from tests.web.conftest import FakeEngine, Loader, Person
+from tests.web.pages import stored
+from webapp.api import examples
+from webapp.api.serializers import (
+    AnswerSerializer,
+    CandidateSerializer,
+    EvidenceSerializer,
+    RankedAnswerSerializer,
+    ReadingSerializer,
+)
+from webapp.models import AskedAnswer
+
+QUESTION = "Who directed 2001: A Space Odyssey?"
+
+
+def post(client: Client, address: str, body: Any) -> HttpResponse:
+    return client.post(address, json.dumps(body), content_type="application/json")
+
+
+def test_ask(client: Client, engine: FakeEngine) -> None:
+    response = post(client, "/api/v1/ask", {"question": QUESTION, "k": 3, "exclude": ["a" * 32]})
+    assert response.status_code == 201
+    assert response["Content-Type"] == "application/json"
+    body = response.json()
+    assert engine.asked == [(QUESTION, 3, ("a" * 32,))]
+    assert response["Location"] == f"http://testserver/api/v1/answers/{body['id']}"
+    assert body["answer"] == stored.payload()["answer"]
+    assert set(body) >= {
+        *("id", "question", "answer", "no_answer_probability", "answers", "evidence", "model", "index", "corpus"),
+        "latency_ms",
+    }
+    best = body["evidence"][0]
+    assert best["text"][best["start"] : best["end"]] == body["answer"]["text"]
+    assert sum(block["posterior"] for block in body["evidence"]) == pytest.approx(1)
+    total = sum(block["prior"] * block["likelihood"] for block in body["evidence"])
+    assert total == pytest.approx(body["answer"]["probability"])
+
+
+def test_k_and_exclude_may_be_left_out(client: Client, engine: FakeEngine) -> None:
+    assert post(client, "/api/v1/ask", {"question": QUESTION}).status_code == 201
+    assert engine.asked == [(QUESTION, 5, ())]
+
+
+def test_no_answer_is_null(client: Client, engine: FakeEngine) -> None:
+    engine.value = stored.payload(explains="no_answer")
+    body = post(client, "/api/v1/ask", {"question": QUESTION}).json()
+    assert body["answer"] is None and body["no_answer_probability"] > 0 and body["evidence"]
+    assert AskedAnswer.objects.get().answer_text is None
+
+
+def test_the_answer_belongs_to_who_asked(engine: FakeEngine, member: Person) -> None:
+    post(member.client, "/api/v1/ask", {"question": QUESTION})
+    assert AskedAnswer.objects.get().asker == member.user
+
+
+@pytest.mark.django_db
+def test_a_kept_answer_is_what_was_answered_and_stays(client: Client, engine: FakeEngine) -> None:
+    asked = post(client, "/api/v1/ask", {"question": QUESTION}).json()
+    stored.deployment(note="another one")
+    assert client.get(f"/api/v1/answers/{asked['id']}").json() == asked
+
+
+@pytest.mark.django_db
+def test_without_blocks(client: Client) -> None:
+    asked = stored.store()
+    gone = stored.ODYSSEY[0], stored.ODYSSEY[3]
+    query = "&".join(f"without={block.block_id}" for block in gone)
+    body = client.get(f"/api/v1/answers/{asked.pk}?{query}").json()
+    rest = stored.without(stored.ODYSSEY, *(block.title for block in gone))
+    assert {a["text"]: a["probability"] for a in body["answers"]} == pytest.approx(stored.marginals(rest))
+    assert {block["title"] for block in body["evidence"]} == {block.title for block in rest}
+    assert body["without"] == [block.block_id for block in gone]
+    assert client.get(f"/api/v1/answers/{asked.pk}").json()["evidence"] == asked.payload["evidence"]
+
+
+@pytest.mark.django_db
+def test_without_all_blocks_there_is_no_answer(client: Client) -> None:
+    asked = stored.store()
+    query = "&".join(f"without={block.block_id}" for block in stored.ODYSSEY)
+    body = client.get(f"/api/v1/answers/{asked.pk}?{query}").json()
+    assert (body["answer"], body["answers"], body["evidence"]) == (None, [], [])
+
+
+def test_retrieve(client: Client, engine: FakeEngine) -> None:
+    response = post(client, "/api/v1/retrieve", {"question": QUESTION, "k": 2})
+    assert response.status_code == 200
+    body = response.json()
+    assert [block["rank"] for block in body["blocks"]] == [1, 2]
+    assert set(body["blocks"][0]) == {"rank", "block_id", "title", "text", "section", "url", "score", "prior"}
+    assert (body["question"], body["model"], body["index"]) == (QUESTION, "realm-mini", "gen-1")
+    assert AskedAnswer.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "said"),
+    [
+        ({}, "question", "required"),
+        ({"question": ""}, "question", "Write a question"),
+        ({"question": "   \n"}, "question", "Write a question"),
+        ({"question": None}, "question", "null"),
+        ({"question": 7}, "question", "string"),
+        ({"question": True}, "question", "string"),
+        ({"question": ["Who?"]}, "question", "string"),
+        ({"question": "x" * 2000}, "question", "1000"),
+        ({"question": "Who?", "k": 0}, "k", "between 1 and 20"),
+        ({"question": "Who?", "k": 10**30}, "k", "between 1 and 20"),
+        ({"question": "Who?", "k": "5"}, "k", "integer"),
+        ({"question": "Who?", "k": 5.0}, "k", "integer"),
+        ({"question": "Who?", "k": True}, "k", "integer"),
+        ({"question": "Who?", "k": None}, "k", "null"),
+        ({"question": "Who?", "exclude": "a" * 32}, "exclude", "list"),
+        ({"question": "Who?", "exclude": [5]}, "exclude[0]", "string"),
+        ({"question": "Who?", "exclude": ["a" * 32, "x"]}, "exclude[1]", "32 hexadecimal"),
+        ({"question": "Who?", "top_k": 3}, "top_k", "no such field"),
+        ([], "", "dictionary"),
+        ("Who?", "", "dictionary"),
+    ],
+)
+@pytest.mark.parametrize("address", ["/api/v1/ask", "/api/v1/retrieve"])
+def test_a_wrong_field_is_named(
+    client: Client, engine: FakeEngine, address: str, body: Any, field: str, said: str
+) -> None:
+    response = post(client, address, body)
+    problem = assert_problem(response, 400)
+    assert [error["field"] for error in problem["errors"]] == [field]
+    assert said in problem["errors"][0]["detail"]
+    assert engine.asked == []
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("method", "address", "status"),
+    [
+        ("get", "/api/v1/ask", 405),
+        ("delete", "/api/v1/answers/00000000-0000-4000-8000-000000000000", 405),
+        ("get", "/api/v1/answers/00000000-0000-4000-8000-000000000000", 404),
+        ("get", "/api/v1/answers/17", 404),
+        ("get", f"/api/v1/blocks/{'f' * 32}", 404),
+        ("get", "/api/v1/blocks/x", 404),
+        ("get", "/api/v1/nowhere", 404),
+        ("post", "/api/v1/nowhere", 404),
+        ("get", "/api/v1/", 404),
+    ],
+)
+def test_addresses_and_methods_that_are_not_there(method: str, address: str, status: int) -> None:
+    response = getattr(Client(enforce_csrf_checks=True), method)(address)
+    assert_problem(response, status)
+    if status == 405:
+        assert "GET" in response["Allow"] or "POST" in response["Allow"]
+
+
+def test_malformed_bodies(client: Client, engine: FakeEngine) -> None:
+    broken = client.post("/api/v1/ask", '{"question": ', content_type="application/json")
+    assert "JSON" in assert_problem(broken, 400)["detail"]
+    bytes_ = client.post("/api/v1/ask", b'{"question": "\xff"}', content_type="application/json")
+    assert_problem(bytes_, 400)
+    assert_problem(client.post("/api/v1/ask", {"question": "Who?"}), 415)
+    assert_problem(client.get(f"/api/v1/answers/{stored.store().pk}", headers={"Accept": "text/html"}), 406)
+    assert_problem(post(client, "/api/v1/ask", {"question": "Who?", "exclude": ["x" * (2 << 20)]}), 413)
+
+
+@pytest.mark.parametrize("character", ["\\ud800", "\\u0000"])
+def test_characters_that_cannot_be_kept(client: Client, engine: FakeEngine, character: str) -> None:
+    body = f'{{"question": "Who {character} was it?"}}'
+    problem = assert_problem(client.post("/api/v1/ask", body, content_type="application/json"), 400)
+    assert problem["errors"][0]["field"] == "question"
+
+
+@pytest.mark.django_db
+def test_parameters_that_do_not_exist(client: Client, engine: FakeEngine) -> None:
+    asked = stored.store()
+    problem = assert_problem(client.get(f"/api/v1/answers/{asked.pk}?withuot=1"), 400)
+    assert problem["errors"][0]["field"] == "withuot"
+    problem = assert_problem(client.get(f"/api/v1/answers/{asked.pk}?without=nonsense"), 400)
+    assert problem["errors"][0]["field"] == "without"
+
+
+@pytest.mark.django_db
+def test_nothing_to_answer_with(client: Client, loader: Loader) -> None:
+    response = post(client, "/api/v1/ask", {"question": "Who?"})
+    problem = assert_problem(response, 503)
+    assert "Nothing is deployed" in problem["detail"] and int(response["Retry-After"]) > 0
+
+
+def test_what_the_engine_refuses(client: Client, engine: FakeEngine) -> None:
+    engine.error = RealmError("All blocks are excluded.")
+    assert (
+        assert_problem(post(client, "/api/v1/ask", {"question": "Who?"}), 422)["detail"] == "All blocks are excluded."
+    )
+
+
+def test_a_bug_is_a_problem_too(engine: FakeEngine) -> None:
+    engine.error = KeyError("secret detail")
+    client = Client(raise_request_exception=False)
+    problem = assert_problem(post(client, "/api/v1/ask", {"question": "Who?"}), 500)
+    assert "secret" not in json.dumps(problem)
+
+
+def test_too_many_questions(client: Client, engine: FakeEngine, settings: Any) -> None:
+    settings.ASK_RATE = "2/hour"
+    for _ in range(2):
+        assert post(client, "/api/v1/ask", {"question": "Who?"}).status_code == 201
+    response = post(client, "/api/v1/ask", {"question": "Who?"})
+    assert_problem(response, 429)
+    assert 0 < int(response["Retry-After"]) <= 3600
+
+
+def test_a_browser_that_is_logged_in_needs_the_token(engine: FakeEngine, member: Person) -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert member.user is not None
+    client.force_login(member.user, backend="django.contrib.auth.backends.ModelBackend")
+    assert_problem(post(client, "/api/v1/ask", {"question": "Who?"}), 403)
+    assert engine.asked == []
+
+
+@pytest.mark.django_db
+def test_description_and_documentation(client: Client) -> None:
+    schema = client.get("/api/v1/schema/?format=json").json()
+    assert set(schema["paths"]) == {
+        *("/api/v1/ask", "/api/v1/retrieve", "/api/v1/answers/{answer_id}", "/api/v1/blocks/{block_id}")
+    }
+    problems = schema["paths"]["/api/v1/ask"]["post"]["responses"]
+    for status in ("400", "415", "422", "429", "503"):
+        assert "application/problem+json" in problems[status]["content"]
+    page = client.get("/api/v1/docs/")
+    assert page.status_code == 200 and b"<style" not in page.content and b"style=" not in page.content
+    assert b"<script>" not in page.content
+    script = client.get("/api/v1/docs/?script=")
+    assert script["Content-Type"].startswith("application/javascript")
+    assert b"/api/v1/schema/" in script.content
+
+
+@pytest.mark.parametrize(
+    ("serializer", "record"),
+    [
+        (ReadingSerializer, provenance.Answer),
+        (EvidenceSerializer, provenance.Evidence),
+        (CandidateSerializer, provenance.Candidate),
+        (RankedAnswerSerializer, provenance.RankedAnswer),
+    ],
+)
+def test_the_description_has_the_fields_of_the_answer(serializer: type[serializers.Serializer], record: type) -> None:
+    assert set(serializer().fields) == {field.name for field in fields(record)}
+
+
+def test_the_example_is_of_the_described_shape() -> None:
+    serializer = AnswerSerializer(data=examples.ANSWER)
+    assert serializer.is_valid(), serializer.errors
+    assert set(examples.ANSWER) == set(serializer.fields)
+
+
+def assert_problem(response: Any, status: int) -> dict[str, Any]:
+    assert response.status_code == status
+    assert response["Content-Type"] == "application/problem+json"
+    problem: dict[str, Any] = response.json()
+    assert problem["status"] == status and problem["type"] == "about:blank" and problem["title"] and problem["detail"]
+    return problem

@@ -1,0 +1,113 @@
+"""What may be asked, and what is kept of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.web.conftest import FakeEngine, Person
+from tests.web.pages import stored
+from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.services import asking
+
+
+@pytest.mark.parametrize(
+    ("typed", "cleaned"),
+    [
+        ("  Who\n\twas  it? ", "Who was it?"),
+        ("Cafe\u0301", "Café"),
+        ("Cafe\x00\u0301", "Café"),
+        ("a\x00b\x07c", "abc"),
+        ("safe\u202etxt.exe", "safetxt.exe"),
+        ("broken \ud800 half", "broken half"),
+        ("日本の首都はどこですか。", "日本の首都はどこですか。"),
+        ("क्\u200dष", "क्\u200dष"),  # a joiner that the script needs
+        ("<script>alert(1)</script>", "<script>alert(1)</script>"),
+    ],
+)
+def test_clean_question(typed: str, cleaned: str) -> None:
+    assert asking.clean_question(typed) == cleaned
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_a_cleaned_question_stays_as_it_is_and_can_be_stored(typed: str) -> None:
+    cleaned = asking.clean_question(typed)
+    assert asking.clean_question(cleaned) == cleaned
+    assert "\x00" not in cleaned and "\n" not in cleaned
+    cleaned.encode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"question": " \n "}, "question"),
+        ({"question": "x" * (asking.MAX_QUESTION_CHARACTERS + 1)}, "question"),
+        ({"question": "Who?", "k": 0}, "k"),
+        ({"question": "Who?", "k": asking.MAX_K + 1}, "k"),
+        ({"question": "Who?", "exclude": ["a" * 32, "XYZ"]}, "exclude[1]"),
+        ({"question": "Who?", "exclude": ["a" * 32] * (asking.MAX_EXCLUDED + 1)}, "exclude"),
+    ],
+)
+def test_what_cannot_be_asked(arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(asking.InvalidRequest) as caught:
+        asking.checked(**arguments)
+    assert [error.field for error in caught.value.errors] == [field]
+
+
+def test_every_wrong_field_is_named() -> None:
+    with pytest.raises(asking.InvalidRequest) as caught:
+        asking.checked("", 99, ["no"])
+    assert [error.field for error in caught.value.errors] == ["question", "k", "exclude[0]"]
+
+
+def test_the_longest_question_and_the_most_blocks_are_allowed() -> None:
+    request = asking.checked("x" * asking.MAX_QUESTION_CHARACTERS, asking.MAX_K, ["b" * 32, "b" * 32])
+    assert request.exclude == ("b" * 32,)
+
+
+def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> None:
+    asked = asking.ask("  Who directed it? ", k=3, exclude=["a" * 32], asker=member.user)
+    assert engine.asked == [("Who directed it?", 3, ("a" * 32,))]
+    kept = AskedAnswer.objects.get(pk=asked.pk)
+    assert (kept.question, kept.k, kept.exclude, kept.asker) == ("Who directed it?", 3, ["a" * 32], member.user)
+    assert kept.deployment_id == engine.deployment_id
+    assert kept.answer_text == "Stanley Kubrick"
+    assert kept.payload == {**stored.payload(), "question": "Who directed it?"}
+    assert kept.probability == pytest.approx(kept.payload["answer"]["probability"])
+    evidence = EvidenceBlock.objects.filter(answer=kept)
+    assert [block.block_id for block in evidence] == [e["block_id"] for e in kept.payload["evidence"]]
+    assert sum(block.posterior for block in evidence) == pytest.approx(1)
+
+
+def test_an_anonymous_asker_is_known_by_the_session_alone(engine: FakeEngine) -> None:
+    asked = asking.ask("Who?", asker=AnonymousUser(), session_key="abc")
+    assert asked.asker is None and asked.session_key == "abc"
+
+
+def test_nothing_is_kept_of_a_question_that_failed(engine: FakeEngine) -> None:
+    engine.error = RuntimeError("bug")
+    with pytest.raises(RuntimeError):
+        asking.ask("Who?")
+    assert AskedAnswer.objects.count() == 0
+
+
+@pytest.mark.django_db
+def test_without_a_block_the_numbers_are_those_of_the_other_blocks() -> None:
+    asked = stored.store()
+    gone = stored.ODYSSEY[0]
+    answer = asking.without(asked, [gone.block_id])
+    expected = stored.marginals(stored.without(stored.ODYSSEY, gone.title))
+    assert {a.text: a.probability for a in answer.answers} == pytest.approx(expected)
+    assert sum(block.prior for block in answer.evidence) == pytest.approx(1)
+    asked.refresh_from_db()
+    assert asked.payload == stored.payload()
+
+
+@pytest.mark.django_db
+def test_only_blocks_that_were_read_can_be_taken_away() -> None:
+    with pytest.raises(asking.InvalidRequest, match="not one of the blocks"):
+        asking.without(stored.store(), ["f" * 32])

@@ -1,0 +1,41 @@
+"""One deployment is active, and the earlier ones stay."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from realm_core.errors import RealmError
+from tests.web.pages import stored
+from webapp.models import Deployment, ModelVersion
+
+pytestmark = pytest.mark.django_db
+
+
+def test_activating_takes_the_place_of_the_active_one() -> None:
+    first, second = stored.deployment(), stored.deployment()
+    first.refresh_from_db()
+    assert not first.is_active and first.deactivated_at is not None
+    assert Deployment.active() == second
+
+
+def test_going_back_is_a_new_row() -> None:
+    first = stored.deployment()
+    stored.deployment()
+    third = Deployment.activate(first.index, model=first.model, note="back")
+    assert third.pk != first.pk and Deployment.active() == third
+    assert Deployment.objects.count() == 3
+
+
+def test_the_database_allows_one_active_row() -> None:
+    first = stored.deployment()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Deployment.objects.create(model=first.model, index=first.index)
+
+
+def test_a_model_that_embeds_blocks_differently_does_not_fit() -> None:
+    first = stored.deployment()
+    other = ModelVersion.objects.create(name="other", version="1", model_hash="o", block_hash="different", path="o")
+    with pytest.raises(RealmError, match="embeds blocks differently"):
+        Deployment.activate(first.index, model=other)
+    assert Deployment.active() == first

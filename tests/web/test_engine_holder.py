@@ -1,0 +1,121 @@
+"""The engine of a process: loaded late, exchanged between two questions, closed when nobody uses it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from realm_core.errors import RealmError
+from tests.web.conftest import Loader
+from tests.web.pages import stored
+from webapp.engine import EngineHolder, EngineUnavailable, holder, serving
+
+pytestmark = pytest.mark.django_db
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("It did not happen within five seconds.")
+
+
+def test_nothing_is_deployed(loader: Loader) -> None:
+    with pytest.raises(EngineUnavailable, match="Nothing is deployed"), serving():
+        pass
+    assert holder().status().state == "nothing deployed"
+
+
+def test_the_first_question_starts_the_loading(loader: Loader) -> None:
+    deployment = stored.deployment()
+    loader.may_go_on.clear()
+    for _ in range(3):
+        with pytest.raises(EngineUnavailable, match="being loaded") as caught, serving():
+            pass
+    assert caught.value.retry_after_s > 0
+    assert holder().status().state == "loading"
+    loader.may_go_on.set()
+    until(lambda: holder().status().state == "ready")
+    with serving() as service:
+        assert service.deployment_id == deployment.pk
+    assert len(loader.engines) == 1
+
+
+def test_a_new_deployment_is_loaded_beside_the_old_one(loader: Loader) -> None:
+    first = stored.deployment()
+    holder().refresh(wait=True)
+    loader.may_go_on.clear()
+    second = stored.deployment()
+    with serving() as service:
+        assert service.deployment_id == first.pk  # answers while the other is loading
+        loader.may_go_on.set()
+        until(lambda: len(loader.engines) == 2)
+        until(lambda: holder().status().deployment_id == second.pk)
+        assert not loader.engines[0].closed  # this question still uses it
+    assert loader.engines[0].closed
+    with serving() as service:
+        assert service.deployment_id == second.pk
+    assert not loader.engines[1].closed
+
+
+def test_a_deployment_that_cannot_be_loaded_leaves_the_old_one_answering(loader: Loader) -> None:
+    first = stored.deployment()
+    holder().refresh(wait=True)
+    loader.error = RealmError("shard 3 is damaged.")
+    stored.deployment()
+    holder().refresh(wait=True)
+    with serving() as service:
+        assert service.deployment_id == first.pk
+    status = holder().status()
+    assert (status.state, status.reason) == ("ready", "shard 3 is damaged.")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(RealmError("shard 3 is damaged."), "shard 3 is damaged"), (KeyError("x"), "internal error")]
+)
+def test_without_an_old_one_the_reason_is_told(loader: Loader, error: Exception, said: str) -> None:
+    loader.error = error
+    stored.deployment()
+    holder().refresh(wait=True)
+    with pytest.raises(EngineUnavailable, match=said) as caught, serving():
+        pass
+    assert caught.value.retry_after_s >= 30
+    assert holder().status().state == "failed"
+
+
+def test_what_failed_is_tried_again_later(loader: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    loader.error = RealmError("not yet.")
+    stored.deployment()
+    holder().refresh(wait=True)
+    loader.error = None
+    holder().refresh(wait=True)
+    assert loader.engines == []  # too soon
+    monkeypatch.setattr("webapp.engine.RETRY_FAILED_AFTER_S", 0.0)
+    holder().refresh(wait=True)
+    assert holder().status().state == "ready"
+
+
+def test_many_threads_load_it_once(loader: Loader) -> None:
+    deployment = stored.deployment()
+    own = EngineHolder()
+    loader.may_go_on.clear()
+    threads = [threading.Thread(target=own._begin, args=(deployment,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    loader.may_go_on.set()
+    own.close()
+    assert len(loader.engines) == 1 and loader.engines[0].closed
+
+
+def test_a_forked_child_has_a_holder_of_its_own(loader: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = holder()
+    assert holder() is parent
+    monkeypatch.setattr("webapp.engine.os.getpid", lambda: parent.process_id + 1)
+    child = holder()
+    assert child is not parent and holder() is child

@@ -1,0 +1,75 @@
+"""Settings from the environment fail loudly; the secret key is made once and private."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from webapp.environment import envbool, envint, envlist, envrate, secret_key
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("Yes", True), ("off", False), ("", False), ("FALSE", False)])
+def test_envbool(monkeypatch: pytest.MonkeyPatch, text: str, value: bool) -> None:
+    monkeypatch.setenv("X", text)
+    assert envbool("X", not value) is value
+
+
+def test_what_is_not_there_has_its_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("X", raising=False)
+    assert envbool("X", True) is True
+    assert envint("X", 7) == 7
+    assert envlist("X", ["a"]) == ["a"]
+    assert envrate("X", "5/min") == "5/min"
+
+
+@pytest.mark.parametrize("text", ["ture", "2"])
+def test_a_bool_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("X", text)
+    with pytest.raises(ImproperlyConfigured, match="X must be true or false"):
+        envbool("X", False)
+
+
+@pytest.mark.parametrize(("text", "said"), [("many", "whole number"), ("1.5", "whole number"), ("-1", "at least 0")])
+def test_a_number_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+    monkeypatch.setenv("X", text)
+    with pytest.raises(ImproperlyConfigured, match=said):
+        envint("X", 0)
+
+
+@pytest.mark.parametrize("text", ["60", "0/min", "60/week", "x/min", "-1/min"])
+def test_a_rate_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("X", text)
+    with pytest.raises(ImproperlyConfigured, match="60/min"):
+        envrate("X", "1/s")
+
+
+def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X", " a, b,,")
+    assert envlist("X", []) == ["a", "b"]
+    monkeypatch.setenv("X", "12")
+    assert envint("X", 0) == 12
+    monkeypatch.setenv("X", "0")
+    assert envrate("X", "1/s") == "0"
+
+
+def test_the_secret_key_is_made_once_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "secret_key"
+    keys: list[str] = []
+    threads = [threading.Thread(target=lambda: keys.append(secret_key(path))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {*keys, secret_key(path)} == {keys[0]} and len(keys) == 4 and len(keys[0]) >= 50
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in tmp_path.iterdir()] == ["secret_key"]
+
+
+def test_a_broken_secret_key_is_told(tmp_path: Path) -> None:
+    (tmp_path / "secret_key").write_text("")
+    with pytest.raises(ImproperlyConfigured, match="should hold a secret key"):
+        secret_key(tmp_path / "secret_key")

@@ -1,0 +1,137 @@
+"""What must stay true of the web application as a whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.test import Client
+
+from tests.web.conftest import FakeEngine, Person
+from webapp.models import AskedAnswer
+
+_IMPORTS = """
+import pkgutil, sys
+import django
+django.setup()
+import webapp, webapp.urls, webapp.wsgi
+from django.contrib import admin
+admin.autodiscover()
+for module in pkgutil.walk_packages(webapp.__path__, "webapp."):
+    __import__(module.name)
+heavy = {"torch", "faiss", "transformers", "tokenizers", "safetensors", "workers"} & set(sys.modules)
+sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
+"""
+
+
+def test_importing_the_web_application_loads_nothing_heavy(tmp_path: Path) -> None:
+    """In a process of its own: here, other tests have imported torch already."""
+    environment = {**os.environ, "REALM_DATA": str(tmp_path), "DATABASE_URL": "sqlite:///:memory:"}
+    process = subprocess.run(
+        [sys.executable, "-c", _IMPORTS],
+        cwd=settings.BASE_DIR,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.django_db
+def test_no_migration_is_missing() -> None:
+    call_command("makemigrations", "--check", "--dry-run", verbosity=0)
+
+
+def test_no_pickle() -> None:
+    """Neither in the session, nor in the cache of a real server, nor in messages."""
+    from webapp.cache import JSONSerializer
+
+    serializer = JSONSerializer()
+    assert serializer.dumps(7) == 7 and serializer.loads(b"7") == 7
+    assert serializer.loads(bytes(str(serializer.dumps({"a": [1.5]}), "utf-8"), "utf-8")) == {"a": [1.5]}
+    with pytest.raises(TypeError):
+        serializer.dumps(object())
+    assert "pickle" not in settings.SESSION_SERIALIZER.lower()
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/history/", "/how-it-works/", "/accounts/login/", "/api/v1/docs/", "/admin/login/", "/nowhere/"]
+)
+def test_the_content_security_policy_holds(client: Client, engine: FakeEngine, address: str) -> None:
+    response = client.get(address)
+    policy = dict(part.strip().split(" ", 1) for part in response["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'" and policy["script-src"] == "'self'" and policy["style-src"] == "'self'"
+    assert policy["frame-ancestors"] == policy["base-uri"] == "'none'" and policy["form-action"] == "'self'"
+    assert "unsafe" not in response["Content-Security-Policy"]
+    assert response["X-Content-Type-Options"] == "nosniff" and response["X-Frame-Options"] == "DENY"
+    assert response["Referrer-Policy"] == "same-origin"
+    page = response.content.decode()
+    if "text/html" in response["Content-Type"]:
+        assert "<script>" not in page and "<style" not in page and " style=" not in page and " onclick=" not in page
+
+
+def test_a_question_is_data_and_never_markup(outsider: Person, staff: Person, engine: FakeEngine) -> None:
+    evil = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7|add:7 }}'
+    response = outsider.client.post("/", {"question": evil}, follow=True)
+    assert response.status_code == 200
+    asked = AskedAnswer.objects.get()
+    assert asked.question == evil
+    pages = [
+        response,
+        outsider.client.get("/history/"),
+        outsider.client.get("/", {"q": evil}),
+        outsider.client.post("/", {"question": evil * 30}),  # too long: an error with the question in it
+        outsider.client.get("/answers/" + str(asked.pk) + "/"),
+    ]
+    for page in (p.content.decode() for p in pages):
+        assert "<script>alert" not in page and "<img src=x" not in page
+        assert "&lt;script&gt;alert" in page and "{{ 7|add:7 }}" in page
+
+
+def test_ready_and_alive(client: Client, engine: FakeEngine) -> None:
+    assert client.get("/healthz").content == b"ok\n"
+    ready = client.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json() == {
+        "ready": True,
+        "database": "ok",
+        "engine": "ready",
+        "model": "realm-mini 1",
+        "index": "gen-1",
+    }
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("loader")
+def test_not_ready_while_nothing_is_deployed(client: Client) -> None:
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["engine"] == "nothing deployed" and "Nothing is deployed" in response.json()["reason"]
+    assert client.get("/healthz").status_code == 200
+
+
+def test_log_in_and_out(client: Client, member: Person) -> None:
+    assert client.post("/accounts/login/", {"username": "Memo", "password": "wrong"}).status_code == 200
+    response = client.post("/accounts/login/", {"username": "Memo", "password": "p", "next": "/history/"})
+    assert response["Location"] == "/history/"
+    assert b"Memo" in client.get("/").content
+    assert client.post("/accounts/logout/")["Location"] == "/"
+
+
+def test_guessing_passwords_is_stopped(client: Client, member: Person) -> None:
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        response = client.post("/accounts/login/", {"username": "Memo", "password": "wrong"})
+    assert response.status_code == 429 and b"Too many attempts" in response.content
+    assert client.post("/accounts/login/", {"username": "Memo", "password": "p"}).status_code == 429
+
+
+@pytest.mark.django_db
+def test_a_form_without_its_token(loader: object) -> None:
+    response = Client(enforce_csrf_checks=True).post("/accounts/login/", {"username": "x", "password": "y"})
+    assert response.status_code == 403 and b"The form has expired" in response.content

@@ -1,0 +1,67 @@
+"""How often somebody may ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpRequest
+from django.test import RequestFactory
+from redis.exceptions import ConnectionError as NoConnection
+
+from tests.web.conftest import FakeEngine, Person
+from webapp.services import limits
+
+
+def request_from(address: str, forwarded: str = "") -> HttpRequest:
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    request = RequestFactory().get("/", REMOTE_ADDR=address, headers=headers)
+    request.user = AnonymousUser()
+    return request
+
+
+def test_each_asker_is_counted_for_itself(settings: Any, member: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.ASK_RATE = "1/min"
+    monkeypatch.setattr(limits.time, "time", lambda: 90.0)
+    assert limits.seconds_to_wait(request_from("10.0.0.1")) is None
+    assert limits.seconds_to_wait(request_from("10.0.0.1")) == 30
+    assert limits.seconds_to_wait(request_from("10.0.0.2")) is None
+    known = request_from("10.0.0.1")
+    assert member.user is not None
+    known.user = member.user
+    assert limits.seconds_to_wait(known) is None
+    monkeypatch.setattr(limits.time, "time", lambda: 120.0)
+    assert limits.seconds_to_wait(request_from("10.0.0.1")) is None
+
+
+def test_zero_is_no_limit(settings: Any) -> None:
+    settings.ASK_RATE = "0"
+    assert {limits.seconds_to_wait(request_from("10.0.0.1")) for _ in range(50)} == {None}
+
+
+def test_what_a_client_claims_is_believed_from_proxies_alone(settings: Any) -> None:
+    claimed = request_from("10.0.0.1", "1.1.1.1, 2.2.2.2")
+    assert limits.client_address(claimed) == "10.0.0.1"
+    settings.PROXIES = 1
+    assert limits.client_address(claimed) == "2.2.2.2"
+    settings.PROXIES = 3
+    assert limits.client_address(claimed) == "10.0.0.1"
+
+
+def test_without_the_cache_nobody_is_refused(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: Any, **_options: Any) -> None:
+        raise NoConnection("no server")
+
+    settings.ASK_RATE = "1/day"
+    monkeypatch.setattr(limits.cache, "add", refuse)
+    assert [limits.seconds_to_wait(request_from("10.0.0.1")) for _ in range(3)] == [None, None, None]
+
+
+def test_page_and_api_share_one_count(settings: Any, outsider: Person, engine: FakeEngine) -> None:
+    settings.ASK_RATE = "1/day"
+    assert outsider.client.post("/", {"question": "Who?"}).status_code == 302
+    body = '{"question": "Who?"}'
+    assert outsider.client.post("/api/v1/ask", body, content_type="application/json").status_code == 429
+    response = outsider.client.post("/", {"question": "Who?"})
+    assert response.status_code == 429 and int(response["Retry-After"]) > 0

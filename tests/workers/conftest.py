@@ -1,0 +1,121 @@
+"""Real Valkey, real worker and scheduler processes, real subprocesses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from webapp.models import Job
+from webapp.queue import TASK, producer
+from workers.processes import kill_all, start
+from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
+
+PATIENCE_S = 40
+LEASE_S = 2
+
+
+@pytest.fixture(scope="session")
+def broker_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A data folder with a running Valkey."""
+    data = tmp_path_factory.mktemp("broker")
+    with open(data / "broker.log", "wb") as output:
+        process = start(broker(data).command, output=output)
+    wait_until(socket_path(data).exists)
+    yield data
+    kill_all(process)
+    process.wait()
+
+
+class Workers:
+    """Starts workers and schedulers; all of them end with the test."""
+
+    def __init__(self, environment: dict[str, str], logs: Path) -> None:
+        self._environment = environment
+        self._logs = logs
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        return self._start(worker("tests.workers.app"))
+
+    def scheduler(self) -> subprocess.Popen[bytes]:
+        return self._start(scheduler("tests.workers.app"))
+
+    def log(self) -> str:
+        return "".join(path.read_text(errors="replace") for path in sorted(self._logs.glob("*.log")))
+
+    def _start(self, service: Service) -> subprocess.Popen[bytes]:
+        with open(self._logs / f"{len(self.processes)}.log", "wb") as output:
+            process = start(service.command, output=output, environment=self._environment)
+        self.processes.append(process)
+        return process
+
+
+@pytest.fixture
+def workers(broker_data: Path, database_url: str, tmp_path: Path, settings: object) -> Iterator[Workers]:
+    """Start real workers on the test's database; messages of earlier tests are gone."""
+    environment, _ = environment_for(broker_data, {k: v for k, v in os.environ.items() if not k.endswith("_URL")})
+    environment |= {
+        "DATABASE_URL": database_url,
+        "REALM_DATA": os.environ["REALM_DATA"],  # where the web side looks for run folders
+        "JOB_LEASE_S": str(LEASE_S),
+    }
+    settings.BROKER_URL = environment["BROKER_URL"]  # type: ignore[attr-defined]
+    producer.cache_clear()
+    with producer().connection_for_write() as connection:
+        connection.default_channel.client.flushall()
+    running = Workers(environment, tmp_path)
+    yield running
+    for process in running.processes:
+        kill_all(process)
+        process.wait()
+    producer.cache_clear()
+    print(running.log())
+
+
+def make_job(**parameters: object) -> Job:
+    """A queued job of the tests' own kind that no message tells of yet."""
+    return Job.objects.create(kind="script", parameters=parameters)
+
+
+def send(job: Job) -> None:
+    producer().send_task(TASK, [str(job.pk)], queue="jobs")
+
+
+def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+    """Look again and again until `condition` holds."""
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, "It did not happen in time."
+        time.sleep(0.05)
+
+
+def wait_for_state(job: Job, *states: str) -> Job:
+    def reached() -> bool:
+        job.refresh_from_db()
+        return job.state in states
+
+    try:
+        wait_until(reached)
+    except AssertionError:
+        raise AssertionError(f"The job is {job.state} ({job.error}), not {' or '.join(states)}:\n{job.log}") from None
+    return job
+
+
+def steps(job: Job) -> list[tuple[int, int]]:
+    """(process id, step) of every step that was done."""
+    path = job.run_dir / "steps.txt"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(int(pid), int(step)) for pid, step in (line.split() for line in lines)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

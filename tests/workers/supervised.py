@@ -1,0 +1,39 @@
+"""A supervisor whose programs are small scripts: one that answers /readyz, one that only waits."""
+
+from __future__ import annotations
+
+import sys
+
+import workers.supervisor
+from workers.services import Service
+
+_WEB = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *args):
+        pass
+
+HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+_WORKER = "import time; print('working', flush=True); time.sleep(300)"
+_DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+_BROKEN = "raise SystemExit('I cannot work like this.')"
+
+
+def programs(port: int) -> list[Service]:
+    web = _BROKEN if sys.argv[1] == "broken" else _WEB
+    worker = _DEAF if sys.argv[1] == "deaf" else _WORKER
+    return [
+        Service("web", (sys.executable, "-c", web, str(port))),
+        Service("worker", (sys.executable, "-c", worker), grace_s=1),
+    ]
+
+
+workers.supervisor.application = programs
+workers.supervisor.PREPARATIONS = ()
+sys.exit(workers.supervisor.main())

@@ -1,0 +1,146 @@
+"""The virtual environment is filled, mended and explained, with a registry that is a folder of two wheels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workers import environment
+from workers.environment import Environment
+from workers.refusal import Refusal
+
+PROJECT = """
+[project]
+dependencies = ["first"]
+[project.optional-dependencies]
+cpu = []
+gpu = []
+test = ["second"]
+[tool.realm]
+data-packages = ["data"]
+"""
+
+
+def wheel(folder: Path, name: str, requires: str = "") -> None:
+    """Write a wheel with one module."""
+    files = {
+        f"{name}.py": f"NAME = {name!r}\n",
+        f"{name}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{requires}",
+        f"{name}-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = f"{name}-1.0.dist-info/RECORD"
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as file:
+        for path, text in files.items():
+            file.writestr(path, text)
+        file.writestr(record, "".join(f"{path},,{len(text)}\n" for path, text in files.items()) + f"{record},,\n")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for name in ("first", "second"):
+        wheel(wheels, name)
+    wheel(wheels, "data", requires="Requires-Dist: nowhere-to-be-found\n")
+    top = tmp_path / "checkout"
+    top.mkdir()
+    (top / "pyproject.toml").write_text(PROJECT)
+    (top / "constraints.txt").write_text("# pins\nfirst==1.0\nsecond==1.0\ndata==1.0\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setattr(environment, "_ROOM_BYTES", 0)
+    return top
+
+
+@pytest.fixture
+def pip_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    calls: list[tuple[str, ...]] = []
+    pip: Callable[..., None] = Environment._pip
+
+    def counted(self: Environment, *arguments: str) -> None:
+        calls.append(arguments)
+        pip(self, *arguments)
+
+    monkeypatch.setattr(Environment, "_pip", counted)
+    return calls
+
+
+def has(env: Environment, *modules: str) -> bool:
+    done = subprocess.run([env.python, "-c", f"import {', '.join(modules)}"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+def test_it_is_made_once_extended_and_mended(checkout: Path, pip_calls: list[tuple[str, ...]]) -> None:
+    env = Environment(checkout, "cpu")
+    env.ensure([])
+    assert has(env, "first", "data")
+    assert not has(env, "second")
+
+    pip_calls.clear()
+    env.ensure([])
+    assert pip_calls == []
+
+    env.ensure(["test"])
+    assert has(env, "second")
+    pip_calls.clear()
+    env.ensure([])  # fewer extras take nothing away
+    assert pip_calls == []
+
+    site = env._site_packages()
+    (site / "first.py").unlink()  # a file
+    (site / "data.py").write_text("")  # half a file
+    for path in (site / "second-1.0.dist-info").iterdir():  # a package
+        path.unlink()
+    (site / "second-1.0.dist-info").rmdir()
+    (site / "second.py").unlink()
+    env.ensure([])
+    assert has(env, "first", "second")
+    assert (site / "data.py").read_text() == "NAME = 'data'\n"
+
+    env.python.unlink()
+    env.ensure([])
+    assert has(env, "first", "data")
+
+
+def test_other_hardware_starts_afresh(checkout: Path, pip_calls: list[tuple[str, ...]]) -> None:
+    Environment(checkout, "cpu").ensure([])
+    pip_calls.clear()
+    env = Environment(checkout, "gpu")
+    env.ensure([])
+    assert pip_calls
+    assert has(env, "first")
+
+
+def test_a_registry_out_of_reach(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "NO_INDEX": "0",
+        "FIND_LINKS": "",
+        "INDEX_URL": "http://127.0.0.1:9/simple",
+        "RETRIES": "1",
+    }.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    with pytest.raises(Refusal, match="The package registry is out of reach"):
+        Environment(checkout, "cpu").ensure([])
+
+
+def test_a_package_that_does_not_exist(checkout: Path) -> None:
+    (checkout / "pyproject.toml").write_text(PROJECT.replace('"first"', '"third"'))
+    with pytest.raises(Refusal, match="pip could not install the packages: ERROR: No matching distribution"):
+        Environment(checkout, "cpu").ensure([])
+
+
+def test_a_python_without_venv(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = checkout / "python"
+    program.write_text(
+        "#!/bin/sh\necho 'The virtual environment was not created: ensurepip is not available'; exit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(Refusal, match="apt-get install python3-venv"):
+        Environment(checkout, "cpu").ensure([])

@@ -1,0 +1,37 @@
+"""Questions and answers. They may be deleted (a person may ask for it), never changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from webapp.admin.readonly import ReadOnlyAdmin
+from webapp.models import AskedAnswer, EvidenceBlock
+
+
+class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
+    model = EvidenceBlock
+    fields = ["rank", "title", "block_id", "prior", "likelihood", "posterior", "support"]
+    extra = 0
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True  # else an answer with evidence could not be deleted
+
+
+@admin.register(AskedAnswer)
+class AskedAnswerAdmin(ReadOnlyAdmin):
+    list_display = ["question", "answer_text", "probability", "k", "latency_ms", "created_at"]
+    search_fields = ["question", "answer_text"]
+    date_hierarchy = "created_at"
+    inlines = [EvidenceInline]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("webapp.delete_askedanswer")

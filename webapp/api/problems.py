@@ -1,0 +1,97 @@
+"""Errors as problem details (RFC 9457): type, title, status, detail, and the fields that are wrong.
+
+Every error of the API takes this shape, from malformed JSON to an address that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.http import Http404, HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from realm_core.errors import RealmError
+from webapp.engine import EngineUnavailable
+from webapp.services.asking import FieldError, InvalidRequest
+
+CONTENT_TYPE: Final = "application/problem+json"
+
+
+def problem(status: int, detail: str, errors: Sequence[FieldError] = ()) -> dict[str, Any]:
+    """The body of an error response."""
+    body: dict[str, Any] = {
+        "type": "about:blank",  # the status says what kind it is
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+    }
+    if errors:
+        body["errors"] = [{"field": error.field, "detail": error.detail} for error in errors]
+    return body
+
+
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """REST framework's exception handler. None for a bug: it becomes a 500 (views.errors), and is logged."""
+    headers: dict[str, str] = {}
+    errors: Sequence[FieldError] = ()
+    if isinstance(error, InvalidRequest):
+        status, detail, errors = 400, "The request is not valid.", error.errors
+    elif isinstance(error, EngineUnavailable):
+        status, detail = 503, str(error)
+        headers["Retry-After"] = str(error.retry_after_s)
+    elif isinstance(error, RealmError):
+        status, detail = 422, str(error)
+    elif isinstance(error, RequestDataTooBig):
+        status, detail = 413, f"The request may have at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes."
+    elif isinstance(error, Http404):
+        status, detail = 404, "There is nothing at this address."
+    elif isinstance(error, PermissionDenied):
+        status, detail = 403, "You may not do this."
+    elif isinstance(error, exceptions.ValidationError):
+        status, detail, errors = 400, "The request is not valid.", list(_field_errors(error.detail))
+    elif isinstance(error, exceptions.APIException):
+        status, detail = error.status_code, str(error.detail)
+        wait_s = getattr(error, "wait", None)  # of Throttled
+        if wait_s is not None:
+            headers["Retry-After"] = str(round(wait_s))
+        if isinstance(error, exceptions.MethodNotAllowed):
+            headers["Allow"] = ", ".join(context["view"].allowed_methods)
+    else:
+        return None
+    set_rollback()
+    return Response(problem(status, detail, errors), status=status, headers=headers, content_type=CONTENT_TYPE)
+
+
+def problem_page(status: int, detail: str) -> JsonResponse:
+    """A problem outside of REST framework's views."""
+    return JsonResponse(problem(status, detail), status=status, content_type=CONTENT_TYPE)
+
+
+@csrf_exempt  # whatever the method, it is not there
+def not_found(_request: HttpRequest, **_kwargs: str) -> JsonResponse:
+    """Any address below the API that does not exist."""
+    return problem_page(404, "There is nothing at this address.")
+
+
+def _field_errors(detail: Any, path: str = "") -> Iterator[FieldError]:
+    """Flatten REST framework's nested errors: exclude[2], or "" for the whole body."""
+    if isinstance(detail, dict):
+        for key, value in detail.items():
+            if key == "non_field_errors":
+                yield from _field_errors(value, path)
+            elif isinstance(key, int):
+                yield from _field_errors(value, f"{path}[{key}]")
+            else:
+                yield from _field_errors(value, f"{path}.{key}" if path else key)
+    elif isinstance(detail, list):
+        for value in detail:
+            yield from _field_errors(value, path)
+    else:
+        yield FieldError(path, str(detail))

@@ -1,0 +1,181 @@
+"""What goes into the API and what comes out, as its documentation describes it.
+
+Requests are checked strictly: a field of the wrong type, or one that does not exist, is an error that names
+it, never silently converted or ignored. Answers are sent as they were stored, so their serialisers describe
+and do not convert; a test compares them with the fields of realm_core.provenance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_K, MAX_QUESTION_CHARACTERS
+
+
+class StrictCharField(serializers.CharField):
+    """A JSON string; numbers are not converted."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return data
+
+
+class StrictIntegerField(serializers.IntegerField):
+    """A JSON integer; neither "5" nor 5.0 nor true."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if type(data) is not int:
+            self.fail("invalid")
+        return data
+
+
+class QuestionSerializer(serializers.Serializer[Any]):
+    """A question. Lengths and ranges are checked where all ways of asking pass (services.asking)."""
+
+    question = StrictCharField(
+        trim_whitespace=False,
+        allow_blank=True,
+        help_text=f"At most {MAX_QUESTION_CHARACTERS} characters after folding white space; must not be empty.",
+    )
+    k = StrictIntegerField(default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}.")
+    exclude = serializers.ListField(
+        child=StrictCharField(trim_whitespace=False, allow_blank=True),
+        default=list,
+        help_text=f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.",
+    )
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict):
+            unknown = {name: ["There is no such field."] for name in data if name not in self.fields}
+            if unknown:
+                raise serializers.ValidationError(unknown)
+        return super().to_internal_value(data)
+
+
+class RankedAnswerSerializer(serializers.Serializer[Any]):
+    """A candidate answer with its probability."""
+
+    text = serializers.CharField(help_text="In the casing and spacing of the text that it was read from.")
+    probability = serializers.FloatField(help_text="Sum over the blocks read of prior × likelihood.")
+
+
+class CandidateSerializer(serializers.Serializer[Any]):
+    """An answer that one block offers."""
+
+    key = serializers.CharField(help_text="The normalised answer: equal keys are the same answer.")
+    text = serializers.CharField()
+    likelihood = serializers.FloatField(help_text="p(answer | block, question).")
+    start = serializers.IntegerField(help_text="Where its best reading starts, in characters of the block's text.")
+    end = serializers.IntegerField()
+
+
+class EvidenceSerializer(serializers.Serializer[Any]):
+    """A block that was read. Likelihood, posterior and support refer to what the answer `explains`."""
+
+    rank = serializers.IntegerField(help_text="1 is the highest posterior.")
+    block_id = serializers.CharField()
+    title = serializers.CharField()
+    text = serializers.CharField()
+    section = serializers.CharField(allow_blank=True)
+    url = serializers.CharField(allow_blank=True)
+    start = serializers.IntegerField(allow_null=True, help_text="Where the block says it; null: it offers no span.")
+    end = serializers.IntegerField(allow_null=True)
+    prior = serializers.FloatField(help_text="p(block | question); sums to one over the blocks read.")
+    likelihood = serializers.FloatField(help_text="p(answer | block, question).")
+    posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")
+    support = serializers.FloatField(help_text="Posterior − prior; positive: the block spoke for the answer.")
+    retriever_score = serializers.FloatField(help_text="Inner product of question and block vectors.")
+    retriever_prior = serializers.FloatField(help_text="Softmax of the retriever's scores over the blocks read.")
+    no_answer_likelihood = serializers.FloatField(allow_null=True, help_text='p("not here" | block, question).')
+    candidates = CandidateSerializer(many=True)
+
+
+class ReadingSerializer(serializers.Serializer[Any]):
+    """An answer with everything that it was made from."""
+
+    question = serializers.CharField()
+    answer = RankedAnswerSerializer(allow_null=True, help_text="Null: no answer was found in the blocks read.")
+    no_answer_probability = serializers.FloatField(
+        allow_null=True, help_text="Probability that the blocks hold no answer; null where it is not defined."
+    )
+    answers = RankedAnswerSerializer(many=True, help_text="All candidates, the most probable first.")
+    evidence = EvidenceSerializer(many=True, help_text="The blocks read, the highest posterior first.")
+    explains = serializers.ChoiceField(
+        choices=["answer", "no_answer", "candidate"],
+        help_text="What the evidence's likelihood, posterior and support are about.",
+    )
+    normalisation = serializers.CharField(help_text="How the reader's probabilities are normalised.")
+    min_probability = serializers.FloatField(help_text="A candidate below this is not given as the answer.")
+    model = serializers.CharField()
+    index = serializers.CharField()
+    corpus = serializers.CharField()
+    latency_ms = serializers.FloatField()
+    timings_ms = serializers.DictField(child=serializers.FloatField())
+
+
+class AnswerSerializer(ReadingSerializer):
+    """A kept answer."""
+
+    id = serializers.UUIDField()
+    created_at = serializers.DateTimeField()
+    without = serializers.ListField(
+        child=serializers.CharField(), help_text="Blocks that were taken away again by `?without=`."
+    )
+
+
+class RetrievedBlockSerializer(serializers.Serializer[Any]):
+    """A block that was found and not read."""
+
+    rank = serializers.IntegerField()
+    block_id = serializers.CharField()
+    title = serializers.CharField()
+    text = serializers.CharField()
+    section = serializers.CharField(allow_blank=True)
+    url = serializers.CharField(allow_blank=True)
+    score = serializers.FloatField(help_text="Inner product of question and block vectors.")
+    prior = serializers.FloatField(help_text="Softmax of the scores over the blocks found.")
+
+
+class RetrievalSerializer(serializers.Serializer[Any]):
+    """The best blocks for a question."""
+
+    question = serializers.CharField()
+    blocks = RetrievedBlockSerializer(many=True)
+    model = serializers.CharField()
+    index = serializers.CharField()
+    corpus = serializers.CharField()
+
+
+class BlockSerializer(serializers.Serializer[Any]):
+    """A block of a corpus."""
+
+    block_id = serializers.CharField()
+    title = serializers.CharField(help_text="The article's title.")
+    text = serializers.CharField()
+    section = serializers.CharField(allow_blank=True)
+    url = serializers.CharField(allow_blank=True, help_text="The article at its source.")
+    start = serializers.IntegerField(help_text="Where the block starts in the article's text, in characters.")
+    end = serializers.IntegerField()
+    previous = serializers.CharField(allow_null=True, help_text="Id of the block before it in the article.")
+    next = serializers.CharField(allow_null=True)
+    corpus = serializers.CharField(help_text="Id of the corpus snapshot that it was found in.")
+
+
+class FieldErrorSerializer(serializers.Serializer[Any]):
+    """What is wrong with one field."""
+
+    field = serializers.CharField(allow_blank=True, help_text="Empty: the body as a whole.")
+    detail = serializers.CharField()
+
+
+class ProblemSerializer(serializers.Serializer[Any]):
+    """Problem details (RFC 9457)."""
+
+    type = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    errors = FieldErrorSerializer(many=True, required=False)  # type: ignore[assignment]  # a field, not Serializer.errors

@@ -1,0 +1,173 @@
+"""The REST API, version 1."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+from rest_framework.views import APIView
+
+from webapp.api import examples
+from webapp.api.problems import CONTENT_TYPE
+from webapp.api.serializers import (
+    AnswerSerializer,
+    BlockSerializer,
+    ProblemSerializer,
+    QuestionSerializer,
+    RetrievalSerializer,
+)
+from webapp.api.throttle import AskThrottle
+from webapp.models import AskedAnswer
+from webapp.services import articles, asking
+from webapp.services.asking import FieldError, InvalidRequest
+from webapp.services.history import asker_key
+
+_DESCRIPTIONS: Final = {
+    400: "The request is not valid; `errors` names the fields.",
+    404: "There is no such thing.",
+    415: "The body is not JSON.",
+    422: "The engine cannot answer this; `detail` says why.",
+    429: "Too many questions; `Retry-After` says when to come back.",
+    503: "No model is ready; `Retry-After` says when to come back.",
+}
+
+
+def _problems(*statuses: int) -> dict[Any, Any]:
+    return {
+        (status, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_DESCRIPTIONS[status])
+        for status in statuses
+    }
+
+
+def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
+    """The answer object of API and command line: what was stored, or recomputed `without` some blocks."""
+    reading = asking.without(asked, without).as_dict() if without else asked.payload
+    return {"id": str(asked.pk), "created_at": asked.created_at.isoformat(), "without": without or [], **reading}
+
+
+class AskView(APIView):
+    """Ask a question."""
+
+    throttle_classes = [AskThrottle]
+
+    @extend_schema(
+        operation_id="ask",
+        summary="Ask a question",
+        description="Retrieves the k best blocks, reads them and keeps the answer; `Location` is its address.",
+        request=QuestionSerializer,
+        responses={201: AnswerSerializer, **_problems(400, 415, 422, 429, 503)},
+        examples=[
+            OpenApiExample("Question", value=examples.QUESTION, request_only=True),
+            OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["201"]),
+            OpenApiExample("Invalid", value=examples.PROBLEM, response_only=True, status_codes=["400"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        asked = asking.ask(
+            **_question(request),
+            asker=request.user,
+            session_key=asker_key(request),
+        )
+        location = reverse("api-answer", args=[asked.pk], request=request)
+        return Response(answer_json(asked), status=201, headers={"Location": location})
+
+
+class RetrieveView(APIView):
+    """Find blocks without reading them."""
+
+    throttle_classes = [AskThrottle]
+
+    @extend_schema(
+        operation_id="retrieve",
+        summary="Find blocks without reading them",
+        request=QuestionSerializer,
+        responses={200: RetrievalSerializer, **_problems(400, 415, 422, 429, 503)},
+        examples=[OpenApiExample("Question", value=examples.QUESTION, request_only=True)],
+    )
+    def post(self, request: Request) -> Response:
+        return Response(asdict(asking.retrieve(**_question(request))))
+
+
+class AnswerView(APIView):
+    """A kept answer."""
+
+    @extend_schema(
+        operation_id="answer",
+        summary="A kept answer",
+        description="Stays the same for ever. With `without`, the answer had those blocks not been read: "
+        "priors renormalised and everything recomputed in closed form; the kept answer does not change.",
+        parameters=[
+            OpenApiParameter(
+                "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to take away."
+            )
+        ],
+        responses={200: AnswerSerializer, **_problems(400, 404)},
+        examples=[OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, answer_id: UUID) -> Response:
+        _only_parameters(request, {"without"})
+        asked = get_object_or_404(AskedAnswer, pk=answer_id)
+        return Response(answer_json(asked, list(dict.fromkeys(request.query_params.getlist("without")))))
+
+
+class BlockView(APIView):
+    """A block of a corpus."""
+
+    @extend_schema(
+        operation_id="block",
+        summary="A block of a corpus",
+        description="Looked for in the corpus that is being served, then in the others. Needs no model.",
+        responses={200: BlockSerializer, **_problems(404)},
+    )
+    def get(self, _request: Request, block_id: str) -> Response:
+        source = articles.find(block_id)
+        if source is None:
+            raise Http404
+        block = source.block
+        previous, following = articles.neighbours(source)
+        return Response(
+            {
+                "block_id": block.block_id,
+                "title": block.title,
+                "text": block.text,
+                "section": block.section,
+                "url": block.url,
+                "start": block.start,
+                "end": block.end,
+                "previous": previous,
+                "next": following,
+                "corpus": source.corpus.snapshot_id,
+            }
+        )
+
+
+class SchemaView(SpectacularAPIView):
+    """The OpenAPI description; `?format=json` for JSON."""
+
+
+class DocsView(SpectacularSwaggerSplitView):
+    """The browsable documentation. Its script is a file of its own, as the Content-Security-Policy wants."""
+
+    template_name = "manage/api_docs.html"
+
+
+def _question(request: Request) -> dict[str, Any]:
+    _only_parameters(request, set())
+    serializer = QuestionSerializer(data=request.data)
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)
+
+
+def _only_parameters(request: Request, known: set[str]) -> None:
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        raise InvalidRequest(*(FieldError(name, "There is no such parameter.") for name in unknown))

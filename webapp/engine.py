@@ -1,0 +1,219 @@
+"""The engine that answers in this process, kept in step with the active deployment.
+
+Every question costs one small query for the active deployment. When it names another pair than the one that
+is loaded, a thread loads and warms up the new pair beside the old one, questions go on being answered by the
+old one, and then the two are exchanged between two questions. The old engine is closed when the last question
+that uses it is done. Nothing is loaded before the first question (or `readyz`), so a server may fork first.
+
+    with serving() as engine_in_service:
+        answer = engine_in_service.engine.ask("Who …?")
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from realm_core.errors import RealmError
+from webapp.models import Deployment
+from webapp.services.places import resolve
+
+if TYPE_CHECKING:
+    from realm_core.engine import Engine
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_S = 3  # a pair loads in a few seconds
+RETRY_FAILED_AFTER_S = 30.0  # a pair that could not be loaded is tried again, its files may have been repaired
+
+
+class EngineUnavailable(Exception):
+    """No engine can answer at the moment: the sentence says why, `retry_after_s` when to come back."""
+
+    def __init__(self, reason: str, *, retry_after_s: int = RETRY_AFTER_S) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(eq=False)
+class Serving:
+    """A loaded engine and the deployment that it stands for."""
+
+    deployment_id: int
+    engine: Engine
+    users: int = 0  # questions that are using it now
+    retired: bool = False  # another took its place; the last user closes it
+
+
+@dataclass(frozen=True)
+class Status:
+    """What `readyz` tells. state: ready, loading, failed or nothing deployed."""
+
+    state: str
+    deployment_id: int | None
+    reason: str = ""
+
+
+def load_engine(deployment: Deployment) -> Engine:
+    """Load and warm up what `deployment` points at; RealmError when files are missing or do not fit together."""
+    from realm_core.engine import Engine
+
+    engine = Engine.load(
+        resolve(deployment.model.path),
+        resolve(deployment.index.path),
+        resolve(deployment.index.corpus.path),
+        device=settings.REALM_DEVICE,
+    )
+    engine.warm_up()
+    return engine
+
+
+class EngineHolder:
+    """The one engine of a process; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.process_id = os.getpid()
+        self._lock = threading.Lock()
+        self._serving: Serving | None = None
+        self._loader: threading.Thread | None = None
+        self._failed_id: int | None = None
+        self._failure = ""
+        self._failed_at = 0.0
+
+    @contextmanager
+    def serving(self) -> Iterator[Serving]:
+        """The engine for one question. EngineUnavailable while there is none."""
+        self.refresh()
+        with self._lock:
+            serving = self._serving
+            if serving is None:
+                if self._failure:
+                    raise EngineUnavailable(
+                        f"The deployed model could not be loaded: {self._failure}",
+                        retry_after_s=round(RETRY_FAILED_AFTER_S),
+                    )
+                raise EngineUnavailable("The model is being loaded; ask again in a few seconds.")
+            serving.users += 1
+        try:
+            yield serving
+        finally:
+            with self._lock:
+                serving.users -= 1
+                close = serving.retired and serving.users == 0
+            if close:
+                serving.engine.close()
+
+    def refresh(self, *, wait: bool = False) -> None:
+        """Look at the active deployment and begin to load it if it is not the one that serves.
+
+        wait: return only when the loading is over. EngineUnavailable when nothing is deployed.
+        """
+        active_id = Deployment.objects.filter(is_active=True).values_list("pk", flat=True).first()
+        if active_id is None:
+            raise EngineUnavailable(
+                "Nothing is deployed yet: no model and index have been activated.", retry_after_s=30
+            )
+        with self._lock:
+            recently_failed = self._failed_id == active_id and time.monotonic() - self._failed_at < RETRY_FAILED_AFTER_S
+            serves = self._serving is not None and self._serving.deployment_id == active_id
+            needed = not serves and not recently_failed and self._loader is None
+            if serves:
+                self._failed_id, self._failure = None, ""
+        if needed:
+            # The rows are read here, so that the loading thread needs no database connection.
+            deployment = Deployment.objects.select_related("model", "index", "index__corpus").get(pk=active_id)
+            self._begin(deployment)
+        if wait and (loader := self._loader) is not None:
+            loader.join()
+
+    def status(self) -> Status:
+        """How things stand; begins to load when nothing is loaded yet."""
+        try:
+            self.refresh()
+        except EngineUnavailable as unavailable:
+            return Status("nothing deployed", None, str(unavailable))
+        with self._lock:
+            if self._serving is not None:
+                # A new pair that fails to load does not make a server unready that answers with the old one.
+                return Status("ready", self._serving.deployment_id, self._failure)
+            if self._failure:
+                return Status("failed", self._failed_id, self._failure)
+            return Status("loading", None, "The model is being loaded.")
+
+    def close(self) -> None:
+        """Wait for a loading thread and release the engine."""
+        if (loader := self._loader) is not None:
+            loader.join()
+        self._exchange(None)
+
+    def _begin(self, deployment: Deployment) -> None:
+        with self._lock:
+            if self._loader is not None:
+                return
+            self._loader = threading.Thread(
+                target=self._load, args=(deployment,), name=f"load-deployment-{deployment.pk}", daemon=True
+            )
+            self._loader.start()
+
+    def _load(self, deployment: Deployment) -> None:
+        started_at = time.monotonic()
+        try:
+            engine = load_engine(deployment)
+        except Exception as error:  # whatever it was, the process goes on with what it has
+            if isinstance(error, RealmError):
+                log.error("Deployment %s could not be loaded: %s", deployment.pk, error)
+            else:
+                log.exception("Deployment %s could not be loaded", deployment.pk)
+            with self._lock:
+                self._failed_id, self._failed_at = deployment.pk, time.monotonic()
+                self._failure = str(error) if isinstance(error, RealmError) else "an internal error, see the log."
+                self._loader = None
+            return
+        self._exchange(Serving(deployment.pk, engine))
+        log.info("Deployment %s answers after %.1f s of loading", deployment.pk, time.monotonic() - started_at)
+
+    def _exchange(self, new: Serving | None) -> None:
+        """Put `new` in the place of what serves; close the old one unless questions still use it."""
+        with self._lock:
+            old, self._serving = self._serving, new
+            self._loader = None
+            self._failed_id, self._failure = None, ""
+            close = False
+            if old is not None:
+                old.retired = True
+                close = old.users == 0
+        if old is not None and close:
+            old.engine.close()
+
+
+_holder: EngineHolder | None = None
+_holder_lock = threading.Lock()
+
+
+def holder() -> EngineHolder:
+    """This process's holder. A forked child gets its own: threads and locks do not survive a fork."""
+    global _holder, _holder_lock
+    if _holder is not None and _holder.process_id == os.getpid():
+        return _holder
+    if _holder is not None:
+        _holder_lock = threading.Lock()
+        _holder = None
+    with _holder_lock:
+        if _holder is None:
+            _holder = EngineHolder()
+        return _holder
+
+
+@contextmanager
+def serving() -> Iterator[Serving]:
+    """The engine in service, for one question. EngineUnavailable while there is none."""
+    with holder().serving() as engine_in_service:
+        yield engine_in_service

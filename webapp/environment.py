@@ -1,0 +1,85 @@
+"""Settings from environment variables that fail loudly: a typing mistake stops the start with a sentence."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off", ""}
+
+
+def envbool(name: str, default: bool) -> bool:
+    """A yes or no: 1/0, true/false, yes/no, on/off."""
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    if value.strip().lower() in _TRUE:
+        return True
+    if value.strip().lower() in _FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} must be true or false, not {value!r}.")
+
+
+def envint(name: str, default: int, *, minimum: int = 0) -> int:
+    """A whole number that is at least `minimum`."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+    if number < minimum:
+        raise ImproperlyConfigured(f"{name} must be at least {minimum}, not {number}.")
+    return number
+
+
+def envlist(name: str, default: list[str]) -> list[str]:
+    """Words separated by commas; spaces around them do not count."""
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def envrate(name: str, default: str) -> str:
+    """How often something is allowed, as "60/min"; "0" switches the limit off."""
+    value = os.environ.get(name, default).strip()
+    if value == "0":
+        return value
+    number, _, period = value.partition("/")
+    if not number.isdecimal() or int(number) < 1 or period not in {"s", "sec", "min", "hour", "day"}:
+        raise ImproperlyConfigured(
+            f"{name} must read like 60/min (a number, a slash, and s, sec, min, hour or day) or 0, not {value!r}."
+        )
+    return value
+
+
+def secret_key(path: Path) -> str:
+    """The secret key kept in `path`, made on first use and readable by its owner alone.
+
+    Several processes may start at the same time: each writes a file of its own, and the one whose link
+    to `path` succeeds first has chosen the key for all.
+    """
+    if not path.exists():
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(50))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        finally:
+            temporary.unlink()
+    key = path.read_text(encoding="ascii").strip()
+    if len(key) < 32:
+        raise ImproperlyConfigured(f"{path} should hold a secret key but does not; remove it and start again.")
+    return key

@@ -1,0 +1,74 @@
+"""`manage.py ask "…"`: ask one question on the command line; the answer is kept like any other."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from realm_core.errors import RealmError
+from webapp.api.views import answer_json
+from webapp.engine import EngineUnavailable, holder
+from webapp.models import AskedAnswer
+from webapp.services import asking
+
+
+class Command(BaseCommand):
+    """Ask, print, keep."""
+
+    help = "Ask a question of the deployed model and print the answer with its evidence."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("question")
+        parser.add_argument("--k", type=int, default=asking.DEFAULT_K, help="how many blocks to read (default: 5)")
+        parser.add_argument("--json", action="store_true", help="print the object of the REST API")
+
+    def handle(self, *_args: Any, question: str, k: int, **options: Any) -> None:
+        try:
+            asking.checked(question, k)  # before seconds are spent on loading
+            holder().refresh(wait=True)
+            asked = asking.ask(question, k=k)
+        except (asking.InvalidRequest, EngineUnavailable, RealmError) as error:
+            raise CommandError(str(error)) from None
+        finally:
+            holder().close()
+        if options["json"]:
+            self.stdout.write(json.dumps(answer_json(asked), ensure_ascii=False, indent=2))
+        else:
+            self._print(asked)
+
+    def _print(self, asked: AskedAnswer) -> None:
+        payload = asked.payload
+        if payload["answer"]:
+            self.stdout.write(f"{payload['answer']['text']}   (probability {payload['answer']['probability']:.3f})")
+        else:
+            self.stdout.write("No answer was found in the blocks read.")
+        if payload["no_answer_probability"] is not None:
+            self.stdout.write(f"No answer: {payload['no_answer_probability']:.3f}")
+        others = [a for a in payload["answers"][:5] if a != payload["answer"]]
+        if others:
+            self.stdout.write("Others: " + ", ".join(f"{a['text']} ({a['probability']:.3f})" for a in others))
+        for block in payload["evidence"]:
+            section = f", {block['section']}" if block["section"] else ""
+            self.stdout.write(f"\n{block['rank']}. {block['title']}{section}   {block['url']}")
+            self.stdout.write(
+                f"   prior {block['prior']:.3f}   likelihood {block['likelihood']:.3f}   "
+                f"posterior {block['posterior']:.3f}   support {block['support']:+.3f}"
+            )
+            self.stdout.write(f"   {_excerpt(block)}")
+        self.stdout.write(
+            f"\n{payload['model']} · {payload['index']} · {payload['corpus']} · {payload['latency_ms']:.0f} ms"
+        )
+
+
+def _excerpt(block: dict[str, Any], around: int = 100) -> str:
+    """The passage around the answer, the answer in [brackets]; the beginning where there is none."""
+    text: str = block["text"]
+    start, end = block["start"], block["end"]
+    if start is None:
+        return text[: 2 * around].replace("\n", " ") + ("…" if len(text) > 2 * around else "")
+    low, high = max(0, start - around), min(len(text), end + around)
+    marked = f"{text[low:start]}[{text[start:end]}]{text[end:high]}"
+    return (("…" if low else "") + marked + ("…" if high < len(text) else "")).replace("\n", " ")

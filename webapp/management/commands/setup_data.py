@@ -1,0 +1,140 @@
+"""`manage.py setup_data`: everything that a first run needs beyond the tables, and the repair of what is missing.
+
+    corpus → model → index → deployment → administrator
+
+Each step looks at what is there and does nothing when it is complete, so a second run takes a moment. Files
+are asked, not rows alone: a folder that was deleted is made again, under the same name.
+"""
+
+from __future__ import annotations
+
+import secrets
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError
+
+from realm_core.corpus.sources import add_source_arguments
+from realm_core.errors import RealmError, Stopped
+from realm_core.files import read_json, remove_folder
+from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.services.core import run_activity
+from webapp.services.places import corpora_dir, indexes_dir, portable, resolve
+from webapp.services.registering import record_corpus, record_index, record_model
+
+DEFAULT_CORPUS = "vital-en"
+ADMINISTRATOR = "admin"
+
+
+class Command(BaseCommand):
+    """First-run steps and repair."""
+
+    help = "Make or repair the default corpus, model, index, deployment and administrator."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_source_arguments(parser)
+        parser.add_argument("--name", default=DEFAULT_CORPUS, help=f"the corpus's name (default: {DEFAULT_CORPUS})")
+        parser.add_argument("--model", type=Path, default=settings.MODELS_DIR / "realm-mini", help="the first model")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        try:
+            corpus = self._corpus(options)
+            model = self._model(options["model"])
+            index = self._index(model, corpus)
+            self._deployment(model, index)
+        except RealmError as error:
+            raise CommandError(str(error), returncode=2) from None
+        except (Stopped, KeyboardInterrupt):
+            raise CommandError("Stopped; the next run goes on from here.", returncode=3) from None
+        self._administrator()
+
+    def _corpus(self, options: dict[str, Any]) -> CorpusSnapshot:
+        for corpus in CorpusSnapshot.objects.filter(name=options["name"]):
+            if (resolve(corpus.path) / "manifest.json").exists():
+                return corpus
+        self._say(f"Reading the corpus {options['name']} (once)")
+        arguments: list[str | Path] = ["--source", options["source"], "--name", options["name"]]
+        for option in ("path", "language"):
+            if options[option] is not None:
+                arguments += [f"--{option}", options[option]]
+        result = run_activity("ingest", *arguments, "--output", corpora_dir())
+        corpus = record_corpus(Path(result["path"]))
+        self._say(f"The corpus has {corpus.articles:,} articles in {corpus.blocks:,} blocks")
+        return corpus
+
+    def _model(self, folder: Path) -> ModelVersion:
+        if not (folder / "config.json").exists():
+            raise RealmError(f"The model {folder} is missing; restore it from the repository (git checkout {folder}).")
+        return record_model(folder)
+
+    def _index(self, model: ModelVersion, corpus: CorpusSnapshot) -> IndexGeneration:
+        known = IndexGeneration.objects.filter(model__block_hash=model.block_hash, corpus=corpus)
+        for index in known:
+            if _is_whole(resolve(index.path)):
+                return index
+        # A folder that has lost files would be taken for the finished index by the build; it goes first.
+        lost = known.first()
+        if lost is not None:
+            self._say(f"The index {lost.generation} has lost files; it is built again")
+            remove_folder(resolve(lost.path))
+        else:
+            self._say(f"Building the index of {corpus.blocks:,} blocks (once)")
+        name = ["--generation", lost.generation] if lost is not None else []
+        arguments: list[str | Path] = [
+            "--model",
+            resolve(model.path),
+            "--corpus",
+            resolve(corpus.path),
+            "--output",
+            indexes_dir(),
+        ]
+        result = run_activity("index", *arguments, *name)
+        return record_index(Path(result["path"]), model=model)
+
+    def _deployment(self, model: ModelVersion, index: IndexGeneration) -> None:
+        active = Deployment.active()
+        if active is None:
+            deployment = Deployment.activate(index, model=model, note="First run")
+            self._say(f"Deployed: {deployment}")
+        elif active.model != model and active.model.path == portable(resolve(model.path)):
+            # The weights that the deployment names were replaced by those of a newer release.
+            deployment = Deployment.activate(index, model=model, note="The model that comes with the source is newer")
+            self._say(f"Deployed: {deployment}")
+        elif not _can_serve(active):
+            deployment = Deployment.activate(index, model=model, note=f"Deployment {active.pk} has lost files")
+            self._say(f"Files of what was deployed are missing ({active}). In its place: {deployment}")
+
+    def _administrator(self) -> None:
+        user = get_user_model()
+        if user.objects.filter(is_superuser=True).exists():
+            return
+        password = secrets.token_urlsafe(12)
+        name, number = ADMINISTRATOR, 1
+        while user.objects.filter(username=name).exists():
+            number += 1
+            name = f"{ADMINISTRATOR}{number}"
+        user.objects.create_superuser(name, password=password)
+        self._say(
+            f"Administrator account: user “{name}”, password “{password}” (shown only now; change it under /admin/)"
+        )
+
+    def _say(self, sentence: str) -> None:
+        self.stdout.write(sentence)
+        self.stdout.flush()
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether an index folder has its manifest and every shard; their checksums are checked when it is loaded."""
+    manifest = folder / "manifest.json"
+    return manifest.exists() and all((folder / shard["file"]).exists() for shard in read_json(manifest)["shards"])
+
+
+def _can_serve(deployment: Deployment) -> bool:
+    return (
+        (resolve(deployment.model.path) / "config.json").exists()
+        and (resolve(deployment.index.corpus.path) / "manifest.json").exists()
+        and _is_whole(resolve(deployment.index.path))
+    )

@@ -1,0 +1,62 @@
+"""Questions that were asked, with their answers and evidence. Rows are written once and never recomputed,
+so a permanent link shows the same for ever, whatever happens to models and corpora."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+
+class AskedAnswer(models.Model):
+    """One question and what the engine answered."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    question = models.TextField()
+    asker = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="answers"
+    )
+    session_key = models.CharField(max_length=40, blank=True, help_text="Whose history it is in, when not logged in.")
+    k = models.PositiveSmallIntegerField(help_text="Blocks to read.")
+    exclude = models.JSONField(default=list, blank=True, help_text="Ids of blocks that were not to be read.")
+    answer_text = models.TextField(null=True, blank=True, help_text="Null: none was found.")
+    probability = models.FloatField(null=True, blank=True)
+    no_answer_probability = models.FloatField(null=True, blank=True)
+    payload = models.JSONField(help_text="Everything the engine said, as realm_core.provenance.Answer writes it.")
+    deployment = models.ForeignKey("webapp.Deployment", on_delete=models.PROTECT, related_name="answers")
+    latency_ms = models.FloatField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+        indexes = [
+            models.Index(fields=["asker", "-created_at"], name="answer_asker_created"),
+            models.Index(fields=["session_key", "-created_at"], name="answer_session_created"),
+            models.Index(fields=["-created_at"], name="answer_created"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.question[:80]} → {self.answer_text or 'no answer found'}"
+
+
+class EvidenceBlock(models.Model):
+    """One block that was read for an answer, its text copied; for questions across answers."""
+
+    answer = models.ForeignKey(AskedAnswer, on_delete=models.CASCADE, related_name="evidence")
+    rank = models.PositiveSmallIntegerField()
+    block_id = models.CharField(max_length=64, db_index=True)
+    title = models.TextField()
+    text = models.TextField()
+    url = models.TextField(blank=True)
+    prior = models.FloatField()
+    likelihood = models.FloatField()
+    posterior = models.FloatField()
+    support = models.FloatField()
+
+    class Meta:
+        ordering = ["answer", "rank"]
+        constraints = [models.UniqueConstraint(fields=["answer", "rank"], name="evidence_rank_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.rank}. {self.title}"

@@ -1,0 +1,26 @@
+"""Corpus snapshots: an immutable set of articles cut into blocks. The row points at a folder of files."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class CorpusSnapshot(models.Model):
+    """One ingested corpus, as its manifest describes it."""
+
+    name = models.CharField(max_length=100, help_text="What the corpus is called; many snapshots may share it.")
+    snapshot_id = models.CharField(max_length=64, unique=True, help_text="Hash of the block ids in order.")
+    path = models.CharField(max_length=1000, help_text="Folder, absolute or relative to the data folder.")
+    source = models.CharField(max_length=200)
+    language = models.CharField(max_length=20)
+    articles = models.PositiveIntegerField()
+    blocks = models.PositiveIntegerField()
+    licence = models.CharField(max_length=200, blank=True)
+    attribution = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.snapshot_id} ({self.articles:,} articles, {self.blocks:,} blocks)"

@@ -1,0 +1,75 @@
+"""Deployments: which model and index answer questions, now and before.
+
+Rows are history: activating always writes a new row, also when it goes back to an earlier pair. So every
+answer's deployment says exactly what was serving and since when. The database allows one active row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import IntegrityError, models, transaction
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+    from webapp.models.index import IndexGeneration
+    from webapp.models.model_version import ModelVersion
+
+
+class Deployment(models.Model):
+    """One pair of model and index that serves, or served, questions."""
+
+    model = models.ForeignKey("webapp.ModelVersion", on_delete=models.PROTECT, related_name="deployments")
+    index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="deployments")
+    is_active = models.BooleanField(default=True)
+    activated_at = models.DateTimeField(default=timezone.now)
+    deactivated_at = models.DateTimeField(null=True, blank=True)
+    activated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    note = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ["-activated_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["is_active"], condition=models.Q(is_active=True), name="one_active_deployment"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Deployment {self.pk}: {self.model} over {self.index.generation}"
+
+    @classmethod
+    def active(cls) -> Deployment | None:
+        """The deployment that should answer now, with what it points at."""
+        return cls.objects.filter(is_active=True).select_related("model", "index", "index__corpus").first()
+
+    @classmethod
+    def activate(
+        cls,
+        index: IndexGeneration,
+        *,
+        model: ModelVersion | None = None,
+        by: User | None = None,
+        note: str = "",
+    ) -> Deployment:
+        """Let `model` (default: the one that built `index`) answer from `index` from now on.
+
+        RealmError when they do not fit, or when somebody else activates another at the same moment.
+        """
+        model = model or index.model
+        if model.block_hash != index.model.block_hash:
+            raise RealmError(f"{model} embeds blocks differently from {index.model}, which built {index.generation}.")
+        now = timezone.now()
+        try:
+            with transaction.atomic():
+                cls.objects.filter(is_active=True).update(is_active=False, deactivated_at=now)
+                return cls.objects.create(model=model, index=index, activated_at=now, activated_by=by, note=note[:200])
+        except IntegrityError:
+            raise RealmError("Another deployment was activated at the same moment; look again and retry.") from None

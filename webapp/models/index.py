@@ -1,0 +1,26 @@
+"""Index generations: the block vectors of one model over one corpus snapshot."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class IndexGeneration(models.Model):
+    """One published, immutable generation of block vectors."""
+
+    generation = models.CharField(max_length=100, unique=True)
+    model = models.ForeignKey("webapp.ModelVersion", on_delete=models.PROTECT, related_name="indexes")
+    corpus = models.ForeignKey("webapp.CorpusSnapshot", on_delete=models.PROTECT, related_name="indexes")
+    path = models.CharField(max_length=1000, help_text="Folder, absolute or relative to the data folder.")
+    rows = models.PositiveIntegerField()
+    dim = models.PositiveIntegerField()
+    job = models.ForeignKey(
+        "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="indexes", help_text="Built by."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.generation} ({self.rows:,} blocks of {self.corpus.name}, {self.model})"

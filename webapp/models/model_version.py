@@ -1,0 +1,29 @@
+"""Model versions: weights that were trained or came with the source."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class ModelVersion(models.Model):
+    """One immutable set of weights. The hash, not the name, decides which index fits."""
+
+    name = models.CharField(max_length=100)
+    version = models.CharField(max_length=100)
+    model_hash = models.CharField(max_length=64, unique=True)
+    block_hash = models.CharField(
+        max_length=64, help_text="Of the block embedder alone: an index fits every model that shares it."
+    )
+    path = models.CharField(max_length=1000, help_text="Folder, absolute or relative to the data folder.")
+    parent = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children", help_text="Trained from."
+    )
+    card = models.TextField(blank=True, help_text="Recipe, data, licences and figures, in Markdown.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="model_name_version_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"

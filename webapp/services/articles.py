@@ -1,0 +1,83 @@
+"""The article behind a block, from whichever corpus on disk still has it. Needs no model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from realm_core.errors import RealmError
+from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, EvidenceBlock
+from webapp.services.places import resolve
+
+if TYPE_CHECKING:
+    from realm_core.corpus.records import Article, Block
+    from realm_core.corpus.store import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A block with its article, and the corpus that they were found in."""
+
+    block: Block
+    article: Article
+    corpus: CorpusSnapshot
+
+
+def find(block_id: str, asked: AskedAnswer | None = None) -> Source | None:
+    """The block in the corpus that `asked` was answered from, else in the one that serves, else in any, latest first."""
+    for corpus in _corpora(asked):
+        snapshot = _open(corpus)
+        row = snapshot.row_of(block_id) if snapshot else None
+        if snapshot is not None and row is not None:
+            block = snapshot.block(row)
+            return Source(block, snapshot.article(block.article_row), corpus)
+    return None
+
+
+def neighbours(source: Source) -> tuple[str | None, str | None]:
+    """Ids of the blocks before and after it in its article."""
+    snapshot = _open(source.corpus)
+    if snapshot is None:
+        return None, None
+    ids = [block.block_id for block in snapshot.blocks_of_article(source.block.article_row)]
+    position = ids.index(source.block.block_id)
+    return ids[position - 1] if position else None, ids[position + 1] if position + 1 < len(ids) else None
+
+
+def kept_copy(block_id: str, asked: AskedAnswer | None = None) -> EvidenceBlock | None:
+    """The block's text as an answer keeps it, for when its corpus is gone."""
+    copies = EvidenceBlock.objects.filter(block_id=block_id)
+    if asked is not None and (own := copies.filter(answer=asked).first()) is not None:
+        return own
+    return copies.order_by("-pk").first()
+
+
+def _corpora(asked: AskedAnswer | None) -> Iterator[CorpusSnapshot]:
+    seen = set()
+    first = [asked.deployment.index.corpus] if asked is not None else []
+    if (active := Deployment.active()) is not None:
+        first.append(active.index.corpus)
+    for corpus in [*first, *CorpusSnapshot.objects.all()]:
+        if corpus.pk not in seen:
+            seen.add(corpus.pk)
+            yield corpus
+
+
+def _open(corpus: CorpusSnapshot) -> Snapshot | None:
+    try:
+        return _opened(str(resolve(corpus.path)))
+    except RealmError as error:
+        log.warning("Corpus %s cannot be read: %s", corpus, error)
+        return None
+
+
+@lru_cache(maxsize=8)  # memory-mapped and immutable: an open one costs next to nothing
+def _opened(folder: str) -> Snapshot:
+    from realm_core.corpus.store import Snapshot
+
+    return Snapshot.open(folder)

@@ -1,0 +1,191 @@
+"""Ask a question: the one way that page, REST API and command line take.
+
+check → engine → store answer and evidence in one short transaction. The engine runs outside the transaction,
+so SQLite's only writer is never kept waiting for it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
+
+from webapp.engine import serving
+from webapp.models import AskedAnswer, EvidenceBlock
+
+if TYPE_CHECKING:
+    from realm_core.engine import RetrievedBlock
+    from realm_core.provenance import Answer
+
+# The model reads 64 wordpieces of a question, some 300 characters of English. A thousand leaves room for any
+# script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
+MAX_QUESTION_CHARACTERS: Final = 1000
+DEFAULT_K: Final = 5
+MAX_K: Final = 20  # blocks read in one go; memory and time grow with it
+MAX_EXCLUDED: Final = 100
+
+_BLOCK_ID = re.compile(r"[0-9a-f]{32}")
+# Marks that turn the reading direction of whatever follows them on a page.
+_DIRECTION_CONTROLS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """What is wrong with one field, in a sentence."""
+
+    field: str
+    detail: str
+
+
+class InvalidRequest(Exception):
+    """What was asked cannot be asked that way."""
+
+    def __init__(self, *errors: FieldError) -> None:
+        super().__init__(" ".join(error.detail for error in errors))
+        self.errors = errors
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked question."""
+
+    question: str
+    k: int
+    exclude: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Blocks found for a question, and what found them."""
+
+    question: str
+    blocks: list[RetrievedBlock]
+    model: str
+    index: str
+    corpus: str
+
+
+def clean_question(text: str) -> str:
+    """One line of text: NFC, white space folded, without control characters and broken surrogates."""
+    kept = "".join(" " if c.isspace() else c for c in text if c.isspace() or _is_text(c))
+    return unicodedata.normalize("NFC", " ".join(kept.split()))
+
+
+def checked(question: str, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Request:
+    """What was asked, cleaned. InvalidRequest names every field that is wrong."""
+    errors = []
+    cleaned = clean_question(question)
+    if not cleaned:
+        errors.append(FieldError("question", "Write a question."))
+    elif len(cleaned) > MAX_QUESTION_CHARACTERS:
+        errors.append(
+            FieldError(
+                "question",
+                f"A question may have at most {MAX_QUESTION_CHARACTERS} characters; this one has {len(cleaned)}.",
+            )
+        )
+    if not 1 <= k <= MAX_K:
+        errors.append(FieldError("k", f"k, the number of blocks to read, must be between 1 and {MAX_K}."))
+    if len(exclude) > MAX_EXCLUDED:
+        errors.append(FieldError("exclude", f"At most {MAX_EXCLUDED} blocks can be excluded."))
+    for position, block_id in enumerate(exclude):
+        if not _BLOCK_ID.fullmatch(block_id):
+            errors.append(FieldError(f"exclude[{position}]", "A block's id is 32 hexadecimal digits."))
+    if errors:
+        raise InvalidRequest(*errors)
+    return Request(cleaned, k, tuple(dict.fromkeys(exclude)))
+
+
+def ask(
+    question: str,
+    *,
+    k: int = DEFAULT_K,
+    exclude: Sequence[str] = (),
+    asker: User | AnonymousUser | None = None,
+    session_key: str = "",
+) -> AskedAnswer:
+    """Answer `question` from the `k` best blocks and keep the answer.
+
+    exclude:     ids of blocks that must not be read.
+    asker:       who asks; an anonymous one is remembered by `session_key` alone.
+    InvalidRequest, EngineUnavailable, or RealmError from the engine.
+    """
+    request = checked(question, k, exclude)
+    with serving() as service:
+        answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude)
+        deployment_id = service.deployment_id
+    return _store(request, answer, deployment_id, asker, session_key)
+
+
+def retrieve(question: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Retrieval:
+    """The `k` best blocks for `question`, unread; nothing is kept. Errors as `ask`."""
+    request = checked(question, k, exclude)
+    with serving() as service:
+        engine = service.engine
+        blocks = engine.retrieve(request.question, k=request.k, exclude=request.exclude)
+        return Retrieval(request.question, list(blocks), engine.model_id, engine.index_id, engine.corpus_id)
+
+
+def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
+    """What the kept answer would be, had the blocks not been read: closed form, no model run.
+
+    InvalidRequest when a block is not among those that were read.
+    """
+    from realm_core.provenance import Answer
+
+    answer = Answer.from_dict(asked.payload)
+    read = {block.block_id for block in answer.evidence}
+    unknown = [block_id for block_id in block_ids if block_id not in read]
+    if unknown:
+        raise InvalidRequest(FieldError("without", f"{unknown[0]!r} is not one of the blocks read for this answer."))
+    return answer.without(frozenset(block_ids)) if block_ids else answer
+
+
+def _is_text(character: str) -> bool:
+    return unicodedata.category(character) not in {"Cc", "Cs"} and character not in _DIRECTION_CONTROLS
+
+
+def _store(
+    request: Request,
+    answer: Answer,
+    deployment_id: int,
+    asker: User | AnonymousUser | None,
+    session_key: str,
+) -> AskedAnswer:
+    asked = AskedAnswer(
+        question=request.question,
+        asker=asker if isinstance(asker, User) else None,
+        session_key=session_key or "",
+        k=request.k,
+        exclude=list(request.exclude),
+        answer_text=answer.answer.text if answer.answer else None,
+        probability=answer.answer.probability if answer.answer else None,
+        no_answer_probability=answer.no_answer_probability,
+        payload=answer.as_dict(),
+        deployment_id=deployment_id,
+        latency_ms=answer.latency_ms,
+    )
+    evidence = [
+        EvidenceBlock(
+            answer=asked,
+            rank=block.rank,
+            block_id=block.block_id,
+            title=block.title,
+            text=block.text,
+            url=block.url,
+            prior=block.prior,
+            likelihood=block.likelihood,
+            posterior=block.posterior,
+            support=block.support,
+        )
+        for block in answer.evidence
+    ]
+    with transaction.atomic():
+        asked.save(force_insert=True)
+        EvidenceBlock.objects.bulk_create(evidence)
+    return asked

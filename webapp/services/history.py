@@ -1,0 +1,43 @@
+"""Whose questions are whose.
+
+A person who is logged in owns what they asked. Anyone else is known by a random key inside their session: not by the
+session's own key, which would be worth stealing from the database and changes at every login.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from webapp.models import AskedAnswer
+
+_SESSION_ENTRY: Final = "asker"
+
+
+def asker_key(request: HttpRequest, *, create: bool = False) -> str:
+    """The session's key for its history; empty when it has none and none is to be made."""
+    key = request.session.get(_SESSION_ENTRY, "")
+    if not key and create:
+        key = request.session[_SESSION_ENTRY] = secrets.token_hex(20)
+    return str(key)
+
+
+def own_answers(request: HttpRequest) -> QuerySet[AskedAnswer]:
+    """What this person asked, latest first."""
+    own = Q(pk__in=[])
+    if request.user.is_authenticated:
+        own |= Q(asker=request.user.pk)
+    if key := asker_key(request):
+        own |= Q(session_key=key)
+    return AskedAnswer.objects.filter(own).order_by("-created_at", "pk")
+
+
+def forget(request: HttpRequest) -> int:
+    """Take every question of this person out of their history, and say how many there were.
+
+    The answers stay, with nobody's name on them: links that were passed on must go on showing what they showed.
+    """
+    return own_answers(request).update(asker=None, session_key="")

@@ -1,0 +1,96 @@
+"""Turn folders on the disk into records. Everything here may be repeated: what is recorded already is found
+again by its hash, and a folder that has moved gets its new place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion
+from webapp.services.places import portable
+
+
+def record_corpus(folder: Path) -> CorpusSnapshot:
+    """Record the corpus snapshot in `folder`."""
+    manifest = _manifest(folder, "a corpus snapshot", {"snapshot_id", "name", "articles", "blocks"})
+    snapshot, _ = CorpusSnapshot.objects.update_or_create(
+        snapshot_id=manifest["snapshot_id"],
+        defaults={"path": portable(folder)},
+        create_defaults={
+            "path": portable(folder),
+            "name": manifest["name"],
+            "source": manifest.get("source", ""),
+            "language": manifest.get("language", ""),
+            "articles": manifest["articles"],
+            "blocks": manifest["blocks"],
+            "licence": manifest.get("licence", ""),
+            "attribution": manifest.get("attribution", ""),
+        },
+    )
+    return snapshot
+
+
+def record_model(folder: Path, *, name: str = "", parent: ModelVersion | None = None) -> ModelVersion:
+    """Record the model in `folder`; its name is `name` or the folder's, its version the start of its hash."""
+    from realm_core.model.checkpoint import read_hashes
+
+    model_hash, block_hash = read_hashes(folder)
+    card = folder / "README.md"
+    text = card.read_text(encoding="utf-8") if card.exists() else ""
+    model, _ = ModelVersion.objects.update_or_create(
+        model_hash=model_hash,
+        defaults={"path": portable(folder), "card": text},
+        create_defaults={
+            "path": portable(folder),
+            "card": text,
+            "name": name or folder.resolve().name,
+            "version": model_hash[:8],
+            "block_hash": block_hash,
+            "parent": parent,
+        },
+    )
+    return model
+
+
+def record_index(folder: Path, *, model: ModelVersion | None = None, job: Job | None = None) -> IndexGeneration:
+    """Record the index generation in `folder`, built by `model` (default: found by the manifest's hash)."""
+    needed = {"generation", "snapshot_id", "model_hash", "block_hash", "rows", "dim"}
+    manifest = _manifest(folder, "an index generation", needed)
+    corpus = CorpusSnapshot.objects.filter(snapshot_id=manifest["snapshot_id"]).first()
+    if corpus is None:
+        raise RealmError(f"{folder} indexes the corpus snapshot {manifest['snapshot_id']}, which is not recorded here.")
+    if model is None:
+        model = _model_of(manifest)
+    if model is None:
+        raise RealmError(f"{folder} was built by the model {manifest['model_hash']}, which is not recorded here.")
+    index, _ = IndexGeneration.objects.update_or_create(
+        generation=manifest["generation"],
+        defaults={"path": portable(folder)},
+        create_defaults={
+            "path": portable(folder),
+            "model": model,
+            "corpus": corpus,
+            "rows": manifest["rows"],
+            "dim": manifest["dim"],
+            "job": job,
+        },
+    )
+    return index
+
+
+def _model_of(manifest: dict[str, Any]) -> ModelVersion | None:
+    """The model that an index names: by its own hash, or by its block embedder's."""
+    return (
+        ModelVersion.objects.filter(model_hash=manifest["model_hash"]).first()
+        or ModelVersion.objects.filter(block_hash=manifest["block_hash"]).first()
+    )
+
+
+def _manifest(folder: Path, what: str, needed: set[str]) -> dict[str, Any]:
+    manifest = read_json(folder / "manifest.json")
+    if not isinstance(manifest, dict) or (missing := needed - manifest.keys()):
+        lacking = f": it lacks {', '.join(sorted(missing))}" if isinstance(manifest, dict) else ""
+        raise RealmError(f"{folder / 'manifest.json'} does not describe {what}{lacking}.")
+    return manifest

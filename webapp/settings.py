@@ -1,0 +1,243 @@
+"""Django's settings. What differs between machines comes from environment variables:
+
+REALM_DATA           data folder (default: var/ in the checkout)
+DATABASE_URL         default: SQLite in the data folder; postgres://user:password@host/name for PostgreSQL
+BROKER_URL           Celery's broker (default: the embedded Valkey's socket in the data folder)
+CACHE_URL            counters of the rate limits: redis://…, unix://… or locmem:// (default: the embedded Valkey)
+SECRET_KEY           default: made on first use and kept in the data folder
+DEBUG                default: off
+ALLOWED_HOSTS        names that the site answers to, separated by commas (default: this machine only)
+CSRF_TRUSTED_ORIGINS origins such as https://example.org, separated by commas
+HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto
+REALM_DEVICE         where the model runs: auto, cpu, cuda, …
+PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
+ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
+LOG_LEVEL            default: INFO
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+from webapp.environment import envbool, envint, envlist, envrate, secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+REALM_DATA = Path(os.environ.get("REALM_DATA") or BASE_DIR / "var").absolute()
+try:
+    REALM_DATA.mkdir(parents=True, exist_ok=True)
+except OSError as error:
+    raise ImproperlyConfigured(f"The data folder {REALM_DATA} (REALM_DATA) cannot be made: {error.strerror}.") from None
+MODELS_DIR = BASE_DIR / "models"  # those that come with the source
+REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
+
+DEBUG = envbool("DEBUG", False)
+SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(REALM_DATA / "secret_key")
+ALLOWED_HOSTS = envlist("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = envlist("CSRF_TRUSTED_ORIGINS", [])
+
+# ---- parts
+
+INSTALLED_APPS = [
+    "webapp.apps.WebappConfig",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "csp",
+    "axes",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "webapp.urls"
+WSGI_APPLICATION = "webapp.wsgi.application"
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# ---- database
+
+_SQLITE_OPTIONS = {
+    # A transaction that reads first and writes later cannot wait for the lock in SQLite's default mode;
+    # IMMEDIATE takes the lock at once, and then the timeout holds.
+    "transaction_mode": "IMMEDIATE",
+    "timeout": 20,  # seconds to wait for another writer
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY;",
+}
+
+
+def _database(url: str) -> dict[str, Any]:
+    try:
+        config: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=60, conn_health_checks=True))
+    except (ValueError, dj_database_url.UnknownSchemeError) as error:
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+    if config["ENGINE"] == "django.db.backends.sqlite3":
+        config["OPTIONS"] = {**config.get("OPTIONS", {}), **_SQLITE_OPTIONS}
+    return config
+
+
+DATABASES = {"default": _database(os.environ.get("DATABASE_URL") or f"sqlite:///{REALM_DATA / 'db.sqlite3'}")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# ---- broker and cache
+
+VALKEY_SOCKET = REALM_DATA / "valkey.sock"
+BROKER_URL = os.environ.get("BROKER_URL") or f"redis+socket://{VALKEY_SOCKET}"
+
+
+def _cache(url: str) -> dict[str, Any]:
+    """The cache counts requests for the rate limits, so it must be one for all processes.
+
+    Values go through JSON: Django's own serialiser is pickle, which would run whatever a writer of the
+    cache put there.
+    """
+    if url.startswith("locmem:"):
+        return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "realm"}
+    return {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": url,
+        "KEY_PREFIX": "realm",
+        "OPTIONS": {"serializer": "webapp.cache.JSONSerializer", "socket_connect_timeout": 1, "socket_timeout": 1},
+    }
+
+
+CACHES = {"default": _cache(os.environ.get("CACHE_URL") or f"unix://{VALKEY_SOCKET}?db=1")}
+
+# ---- people
+
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/"
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = timedelta(minutes=30)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # locking a name alone would let anyone lock it
+AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_TEMPLATE = "manage/locked_out.html"
+AXES_VERBOSE = False
+
+SESSION_COOKIE_AGE = 365 * 24 * 3600  # seconds; the history of an anonymous asker hangs on the session
+SESSION_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "webapp.views.errors.csrf_failure"
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+
+# ---- what a browser may do
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],  # data: for the pictures in Swagger's and the administration's style sheets
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "manifest-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+if envbool("HTTPS", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 30 * 24 * 3600
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+
+# ---- static files: served from where they lie, so there is no collecting step that can be forgotten
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_MAX_AGE = 0 if DEBUG else 300  # seconds; short, because names carry no hash
+
+# ---- language and time
+
+LANGUAGE_CODE = "en-gb"
+USE_I18N = True
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+# ---- REST
+
+ASK_RATE = envrate("ASK_RATE", "600/min")  # about what two cores can answer: a limit for floods, not for people
+PROXIES = envint("PROXIES", 0)
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "webapp.api.problems.problem_response",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "REALM question answering",
+    "DESCRIPTION": "Answers to questions from a corpus of text, each with the blocks that it came from and their "
+    "probabilities. Errors are problem details (RFC 9457).",
+    "VERSION": "1",
+    "LICENSE": {"name": "Apache-2.0"},
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+# ---- log
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO").upper()},
+    # Django prints to its own handlers only while DEBUG is on; here everything takes the same way.
+    "loggers": {"django": {"handlers": [], "propagate": True}, "axes": {"level": "WARNING"}},
+}

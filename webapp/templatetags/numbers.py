@@ -1,0 +1,109 @@
+"""How probabilities are written and drawn.
+
+Bars are SVG whose widths are attributes: a strict Content-Security-Policy forbids style attributes. They say
+nothing that the number beside them does not say, so assistive technology skips them.
+"""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+# The words for a probability, each with the least probability (of one) that it is used for.
+WORDS: tuple[tuple[float, str], ...] = (
+    (0.95, "almost certain"),
+    (0.80, "very likely"),
+    (0.60, "likely"),
+    (0.40, "as likely as not"),
+    (0.20, "rather unlikely"),
+    (0.05, "unlikely"),
+    (0.0, "very unlikely"),
+)
+
+
+@register.filter
+def in_words(probability: float) -> str:
+    """The probability in words, by the scale `WORDS`."""
+    return next(words for least, words in WORDS if probability >= least)
+
+
+@register.filter
+def percent(probability: float | None) -> str:
+    """With one decimal: 0.8312 → "83.1 %". A positive value that would show as nothing is "< 0.1 %"."""
+    if probability is None:
+        return "–"
+    if 0 < probability < 0.0005:
+        return "< 0.1\N{NO-BREAK SPACE}%"
+    return tenths(round(probability * 1000))
+
+
+@register.filter
+def tenths(value: int) -> str:
+    """Tenths of a percent, already rounded: 831 → "83.1 %"."""
+    return f"{value / 10:.1f}\N{NO-BREAK SPACE}%"
+
+
+@register.filter
+def whole_percent(probability: float) -> str:
+    """Without decimals, for limits: 0.95 → "95 %"."""
+    return f"{probability:.0%}".replace("%", "\N{NO-BREAK SPACE}%")
+
+
+@register.filter
+def points(value: int) -> str:
+    """A difference in tenths of a percentage point, always with its sign: -52 → "−5.2"."""
+    sign = "+" if value > 0 else "\N{MINUS SIGN}" if value < 0 else "±"
+    return f"{sign}{abs(value) / 10:.1f}"
+
+
+@register.simple_tag
+def bar(identity: str, kind: str, value: float) -> SafeString:
+    """A bar from 0 to 1. `identity` is unique in the page: a bar that is swapped by htmx grows from its old width."""
+    return format_html(
+        '<svg class="bar bar--{}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
+        '<rect class="bar__track" width="100" height="6"/>'
+        '<rect class="bar__value" id="{}" width="{}" height="6"/></svg>',
+        kind,
+        identity,
+        f"{100 * min(max(value, 0.0), 1.0):.2f}",
+    )
+
+
+@register.simple_tag
+def diverging_bar(identity: str, value: float) -> SafeString:
+    """A bar from −1 to 1 that grows to the left or right of its middle."""
+    size = 100 * min(abs(value), 1.0)
+    return format_html(
+        '<svg class="bar bar--support {}" viewBox="-100 0 200 6" preserveAspectRatio="none" aria-hidden="true" '
+        'focusable="false"><rect class="bar__track" x="-100" width="200" height="6"/>'
+        '<rect class="bar__value" id="{}" x="{}" width="{}" height="6"/>'
+        '<rect class="bar__middle" x="-0.6" width="1.2" height="6"/></svg>',
+        "bar--against" if value < 0 else "bar--for",
+        identity,
+        f"{-size if value < 0 else 0.0:.2f}",
+        f"{size:.2f}",
+    )
+
+
+@register.simple_tag
+def figure(value: float, rounded: int | None = None) -> SafeString:
+    """A probability with its exact value beside the shown one; `rounded` in tenths, where it is part of a sum."""
+    shown = percent(value) if rounded is None else tenths(rounded)
+    return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), shown)
+
+
+@register.simple_tag
+def points_figure(value: float, rounded: int) -> SafeString:
+    """A difference of probabilities, as `figure`."""
+    return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), points(rounded))
+
+
+@register.filter
+def seconds(milliseconds: float) -> str:
+    """A duration as a person reads it: 312.4 → "0.31 s", 4.2 → "4 ms"."""
+    if milliseconds < 100:
+        return f"{milliseconds:.0f}\N{NO-BREAK SPACE}ms"
+    return f"{milliseconds / 1000:.2f}\N{NO-BREAK SPACE}s"

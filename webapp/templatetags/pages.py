@@ -1,0 +1,73 @@
+"""Tags of the frame around every page: navigation and attribution."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django import template
+from django.db import DatabaseError
+from django.urls import NoReverseMatch, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+register = template.Library()
+
+_LICENCE_PAGES = {
+    "CC BY-SA 4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
+    "CC-BY-SA-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
+    "CC BY-SA 3.0": "https://creativecommons.org/licenses/by-sa/3.0/",
+    "CC-BY-SA-3.0": "https://creativecommons.org/licenses/by-sa/3.0/",
+}
+
+
+@register.simple_tag(takes_context=True)
+def nav_link(context: dict[str, Any], name: str, label: str) -> SafeString:
+    """A link of the main navigation, marked where it leads to the page that is shown; nothing without such a page."""
+    try:
+        address = reverse(name)
+    except NoReverseMatch:
+        return mark_safe("")
+    request = context.get("request")
+    here = request is not None and (request.path == address or (address != "/" and request.path.startswith(address)))
+    return format_html('<a href="{}"{}>{}</a>', address, mark_safe(' aria-current="page"') if here else "", label)
+
+
+@register.inclusion_tag("_attribution.html")
+def corpus_attribution() -> dict[str, Any]:
+    """Whose text the answers come from: the corpus that is being served."""
+    from webapp.models import Deployment
+
+    try:
+        deployment = Deployment.objects.filter(is_active=True).select_related("index__corpus").first()
+    except DatabaseError:  # the page says what matters even then
+        deployment = None
+    return {"corpus": deployment.index.corpus if deployment else None}
+
+
+@register.filter
+def licence_page(licence: str) -> str:
+    """Address of a licence's text, empty for one that is not known here."""
+    return _LICENCE_PAGES.get(licence.strip(), "")
+
+
+@register.filter
+def web_address(address: str) -> str:
+    """The address if it is one of the web, empty otherwise: a corpus is data, and `javascript:` is no source."""
+    try:
+        return address if urlsplit(address).scheme in {"http", "https"} else ""
+    except ValueError:  # such as an unclosed bracket
+        return ""
+
+
+@register.filter
+def is_wikipedia(address: str) -> bool:
+    """Whether a `web_address` is a page of Wikipedia, in any language."""
+    host = urlsplit(address).hostname or ""
+    return host == "wikipedia.org" or host.endswith(".wikipedia.org")
+
+
+@register.filter
+def contributors(address: str) -> str:
+    """The page on Wikipedia that names an article's authors."""
+    return f"{address.partition('#')[0]}?action=history"

@@ -1,0 +1,24 @@
+"""Every address of the site."""
+
+from django.contrib import admin
+from django.contrib.auth import views as auth
+from django.templatetags.static import static
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from webapp.views import health
+
+handler500 = "webapp.views.errors.server_error"
+
+urlpatterns = [
+    # For browsers that look here unasked, as on pages that are not ours (the administration).
+    path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg"))),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("accounts/login/", auth.LoginView.as_view(template_name="manage/login.html"), name="login"),
+    path("accounts/logout/", auth.LogoutView.as_view(), name="logout"),
+    path("admin/", admin.site.urls),
+    path("manage/", include("webapp.urls_manage")),
+    path("api/v1/", include("webapp.api.urls")),
+    path("", include("webapp.urls_pages")),
+]

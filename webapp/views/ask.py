@@ -1,0 +1,106 @@
+"""Ask a question, and look at an answer with or without some of its blocks.
+
+A request by htmx gets the part of the page that changes; the same address without htmx gives the whole page. Pages
+that report an error are always whole: htmx takes the content out of them (see `responseHandling` in base.html).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.vary import vary_on_headers
+from django_htmx.middleware import HtmxDetails
+
+from realm_core.errors import RealmError
+from webapp.engine import EngineUnavailable
+from webapp.models import AskedAnswer
+from webapp.services import asking, limits
+from webapp.services.history import asker_key
+from webapp.views.reading import read
+
+# Answered correctly over the default corpus; each from another part of knowledge.
+EXAMPLES: Final = (
+    ("Film", "Who directed 2001: A Space Odyssey?"),
+    ("Geography", "What is the capital of Australia?"),
+    ("Science", "Who discovered penicillin?"),
+    ("History", "When did the Berlin Wall fall?"),
+    ("Music", "Who composed The Four Seasons?"),
+    ("Space", "What is the largest planet in the Solar System?"),
+)
+_STAGES: Final = (
+    ("embed", "Turning the question into a vector"),
+    ("search", "Searching the index"),
+    ("read", "Reading the blocks"),
+    ("marginalise", "Adding up"),
+)
+
+
+class HtmxRequest(HttpRequest):
+    """A request as django-htmx's middleware hands it on."""
+
+    htmx: HtmxDetails
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@vary_on_headers("HX-Request")
+def ask(request: HtmxRequest) -> HttpResponse:
+    """The question box. A question that is posted is answered, kept and shown at its permanent address."""
+    if request.method != "POST":
+        return _box(request, question=request.GET.get("q", ""))
+    question = request.POST.get("example") or request.POST.get("question", "")
+    try:
+        checked = asking.checked(question)
+        if (wait_s := limits.seconds_to_wait(request)) is not None:
+            error = f"That was a lot of questions. Ask again in {wait_s} seconds."
+            response = _box(request, question, error, status=429)
+            response["Retry-After"] = str(wait_s)
+            return response
+        asked = asking.ask(checked.question, asker=request.user, session_key=asker_key(request, create=True))
+    except asking.InvalidRequest as invalid:
+        return _box(request, question, str(invalid), status=422)
+    except EngineUnavailable as unavailable:
+        context = {"question": question, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
+        response = render(request, "503.html", context, status=503)
+        response["Retry-After"] = str(unavailable.retry_after_s)
+        return response
+    except RealmError as refused:
+        return _box(request, question, str(refused), status=422)
+    address = reverse("answer", args=[asked.pk])
+    if not request.htmx:
+        return redirect(address)
+    response = render(request, "ask/partial_answer.html", _answer_context(asked, []))
+    response["HX-Push-Url"] = address
+    return response
+
+
+@require_safe
+@vary_on_headers("HX-Request", "HX-Target")
+def answer(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """An answer as it was given, for ever; `without` (repeatable) takes blocks away from it."""
+    answers = AskedAnswer.objects.select_related("deployment__model", "deployment__index__corpus")
+    asked = get_object_or_404(answers, pk=answer_id)
+    context = _answer_context(asked, request.GET.getlist("without"))
+    whole = not request.htmx or request.htmx.history_restore_request
+    return render(request, "ask/answer.html" if whole else "ask/partial_outcome.html", context)
+
+
+def _box(request: HttpRequest, question: str, error: str = "", status: int = 200) -> HttpResponse:
+    return render(request, "ask/ask.html", {"question": question, "error": error, "examples": EXAMPLES}, status=status)
+
+
+def _answer_context(asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
+    reading = read(asked.payload, without)
+    query = urlencode([("without", block_id) for block_id in reading.removed_ids])
+    timings_ms = reading.full.timings_ms
+    return {
+        "asked": asked,
+        "reading": reading,
+        "stages": [(label, timings_ms[stage]) for stage, label in _STAGES if stage in timings_ms],
+        "json_url": reverse("api-answer", args=[asked.pk]) + (f"?{query}" if query else ""),
+    }

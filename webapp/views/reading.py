@@ -1,0 +1,167 @@
+"""A stored answer made ready to be shown: what is written on the page, with figures that add up.
+
+Percentages are shown with one decimal. Rounded each on its own, a column of them can miss its sum by a tenth, so
+columns that belong to a sum are rounded together (`add_up`); a support is the difference of the two figures that
+stand beside it. Exact values stay in the page's `data` elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from realm_core.provenance import Answer, Evidence, RankedAnswer
+
+_OTHERS_SHOWN = 8  # more alternatives than that are all but impossible; they are counted together
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text cut at what is marked in it; `marked` is empty where nothing is."""
+
+    before: str
+    marked: str
+    after: str
+
+    @classmethod
+    def cut(cls, text: str, start: int | None, end: int | None) -> Passage:
+        if start is None or end is None:
+            return cls(text, "", "")
+        return cls(text[:start], text[start:end], text[end:])
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """One block that was read. Figures named `…_tenths` are tenths of a percent, rounded so that they add up."""
+
+    evidence: Evidence
+    place: int  # where it stands on the page, from 1: the rank with all blocks read
+    removed: bool
+    passage: Passage
+    contribution: float  # prior · likelihood
+    prior_tenths: int
+    posterior_tenths: int
+    contribution_tenths: int
+
+    @property
+    def support_tenths(self) -> int:
+        return self.posterior_tenths - self.prior_tenths
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Something else that the question could come to, with its probability."""
+
+    text: str
+    kind: str  # "answer", "no_answer" or "rest"
+    probability: float
+    tenths: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that the page says about one answer, with or without some of its blocks."""
+
+    answer: Answer  # recomputed when blocks are removed
+    full: Answer  # as it was given
+    blocks: tuple[BlockView, ...]  # all that were read, in the order of the answer as it was given
+    probability: float  # of what the numbers explain
+    probability_tenths: int
+    explained: str  # the answer that they explain; empty: that there is none in the blocks
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def kept(self) -> tuple[BlockView, ...]:
+        return tuple(block for block in self.blocks if not block.removed)
+
+    @property
+    def removed_ids(self) -> list[str]:
+        return [block.evidence.block_id for block in self.blocks if block.removed]
+
+    @property
+    def joint(self) -> bool:
+        """Whether the prior has already seen the blocks' text, so that the retriever's own is another number."""
+        return self.answer.normalisation == "joint"
+
+
+def read(payload: dict[str, Any], without: Collection[str] = ()) -> Reading:
+    """The reading of a stored answer, without some of its blocks; ids of blocks that it has not are ignored."""
+    from realm_core.provenance import Answer
+
+    full = Answer.from_dict(payload)
+    removed = {block.block_id for block in full.evidence} & set(without)
+    answer = full.without(removed) if removed else full
+
+    probability, explained = _explained(answer)
+    kept = {block.block_id: block for block in answer.evidence}
+    ids = list(kept)
+    priors = dict(zip(ids, add_up([kept[i].prior for i in ids], 1.0), strict=True))
+    posteriors = dict(zip(ids, add_up([kept[i].posterior for i in ids], 1.0), strict=True))
+    shares = dict(zip(ids, add_up([kept[i].prior * kept[i].likelihood for i in ids], probability), strict=True))
+    blocks = []
+    for place, original in enumerate(full.evidence, start=1):
+        gone = original.block_id in removed
+        block = original if gone else kept[original.block_id]
+        blocks.append(
+            BlockView(
+                evidence=block,
+                place=place,
+                removed=gone,
+                passage=Passage.cut(block.text, None if gone else block.start, None if gone else block.end),
+                contribution=block.prior * block.likelihood,
+                prior_tenths=priors.get(block.block_id, 0),
+                posterior_tenths=posteriors.get(block.block_id, 0),
+                contribution_tenths=shares.get(block.block_id, 0),
+            )
+        )
+    return Reading(
+        answer=answer,
+        full=full,
+        blocks=tuple(blocks),
+        probability=probability,
+        probability_tenths=round(probability * 1000),
+        explained=explained,
+        outcomes=_outcomes(answer),
+    )
+
+
+def add_up(values: Sequence[float], total: float) -> list[int]:
+    """Round `values`, which sum to `total`, to tenths of a percent that sum to the rounded total.
+
+    Each is rounded down and the missing tenths go to those that lost most (the largest-remainder method), so no
+    figure is off by a whole tenth.
+
+    >>> add_up([1 / 3, 1 / 3, 1 / 3], 1.0)
+    [334, 333, 333]
+    """
+    exact = [max(value, 0.0) * 1000 for value in values]
+    rounded = [int(value) for value in exact]
+    missing = round(total * 1000) - sum(rounded)
+    by_loss = sorted(range(len(exact)), key=lambda i: (rounded[i] - exact[i], i))
+    for i in by_loss[: max(missing, 0)]:
+        rounded[i] += 1
+    return rounded
+
+
+def _explained(answer: Answer) -> tuple[float, str]:
+    if answer.explains == "no_answer" or not answer.answers:
+        return answer.no_answer_probability or 0.0, ""
+    return answer.answers[0].probability, answer.answers[0].text
+
+
+def _outcomes(answer: Answer) -> tuple[Outcome, ...]:
+    """What else it could be: other answers, "not here" and, together, everything that was not kept by name."""
+    others: Sequence[RankedAnswer] = answer.answers[1:] if answer.explains != "no_answer" else answer.answers
+    rows = [(other.text, "answer", other.probability) for other in others[:_OTHERS_SHOWN]]
+    if answer.no_answer_probability is not None and answer.explains != "no_answer":
+        rows.append(("", "no_answer", answer.no_answer_probability))
+    top = _explained(answer)[0]
+    rest = 1.0 - top - sum(probability for _, _, probability in rows)
+    if answer.evidence and rest > 0.0005:
+        rows.append(("", "rest", rest))
+    rows.sort(key=lambda row: (row[1] != "answer", row[1] == "rest"))
+    shown = sum(probability for _, _, probability in rows)
+    tenths = add_up([probability for _, _, probability in rows], shown)
+    return tuple(Outcome(*row, figure) for row, figure in zip(rows, tenths, strict=True))

@@ -1,0 +1,8 @@
+"""Entry point for WSGI servers: `gunicorn webapp.wsgi`."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+application = get_wsgi_application()

@@ -1,0 +1,109 @@
+"""From a bare checkout to a running program: what `make` calls, under the Python that the machine has.
+
+    python3 -m workers.bootstrap [--hardware cpu|gpu] run|install|test|lint|format|bench
+
+Only the standard library is used. The virtual environment in .venv is made or mended until every
+package that constraints.txt names for the task is there whole; then the task itself starts under it.
+Whatever a person can put right ends in one sentence and exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from workers.refusal import TOP, Refusal
+
+MINIMUM_PYTHON = (3, 11)
+LINT = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("mypy",),
+    ("djlint", "--quiet", "--lint", "templates"),
+)
+FORMAT = (("ruff", "check", "--fix", "."), ("ruff", "format", "."))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="workers.bootstrap")
+    parser.add_argument("task", choices=["run", "install", "test", "lint", "format", "bench"])
+    parser.add_argument("--hardware", choices=["cpu", "gpu"], default="cpu")
+    options = parser.parse_args(arguments)
+    os.chdir(TOP)
+    try:
+        use_new_enough_python()
+        return perform(options.task, options.hardware)
+    except Refusal as refusal:
+        print("", f"error: {refusal}", sep="\n", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped; the next run goes on from here.", file=sys.stderr)
+        return 130
+
+
+def use_new_enough_python() -> None:
+    """Go on under a newer Python of the machine when `python3` is too old."""
+    if sys.version_info >= MINIMUM_PYTHON:
+        return
+    for minor in range(20, MINIMUM_PYTHON[1] - 1, -1):
+        newer = shutil.which(f"python3.{minor}")
+        if newer:
+            os.execv(newer, [newer, "-m", "workers.bootstrap", *sys.argv[1:]])
+    raise Refusal(
+        f"Python 3.11 or newer is needed, and {sys.executable} is {sys.version.split()[0]}. Install one "
+        "(Debian and Ubuntu: apt-get install python3 python3-venv) or name it: make run PYTHON=/path/to/python3.12"
+    )
+
+
+def perform(task: str, hardware: str) -> int:
+    """Install what `task` needs and do it; returns the exit status."""
+    # Imported here: under a Python that is too old these modules might not even parse.
+    from workers.environment import Environment
+    from workers.guards import preflight
+
+    if task == "run":
+        preflight()  # before a download of minutes
+    environment = Environment(TOP, hardware)
+    extras = {"test": ["test"], "lint": ["dev", "test"], "format": ["dev"]}.get(task, [])
+    environment.ensure(extras)
+    if task == "install":
+        print("The virtual environment in .venv is complete.")
+        return 0
+    if task == "run":
+        return replace_by(environment.python, "-m", "workers.supervisor")
+    if task == "test":
+        from workers.system_packages import ensure_browser
+
+        ensure_browser()
+        return replace_by(environment.python, "-m", "tests.run")
+    if task == "bench":
+        return replace_by(environment.python, "benchmarks/run.py")
+    return check_all(environment.python, LINT if task == "lint" else FORMAT)
+
+
+def replace_by(python: Path, *arguments: str) -> int:
+    """Become another program, so that signals reach it and its exit status is ours."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(str(python), [str(python), *arguments])
+
+
+def check_all(python: Path, commands: tuple[tuple[str, ...], ...]) -> int:
+    """Run every command even after one has failed; 1 if any did."""
+    failed = []
+    for command in commands:
+        print(f"$ {' '.join(command)}", flush=True)
+        if subprocess.run([str(python), "-m", *command], check=False).returncode != 0:
+            failed.append(" ".join(command))
+    if failed:
+        print(f"\nNot clean: {', '.join(failed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What is checked before anything starts: the data folder's lock, the port, room on the disk.
+
+Only the standard library is used: the checks come before the virtual environment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+from pathlib import Path
+from types import TracebackType
+
+from workers.refusal import TOP, Refusal
+
+HOST = "127.0.0.1"
+_ROOM_BYTES = 500 << 20  # corpus, index and database of the first run, with room to spare
+
+
+def data_folder() -> Path:
+    """Where everything that is not source lies: REALM_DATA, or var/ in the checkout."""
+    return Path(os.environ.get("REALM_DATA") or TOP / "var").absolute()
+
+
+def chosen_port() -> int:
+    """The web server's port: PORT, or 8000."""
+    text = os.environ.get("PORT") or "8000"
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise Refusal(f"PORT must be a number from 1 to 65535, not {text!r}.")
+    return int(text)
+
+
+class DataLock:
+    """Held by the one supervisor of a data folder; the kernel lets it go when the process ends, however it ends."""
+
+    def __init__(self, data: Path) -> None:
+        try:
+            data.mkdir(parents=True, exist_ok=True)
+            # Not inherited by children (Python's default), so it ends with this process alone.
+            self._descriptor = os.open(data / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise Refusal(
+                f"The data folder {data} cannot be used: {error.strerror}. REALM_DATA names another."
+            ) from None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._descriptor, 20).decode(errors="replace").strip()
+            os.close(self._descriptor)
+            raise Refusal(
+                f"The data folder {data} is in use: `make run` is already running there"
+                + (f" (process {holder})" if holder else "")
+                + ". Stop it first, or choose another folder: make run REALM_DATA=/another/folder PORT=8001"
+            ) from None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, str(os.getpid()).encode())
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self) -> DataLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that another program listens on."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except PermissionError:
+            raise Refusal(f"Port {port} is reserved for root. Choose one above 1023: make run PORT=8000") from None
+        except OSError as error:
+            raise Refusal(
+                f"Port {port} cannot be used ({error.strerror}). "
+                f"Stop the program that uses it or choose another: make run PORT={min(port + 1, 65535)}"
+            ) from None
+
+
+def check_room(folder: Path, needed_bytes: int = _ROOM_BYTES) -> None:
+    """Refuse to start on a disk that is full or nearly so."""
+    while not folder.exists():
+        folder = folder.parent
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        raise Refusal(
+            f"The disk that holds {folder} has {free_bytes >> 20} MiB left, and {needed_bytes >> 20} MiB are needed. "
+            "Free some space and run this again."
+        )
+
+
+def preflight() -> None:
+    """The checks of `make run` that cost nothing, made before anything long."""
+    DataLock(data_folder()).close()
+    check_port(chosen_port())
+    check_room(data_folder())

@@ -1,0 +1,204 @@
+"""One attempt at a job: start its process, watch it, record what became of it.
+
+The loop of `JobRun._watch` renews the lease and reads from the same row whether somebody asked the job to
+stop. How the process ends decides what is recorded:
+
+    result and status 0        succeeded
+    status 2                   failed, with the sentence that the process gave
+    asked to stop, or status 3 stopped
+    this worker shuts down     queued again, the attempt not counted
+    killed by a signal         queued again; the MAX_ATTEMPTSth time: interrupted
+    lease lost                 nothing: somebody else has the job by now
+    anything else              failed; it is a bug, and the log shows it
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+
+from django.db import InterfaceError, OperationalError, close_old_connections, transaction
+
+from realm_core.errors import RealmError
+from webapp.models import Job, JobState
+from webapp.models.job import MAX_ATTEMPTS
+from webapp.queue import enqueue
+from workers.kinds import KINDS
+from workers.processes import ask_to_end, describe_end, kill_all, start
+from workers.run_files import RunFiles
+from workers.tether import LOCKED_STATUS
+
+log = logging.getLogger(__name__)
+
+shutting_down = threading.Event()  # set once, when this worker is told to end
+
+_REALM_ERROR_STATUS = 2
+_STOPPED_STATUS = 3
+_NICE = 5  # a job yields to the web server
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How often things happen, in seconds.
+
+    lease_s: how long after its last sign of life a worker is taken for dead.
+    beat_s:  between heartbeats; well below the lease.
+    look_s:  between looks at the process.
+    grace_s: from SIGTERM to SIGKILL.
+    """
+
+    lease_s: float
+    beat_s: float
+    look_s: float = 0.25
+    grace_s: float = 8.0
+
+    @classmethod
+    def for_lease(cls, lease_s: float) -> Timing:
+        """Heartbeats every two seconds, more often under a short lease."""
+        return cls(lease_s, beat_s=min(2.0, lease_s / 5))
+
+
+class Reason(enum.Enum):
+    """Why the process was made to end."""
+
+    REQUESTED = "somebody asked for it"
+    SHUTDOWN = "the worker is ending"
+    LEASE_LOST = "the lease is somebody else's"
+
+
+class JobRun:
+    """One attempt at `job`, which `owner` has claimed."""
+
+    def __init__(self, job: Job, owner: str, timing: Timing) -> None:
+        self._job = job
+        self._owner = owner
+        self._timing = timing
+        self._beat_at = self._beat_confirmed_at = time.monotonic()
+
+    def run(self) -> None:
+        """Do it, and record how it ended."""
+        try:
+            self._run()
+        except RealmError as error:
+            self._job.finish(self._owner, JobState.FAILED, error=str(error))
+        except (OperationalError, InterfaceError):
+            # The row stays as it is; when the lease has run out the scheduler queues the job again.
+            close_old_connections()
+            log.exception("Job %s: how it ended could not be recorded.", self._job.pk)
+        except Exception:
+            self._job.finish(self._owner, JobState.FAILED, error="An error inside the worker; its log shows it.")
+            raise
+
+    def _run(self) -> None:
+        if self._job.kind not in KINDS:
+            raise RealmError(f"This worker knows no kind of job called “{self._job.kind}”.")
+        command = KINDS[self._job.kind].command(self._job)
+        try:
+            files = RunFiles(self._job)
+            output = open(files.log, "ab")  # noqa: SIM115 - closed below, once the process has it
+        except OSError as error:
+            raise RealmError(f"The run folder {self._job.run_dir} cannot be written: {error.strerror}.") from error
+        with output:
+            process = start(
+                [sys.executable, *command, f"--run={files.folder}"],
+                output=output,
+                lock=files.lock,
+                nice=_NICE,
+            )
+        try:
+            reason = self._watch(process, files)
+        finally:
+            kill_all(process)  # also helpers that outlived their leader
+            status = process.wait()
+        if reason is Reason.LEASE_LOST:
+            log.warning("Job %s: the lease was lost, its process was killed.", self._job.pk)
+            return
+        files.copy_metrics()
+        self._record(status, reason, files)
+
+    # ---- while it runs
+
+    def _watch(self, process: subprocess.Popen[bytes], files: RunFiles) -> Reason | None:
+        """Return when the process has ended, or must be killed now; the reason if it was made to end."""
+        reason: Reason | None = None
+        kill_at = float("inf")
+        while process.poll() is None:
+            now = time.monotonic()
+            if now >= kill_at:
+                return reason
+            asked = self._heartbeat(files) if now - self._beat_at >= self._timing.beat_s else None
+            if asked is Reason.LEASE_LOST:
+                return asked
+            if shutting_down.is_set():
+                asked = asked or Reason.SHUTDOWN
+            if asked is not None and reason is None:
+                log.info("Job %s is made to end: %s.", self._job.pk, asked.value)
+                ask_to_end(process)
+                reason, kill_at = asked, now + self._timing.grace_s
+            time.sleep(self._timing.look_s)
+        return reason
+
+    def _heartbeat(self, files: RunFiles) -> Reason | None:
+        """Renew the lease, copy what is new; says whether the process should end.
+
+        A database that does not answer is borne as long as the lease holds.
+        """
+        self._beat_at = time.monotonic()
+        try:
+            state = self._job.heartbeat(
+                self._owner, self._timing.lease_s, progress=files.progress(), log=files.log_tail()
+            )
+            files.copy_metrics()
+        except (OperationalError, InterfaceError) as error:
+            log.warning("Job %s: no heartbeat, the database does not answer: %s", self._job.pk, error)
+            close_old_connections()
+            lease_over = time.monotonic() - self._beat_confirmed_at > self._timing.lease_s
+            return Reason.LEASE_LOST if lease_over else None
+        self._beat_confirmed_at = self._beat_at
+        if state is None:
+            return Reason.LEASE_LOST
+        return Reason.REQUESTED if state is JobState.STOPPING else None
+
+    # ---- when it has ended
+
+    def _record(self, status: int, reason: Reason | None, files: RunFiles) -> None:
+        result = files.result()
+        if status == 0 and result is not None:
+            with transaction.atomic():
+                kept = KINDS[self._job.kind].record(self._job, result)
+                if not self._finish(JobState.SUCCEEDED, files, result=kept):
+                    transaction.set_rollback(True)  # somebody else has the job, and will record the same
+        elif reason is Reason.REQUESTED:
+            self._finish(JobState.STOPPED, files)
+        elif reason is Reason.SHUTDOWN:
+            # Not sent: this worker might receive the message itself. The next one that starts sends it.
+            self._job.give_back(self._owner)
+        elif status == _STOPPED_STATUS:
+            self._finish(JobState.STOPPED, files)
+        elif status == LOCKED_STATUS:
+            # The process of a worker that lost its lease still works there; the scheduler sends the job again.
+            self._job.give_back(self._owner)
+        elif status < 0 and self._job.attempt < MAX_ATTEMPTS:
+            log.warning("Job %s: its process ended %s; it goes on from there.", self._job.pk, describe_end(status))
+            if self._job.give_back(self._owner, count_attempt=True) and self._job.state == JobState.QUEUED:
+                enqueue(self._job)
+        elif status < 0:
+            text = f"Its process ended {describe_end(status)} {MAX_ATTEMPTS} times; is there enough memory?"
+            self._finish(JobState.INTERRUPTED, files, error=text)
+        elif status == _REALM_ERROR_STATUS:
+            self._finish(JobState.FAILED, files, error=files.error_sentence() or "It failed without saying why.")
+        else:
+            text = f"The process ended {describe_end(status)}; the end of its log shows where."
+            self._finish(JobState.FAILED, files, error=text)
+
+    def _finish(
+        self, state: JobState, files: RunFiles, *, result: dict[str, object] | None = None, error: str = ""
+    ) -> bool:
+        return self._job.finish(
+            self._owner, state, result=result, error=error, log=files.log_tail(), progress=files.progress()
+        )

@@ -1,0 +1,69 @@
+"""Start and end child processes, each the leader of a session of its own.
+
+A session of its own keeps Ctrl-C in a terminal away from the child: whoever started it decides when and in
+which order things end. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from workers.refusal import TOP
+
+
+def start(
+    command: Sequence[str],
+    *,
+    output: IO[bytes] | int | None = None,
+    with_errors: bool = True,
+    environment: Mapping[str, str] | None = None,
+    lock: Path | None = None,
+    nice: int = 0,
+) -> subprocess.Popen[bytes]:
+    """Start `command` so that it ends with this process (see tether.py).
+
+    output: file for what it prints, or subprocess.PIPE; None: it shares this process's.
+    with_errors: whether its error stream goes the same way; otherwise it shares this process's.
+    The thread that calls this must live as long as the child: the kernel takes its end for the parent's.
+    """
+    tether = [sys.executable, "-I", str(TOP / "workers" / "tether.py"), f"--nice={nice}"]
+    if lock is not None:
+        tether += ["--lock", str(lock)]
+    return subprocess.Popen(
+        [*tether, str(os.getpid()), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT if output is not None and with_errors else None,
+        cwd=TOP,
+        env=None if environment is None else dict(environment),
+        start_new_session=True,
+    )
+
+
+def ask_to_end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the leader alone: it ends its own helpers in its own way."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the child and everything it started that stayed in its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def describe_end(status: int) -> str:
+    """An exit status in words: "with status 1", "by SIGKILL"."""
+    if status >= 0:
+        return f"with status {status}"
+    try:
+        return f"by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"by signal {-status}"

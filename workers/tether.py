@@ -1,0 +1,52 @@
+"""Start a command that does not outlive whoever started it.
+
+    python tether.py [--lock FILE] [--nice N] PARENT COMMAND …
+
+The kernel is asked to kill this process when its parent (process id PARENT) ends, however that ends, and
+then COMMAND takes this process's place; the request survives that. Done here and not between fork and
+exec of the parent, because that is not safe in a process with threads. Linux only; elsewhere a command
+outlives a parent that is killed outright.
+
+--lock: hold FILE's lock as long as COMMAND or a child of it lives; exit at once with status 75
+(EX_TEMPFAIL) if somebody else holds it. --nice: lower the priority by N.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+
+LOCKED_STATUS = os.EX_TEMPFAIL
+_PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--lock")
+    parser.add_argument("--nice", type=int, default=0)
+    parser.add_argument("parent", type=int)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != options.parent:  # it ended before the request was made
+            sys.exit(1)
+    if options.lock:
+        descriptor = os.open(options.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("Another process still works in this folder.", file=sys.stderr)
+            sys.exit(LOCKED_STATUS)
+        os.set_inheritable(descriptor, True)
+    if options.nice:
+        os.nice(options.nice)
+    os.execvp(options.command[0], options.command)
+
+
+if __name__ == "__main__":
+    main()
