@@ -41,6 +41,7 @@ class Activity:
         self._stop_requested = False
         self._started_at = self._last_shown_at = self._last_logged_at = 0.0
         self._first_done = 0
+        self._counting: tuple[int | None, str] | None = None
         self._line_open = False
         if run is not None:
             run.mkdir(parents=True, exist_ok=True)
@@ -72,7 +73,8 @@ class Activity:
     def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
         """Report that `done` of `total` `unit`s (None: unknown) are finished; cheap to call often."""
         now = time.time()
-        if self._started_at == 0.0 or done < self._first_done:
+        if self._counting != (total, unit) or done < self._first_done:  # a new count begins
+            self._counting = (total, unit)
             self._started_at, self._first_done, self._last_shown_at = now, done, 0.0
         finished = total is not None and done >= total
         if now - self._last_shown_at < _PROGRESS_EVERY_S and not finished:

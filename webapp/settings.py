@@ -236,7 +236,11 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {
+        # Django reports every 5xx as an error; 503 is ours, says "not ready yet", and is asked for in a loop.
+        "no_503": {"()": "django.utils.log.CallbackFilter", "callback": lambda r: getattr(r, "status_code", 0) != 503}
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_503"]}},
     "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO").upper()},
     # Django prints to its own handlers only while DEBUG is on; here everything takes the same way.
     "loggers": {"django": {"handlers": [], "propagate": True}, "axes": {"level": "WARNING"}},

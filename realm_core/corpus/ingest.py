@@ -106,7 +106,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         name=arguments.name or source.name,
         output=arguments.output,
         activity=activity,
-        processes=arguments.processes,
+        processes=arguments.processes or (1 if arguments.source == "vital" else None),  # too small for a pool
     )
     manifest: dict[str, Any] = read_json(path / tables.MANIFEST_FILE)
     counts = {key: manifest[key] for key in ("snapshot_id", "articles", "blocks")}

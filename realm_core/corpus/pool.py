@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +107,8 @@ class _Workers:
         for worker in self._all:
             for stream in (worker.stdin, worker.stdout):
                 assert stream is not None
-                stream.close()
+                with suppress(BrokenPipeError):  # what was not sent yet
+                    stream.close()
             worker.wait()
 
     def _ask(self, request: bytes) -> tuple[bytes, bytes]:

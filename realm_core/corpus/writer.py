@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.lib.format import open_memmap
 
 from realm_core.activity import Activity
 from realm_core.corpus import tables
@@ -132,7 +131,7 @@ class SnapshotWriter:
 
     def _index_ids(self, blocks: int) -> None:
         """Write the sorted id prefixes and their rows; `Snapshot.row_of` searches them."""
-        prefixes = open_memmap(self._folder / tables.PREFIXES_FILE, "w+", np.uint64, (blocks,))
+        prefixes = np.empty(blocks, np.uint64)
         first = 0
         with pa.memory_map(str(self._folder / tables.BLOCKS_FILE)) as source:
             reader = pa.ipc.open_file(source)
@@ -140,12 +139,9 @@ class SnapshotWriter:
                 ids = reader.get_batch(number).column(0).to_pylist()
                 prefixes[first : first + len(ids)] = _prefixes(ids)
                 first += len(ids)
-        order = np.argsort(prefixes, kind="stable")
-        rows = open_memmap(self._folder / tables.ROWS_FILE, "w+", np.int64, (blocks,))
-        rows[:] = order
-        prefixes[:] = prefixes[order]
-        prefixes.flush()
-        rows.flush()
+        order = np.argsort(prefixes, kind="stable").astype(np.int64)
+        np.save(self._folder / tables.ROWS_FILE, order, allow_pickle=False)
+        np.save(self._folder / tables.PREFIXES_FILE, prefixes[order], allow_pickle=False)
 
 
 class _FirstOnly:

@@ -26,6 +26,7 @@ from realm_core.files import disk_errors, publish_folder, read_json, remove_fold
 from realm_core.model.base import base_bert, changed_tensors
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
+from realm_core.model.identity import model_hash
 from realm_core.model.reader import Reader
 
 FORMAT = 1
@@ -90,7 +91,7 @@ def save_model(
     }
     write_json(temporary / "config.json", record)
     publish_folder(temporary, folder)
-    return replace(model, hash=_model_hash(record), block_hash=block_hash, about=about or {})
+    return replace(model, hash=model_hash(record), block_hash=block_hash, about=about or {})
 
 
 def load_model(folder: Path) -> Model:
@@ -123,13 +124,7 @@ def load_model(folder: Path) -> Model:
                 target.copy_(tensor)
         except (KeyError, RuntimeError):
             raise RealmError(f"{weights}: tensor {name!r} does not belong to the architecture in {where}.") from None
-    return replace(model, hash=_model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
-
-
-def read_hashes(folder: Path) -> tuple[str, str]:
-    """(model hash, block hash) of a model folder without loading its weights."""
-    record = read_json(folder / "config.json")
-    return _model_hash(record), record["block_hash"]
+    return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
 
 
 def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -152,8 +147,3 @@ def _hash_of(tensors: dict[str, Tensor], config: ModelConfig) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].numpy().tobytes())
     return digest.hexdigest()[:16]
-
-
-def _model_hash(record: dict[str, Any]) -> str:
-    identity = repr((sorted(record["model"].items()), record["weights_sha256"]))
-    return hashlib.sha256(identity.encode()).hexdigest()[:16]

@@ -15,8 +15,9 @@ _CLOSERS = "\"'”’»)\\]"
 _OPENERS = "\"'“‘«(\\[¿¡—–\\-"
 
 # A line break; an ideographic full stop, after which no space is written; or closing punctuation, then space.
+# The quantifiers are possessive and a run of marks is entered at its first: no text takes quadratic time.
 _CANDIDATE = re.compile(
-    rf"(?P<line>\s*\n\s*)|[。！？][」』”’）)]*|(?P<mark>[.!?…۔؟।]+)[{_CLOSERS}]*(?P<space>\s+)",
+    rf"\n|[。！？][」』”’）)]*+|(?<![.!?…۔؟।])(?P<mark>[.!?…۔؟।]++)[{_CLOSERS}]*+(?P<space>\s++)",
 )
 _WORD_AFTER = re.compile(rf"[{_OPENERS}\s]*(?P<word>[^\W\d_]+)?(?P<next>.)?", re.DOTALL)
 _FIRST_AFTER = re.compile(rf"[{_OPENERS}\s]*(?P<first>.)?", re.DOTALL)
@@ -27,7 +28,7 @@ _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.-?)+[^\W\d_]{1,3}$")
 
 # After these a sentence never ends: titles, and words that introduce what follows.
 _NEVER = frozenset(
-    "mr mrs ms dr drs prof rev gen col lt capt cpt sgt cmdr adm maj brig gov sen rep supt messrs mme mlle mgr sra srta "
+    "al mr mrs ms dr drs prof rev gen col lt capt cpt sgt cmdr adm maj brig gov sen rep supt messrs mme mlle mgr sra srta "
     "sres dña d.ª vs viz e.g i.e cf ca approx eds trans publ univ p.ej sv abbr lat gr germ russ pron née "
     "st ste sta sto mt".split()
 )

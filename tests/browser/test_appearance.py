@@ -55,7 +55,8 @@ _CONTRASTS = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || e.closest(".block--removed, script, noscript") || !e.checkVisibility()) continue;
+    const inactive = e.closest(".block--removed, script, noscript") || !e.checkVisibility();
+    if (inactive || !walker.currentNode.data.trim()) continue;
     const [a, b] = [luminance(parse(getComputedStyle(e).color)), luminance(background(e))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
     if (ratio < 4.5) poor.push(`${ratio.toFixed(2)}: ${walker.currentNode.data.trim().slice(0, 40)}`);

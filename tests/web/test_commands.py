@@ -107,7 +107,7 @@ class Activities:
 def activities(monkeypatch: pytest.MonkeyPatch) -> Activities:
     stand_in = Activities()
     monkeypatch.setattr(command, "run_activity", stand_in)
-    monkeypatch.setattr("realm_core.model.checkpoint.read_hashes", _read_hashes)
+    monkeypatch.setattr("webapp.services.registering.read_hashes", _read_hashes)
     for folder in (corpora_dir(), indexes_dir()):
         shutil.rmtree(folder, ignore_errors=True)
     return stand_in

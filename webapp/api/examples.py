@@ -47,11 +47,11 @@ ANSWER: Final[dict[str, Any]] = {
     "explains": "answer",
     "normalisation": "block+null",
     "min_probability": 0.02,
-    "model": "realm-mini",
-    "index": "20260131-120000",
-    "corpus": "0f1e2d3c4b5a6978",
+    "model": "realm-mini@118d966c771e957e",
+    "index": "0f1e2d3c4b5a6978-404d37f1eca8f805",
+    "corpus": "vital-en@0f1e2d3c4b5a6978",
     "latency_ms": 74.0,
-    "timings_ms": {"embed": 8.0, "search": 4.0, "read": 61.0, "marginalise": 1.0},
+    "timings_ms": {"wait": 0.0, "embed": 8.0, "search": 4.0, "read": 61.0, "marginalise": 1.0},
 }
 
 PROBLEM: Final[dict[str, Any]] = {

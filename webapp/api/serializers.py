@@ -161,7 +161,7 @@ class BlockSerializer(serializers.Serializer[Any]):
     end = serializers.IntegerField()
     previous = serializers.CharField(allow_null=True, help_text="Id of the block before it in the article.")
     next = serializers.CharField(allow_null=True)
-    corpus = serializers.CharField(help_text="Id of the corpus snapshot that it was found in.")
+    corpus = serializers.CharField(help_text="Name and id of the corpus snapshot that it was found in.")
 
 
 class FieldErrorSerializer(serializers.Serializer[Any]):

@@ -145,7 +145,7 @@ class BlockView(APIView):
                 "end": block.end,
                 "previous": previous,
                 "next": following,
-                "corpus": source.corpus.snapshot_id,
+                "corpus": f"{source.corpus.name}@{source.corpus.snapshot_id}",
             }
         )
 

@@ -29,7 +29,7 @@ class Source:
 
 
 def find(block_id: str, asked: AskedAnswer | None = None) -> Source | None:
-    """The block in the corpus that `asked` was answered from, else in the one that serves, else in any, latest first."""
+    """The block in the corpus that `asked` was answered from, else in the one that serves, else in any."""
     for corpus in _corpora(asked):
         snapshot = _open(corpus)
         row = snapshot.row_of(block_id) if snapshot else None

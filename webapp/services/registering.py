@@ -8,6 +8,7 @@ from typing import Any
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json
+from realm_core.model.identity import read_hashes
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion
 from webapp.services.places import portable
 
@@ -34,8 +35,6 @@ def record_corpus(folder: Path) -> CorpusSnapshot:
 
 def record_model(folder: Path, *, name: str = "", parent: ModelVersion | None = None) -> ModelVersion:
     """Record the model in `folder`; its name is `name` or the folder's, its version the start of its hash."""
-    from realm_core.model.checkpoint import read_hashes
-
     model_hash, block_hash = read_hashes(folder)
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8") if card.exists() else ""

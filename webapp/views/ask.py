@@ -27,9 +27,9 @@ from webapp.views.reading import read
 # Answered correctly over the default corpus; each from another part of knowledge.
 EXAMPLES: Final = (
     ("Film", "Who directed 2001: A Space Odyssey?"),
-    ("Geography", "What is the capital of Australia?"),
-    ("Science", "Who discovered penicillin?"),
-    ("History", "When did the Berlin Wall fall?"),
+    ("Geography", "What is the longest river in the world?"),
+    ("Art", "Who painted Guernica?"),
+    ("History", "When did the construction of the Berlin Wall begin?"),
     ("Music", "Who composed The Four Seasons?"),
     ("Space", "What is the largest planet in the Solar System?"),
 )

@@ -41,8 +41,9 @@ ODYSSEY = (
     ),
     Read(
         "Stanley Kubrick",
-        "Stanley Kubrick was an American filmmaker and photographer. Widely considered one of the greatest filmmakers of "
-        "all time, his films were nearly all adaptations of novels or short stories, spanning a number of genres.",
+        "Stanley Kubrick was an American filmmaker and photographer. Widely considered one of the greatest "
+        "filmmakers of all time, his films were nearly all adaptations of novels or short stories, "
+        "spanning a number of genres.",
         0.2,
         {"Stanley Kubrick": 0.6},
         0.35,

@@ -47,7 +47,7 @@ def test_the_article_with_its_headings_and_the_block_marked(snapshot: Snapshot, 
     assert page.all("h2")[0][1] == "History"
     marked = " ".join(text for _, text in page.all("span", "in-block"))
     assert " ".join(block.text.split()) == marked
-    assert [attributes.get("id") for attributes, _ in page.all("span", "in-block")][0] == "block"
+    assert page.all("span", "in-block")[0][0].get("id") == "block"
     links = {text: attributes["href"] for attributes, text in page.all("a")}
     assert links["Australia"] == "https://en.wikipedia.org/wiki/Australia"
     assert links["Wikipedia contributors"].startswith("https://en.wikipedia.org/wiki/Australia?")

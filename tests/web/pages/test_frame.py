@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from django.test import Client, RequestFactory
@@ -49,7 +50,7 @@ def test_every_page_is_well_formed_and_needs_nothing_that_the_policy_forbids(
         identities = [attributes["id"] for _, attributes, _ in page.elements if "id" in attributes]
         assert len(identities) == len(set(identities)), address
         levels = [int(tag[1]) for tag, _, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
-        assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), address
+        assert all(after <= before + 1 for before, after in pairwise(levels)), address
         for tag, attributes, texts in page.elements:
             assert "style" not in attributes, address
             assert not any(name.startswith("on") for name in attributes), address

@@ -16,6 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
 
 from realm_core.corpus.sources import add_source_arguments
 from realm_core.errors import RealmError, Stopped
@@ -40,6 +41,8 @@ class Command(BaseCommand):
         parser.add_argument("--model", type=Path, default=settings.MODELS_DIR / "realm-mini", help="the first model")
 
     def handle(self, *_args: Any, **options: Any) -> None:
+        if CorpusSnapshot._meta.db_table not in connection.introspection.table_names():
+            raise CommandError("The database has no tables yet: run manage.py migrate first.")
         try:
             corpus = self._corpus(options)
             model = self._model(options["model"])
@@ -57,7 +60,7 @@ class Command(BaseCommand):
                 return corpus
         self._say(f"Reading the corpus {options['name']} (once)")
         arguments: list[str | Path] = ["--source", options["source"], "--name", options["name"]]
-        for option in ("path", "language"):
+        for option in ("path", "language", "licence", "attribution"):
             if options[option] is not None:
                 arguments += [f"--{option}", options[option]]
         result = run_activity("ingest", *arguments, "--output", corpora_dir())

@@ -1,0 +1,26 @@
+"""What a model folder calls itself, read without its weights and without torch."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+
+
+def read_hashes(folder: Path) -> tuple[str, str]:
+    """(model hash, block hash) of a model folder; `RealmError` when it is not one."""
+    path = folder / "config.json"
+    record = read_json(path)
+    try:
+        return model_hash(record), str(record["block_hash"])
+    except (AttributeError, KeyError, TypeError):
+        raise RealmError(f"{path} does not describe a model.") from None
+
+
+def model_hash(record: dict[str, Any]) -> str:
+    """The hash of architecture and weights together, from what config.json holds."""
+    identity = repr((sorted(record["model"].items()), record["weights_sha256"]))
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]

@@ -1,0 +1,51 @@
+"""Store a model small, or change how it reads: `python -m realm_core pack`.
+
+Parts that are kept for shipping are stored in float16, or in int8 with a scale a row; reading options that were
+chosen by measuring (normalisation, smallest probability of an answer) are set at the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.model.checkpoint import Storage, load_model, save_model
+from realm_core.model.marginal import NORMALISATIONS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `pack`."""
+    storages = ("float32", "float16", "int8")
+    parser.add_argument("--model", type=Path, required=True, help="model folder to read")
+    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--name", help="what the model is called in answers (default: the folder's name)")
+    parser.add_argument("--query", choices=storages, default="float16", help="storage of the query embedder")
+    parser.add_argument("--block", choices=storages, default="float16", help="storage of the block embedder")
+    parser.add_argument("--reader", choices=storages, default="float16", help="storage of the reader")
+    parser.add_argument("--normalisation", choices=NORMALISATIONS, help="how the model reads")
+    parser.add_argument("--min-probability", type=float, help="an answer less likely than this is not given")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Write the packed model and say how large it is."""
+    if arguments.output.exists():
+        raise RealmError(f"{arguments.output} exists already; choose another name.")
+    model = load_model(arguments.model)
+    config = model.config
+    if arguments.normalisation is not None:
+        config = dataclasses.replace(config, normalisation=arguments.normalisation)
+    if arguments.min_probability is not None:
+        config = dataclasses.replace(config, min_probability=arguments.min_probability)
+    storage: dict[str, Storage] = {
+        "query": arguments.query,
+        "block": arguments.block,
+        "reader": arguments.reader,
+    }
+    about = {**(model.about or {}), "name": arguments.name or arguments.output.name}
+    saved = save_model(dataclasses.replace(model, config=config), arguments.output, storage=storage, about=about)
+    size_bytes = sum(path.stat().st_size for path in arguments.output.iterdir())
+    activity.say(f"{arguments.output}: {size_bytes / 1e6:.1f} MB.")
+    activity.result({"path": str(arguments.output), "model_hash": saved.hash, "bytes": size_bytes})
