@@ -1,4 +1,4 @@
-"""`python -m realm_core ACTIVITY …`: each activity is a module with `add_arguments(parser)` and `main(arguments, activity)`.
+"""`python -m realm_core ACTIVITY …`: each is a module with `add_arguments(parser)` and `main(arguments, activity)`.
 
 Exit status: 0 done, 2 a `RealmError` (its sentence on stderr), 3 stopped by a signal.
 """
@@ -33,10 +33,10 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="python -m realm_core", description=__doc__.split("\n")[0])
     parsers = parser.add_subparsers(dest="activity", required=True, metavar="ACTIVITY")
-    for name, (module, summary) in ACTIVITIES.items():
+    for name, (place, summary) in ACTIVITIES.items():
         sub = parsers.add_parser(name, help=summary, description=summary)
         if argv[:1] == [name]:  # the other activities' modules are not even imported
-            importlib.import_module(module).add_arguments(sub)
+            importlib.import_module(place).add_arguments(sub)
             sub.add_argument("--run", type=Path, help="folder for progress.json, metrics.jsonl and result.json")
             sub.add_argument("--quiet", action="store_true", help="print nothing but errors")
     arguments = parser.parse_args(argv)

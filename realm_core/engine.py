@@ -29,7 +29,7 @@ from realm_core.index.retriever import check_fit
 from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.model.marginal import Normalisation, prior
+from realm_core.model.marginal import NORMALISATIONS, Normalisation, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.provenance import Answer, conclude
 from realm_core.reading import ReadBlock, evidence_of
@@ -91,7 +91,8 @@ class Engine:
         self._search = search
         self._wordpieces = Wordpieces.default()
         self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._closed = threading.Event()
+        self._closed = False
+        self._closing = threading.Lock()  # nothing is put into the queue behind the word that ends it
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
         self._thread.start()
 
@@ -106,7 +107,8 @@ class Engine:
         check_fit(loaded, generation, snapshot)
         for part in (loaded.query, loaded.reader):
             part.to(place)
-            part.bert.to(fast_dtype(place))  # the heads stay in float32: they are small, and their differences count
+            # The heads stay in float32: they are small, and their differences count.
+            part.bert.to(dtype=fast_dtype(place))
         words, same = loaded.query.bert.embeddings.word_embeddings, loaded.reader.bert.embeddings.word_embeddings
         if torch.equal(words.weight, same.weight):
             same.weight = words.weight  # one copy of what neither training changed
@@ -147,32 +149,30 @@ class Engine:
 
     def close(self) -> None:
         """Answer what is waiting, then stop. Questions asked later are refused."""
-        if not self._closed.is_set():
-            self._closed.set()
-            self._waiting.put(None)
-            self._thread.join()
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._waiting.put(None)
+        self._thread.join()
 
     def _submit(
         self, question: str, k: int, exclude: Sequence[str], normalisation: Normalisation | None, *, read: bool
     ) -> Future[Answer | list[RetrievedBlock]]:
         if not question.strip():
             raise RealmError("The question is empty.")
+        if any("\ud800" <= character <= "\udfff" for character in question):
+            raise RealmError("The question is not valid text: it holds half a character (a lone surrogate).")
         if not 1 <= k <= MAX_BLOCKS:
             raise RealmError(f"k must be from 1 to {MAX_BLOCKS}, not {k}.")
-        if self._closed.is_set():
-            raise RealmError("This engine has been closed.")
+        normalisation = normalisation or self.config.normalisation
+        if normalisation not in NORMALISATIONS:
+            raise RealmError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, not {normalisation!r}.")
         future: Future[Answer | list[RetrievedBlock]] = Future()
-        self._waiting.put(
-            _Request(
-                question.strip(),
-                k,
-                tuple(exclude),
-                normalisation or self.config.normalisation,
-                read,
-                time.perf_counter(),
-                future,
-            )
-        )
+        request = _Request(question.strip(), k, tuple(exclude), normalisation, read, time.perf_counter(), future)
+        with self._closing:
+            if self._closed:
+                raise RealmError("This engine has been closed.")
+            self._waiting.put(request)
         return future
 
     # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
@@ -192,15 +192,21 @@ class Engine:
                     last = True
                 else:
                     batch.append(following)
-            try:
-                with torch.inference_mode():
-                    self._answer(batch)
-            except BaseException as error:  # whoever asked must hear of it; the thread goes on for the others
-                for waiting in batch:
-                    if not waiting.future.done():
-                        waiting.future.set_exception(error)
+            self._serve_batch(batch)
             if last:
                 return
+
+    def _serve_batch(self, batch: Sequence[_Request]) -> None:
+        try:
+            with torch.inference_mode():
+                self._answer(batch)
+        except BaseException as error:  # whoever asked must hear of it, and nobody else: the others are asked again
+            unanswered = [request for request in batch if not request.future.done()]
+            for request in unanswered:
+                if len(batch) > 1:
+                    self._serve_batch([request])
+                else:
+                    request.future.set_exception(error)
 
     def _answer(self, batch: Sequence[_Request]) -> None:
         started = time.perf_counter()
@@ -268,9 +274,9 @@ class Engine:
                 logits[i] = own_LM
         widest = max((own_LM.shape[1] for own_LM in logits), default=0)
         results: list[list[ReadBlock]] = [[] for _ in reading]
-        for (number, block, _), own_LM in zip(pairs, logits, strict=True):
+        for (number, read, _), own_LM in zip(pairs, logits, strict=True):
             wide_LM = torch.nn.functional.pad(own_LM, (0, widest - own_LM.shape[1]), value=-torch.inf)
-            results[number].append(replace(block, logits_LM=wide_LM))
+            results[number].append(replace(read, logits_LM=wide_LM))
         return results
 
 

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,22 +53,36 @@ def disk_errors(path: Path) -> Iterator[None]:
     """Turn a full or read-only disk into a `RealmError` that names the place."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        number = _error_number(error)
+        if number in (errno.ENOSPC, errno.EDQUOT):
             raise RealmError(f"The disk that holds {path} is full; free some space and run this again.") from error
-        if error.errno in (errno.EACCES, errno.EROFS):
-            raise RealmError(f"{path} cannot be written: {error.strerror}.") from error
+        if number in (errno.EACCES, errno.EROFS):
+            raise RealmError(f"{path} cannot be written: {os.strerror(number)}.") from error
         raise
+
+
+def _error_number(error: Exception) -> int | None:
+    """The system's number of an error, which libraries written in Rust (safetensors) only tell in their text."""
+    if isinstance(error, OSError):
+        return error.errno
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    return int(told[1]) if told else None
+
+
+def sync(path: Path) -> None:
+    """Flush one file, or a folder's list of names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
     """Flush every file of `folder`, and the folder itself, to the disk."""
     for path in [*(p for p in folder.rglob("*") if p.is_file()), folder]:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)
 
 
 def publish_folder(temporary: Path, final: Path) -> None:
@@ -80,11 +95,7 @@ def publish_folder(temporary: Path, final: Path) -> None:
     with disk_errors(final):
         sync_folder(temporary)
         os.rename(temporary, final)
-        descriptor = os.open(final.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(final.parent)
 
 
 def remove_folder(folder: Path) -> None:

@@ -50,7 +50,9 @@ def tiny_config(folder: Path) -> ModelConfig:
         )
         torch.manual_seed(0)
         bert = BertModel(config, add_pooling_layer=False)
-        save_file({name: tensor.contiguous() for name, tensor in bert.state_dict().items()}, folder / "model.safetensors")
+        save_file(
+            {name: tensor.contiguous() for name, tensor in bert.state_dict().items()}, folder / "model.safetensors"
+        )
         write_json(folder / "config.json", config.to_dict())
     return ModelConfig(base=str(folder), dimension=16, span_hidden=16, span_wordpieces=6)
 

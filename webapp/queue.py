@@ -40,7 +40,7 @@ def configure(app: Celery) -> Celery:
 @cache
 def producer() -> Celery:
     """The application that sends tasks by name."""
-    app = configure(Celery("webapp", set_as_current=False))  # type: ignore[no-untyped-call]
+    app = configure(Celery("webapp", set_as_current=False))
     # A person waits for the page: give up soon, the scheduler sends queued jobs again.
     app.conf.broker_transport_options = {"socket_connect_timeout": 2, "socket_timeout": 5}
     return app
@@ -56,6 +56,6 @@ def enqueue(job: Job) -> None:
 
 def _send(job_id: str) -> None:
     try:
-        producer().send_task(TASK, [job_id], queue=QUEUE, retry=False)  # type: ignore[no-untyped-call]
+        producer().send_task(TASK, [job_id], queue=QUEUE, retry=False)
     except (OperationalError, OSError) as error:
         log.error("Job %s stays queued, the broker at %s is out of reach: %s", job_id, settings.BROKER_URL, error)

@@ -12,6 +12,7 @@ HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Prot
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
+JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
 LOG_LEVEL            default: INFO
 """
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--hardware", choices=["cpu", "gpu"], default="cpu")
     options = parser.parse_args(arguments)
     os.chdir(TOP)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, and takes pip along
+    # pip is told not to compile modules beforehand; were they not kept either, every start would take 10 s longer.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         use_new_enough_python()
         return perform(options.task, options.hardware)
@@ -81,7 +85,7 @@ def perform(task: str, hardware: str) -> int:
         ensure_browser()
         return replace_by(environment.python, "-m", "tests.run")
     if task == "bench":
-        return replace_by(environment.python, "benchmarks/run.py")
+        return replace_by(environment.python, "-m", "benchmarks.run")
     return check_all(environment.python, LINT if task == "lint" else FORMAT)
 
 

@@ -170,15 +170,19 @@ class Environment:
             ) as pip,
         ):
             assert pip.stdout is not None
-            for line in pip.stdout:
-                log.write(line)
-                tail = [*tail[-400:], line]
-                collected += line.startswith("Collecting ")
-                if line.startswith("Installing collected packages"):
-                    print(f"  {collected} packages fetched, unpacking them", flush=True)
-                elif time.monotonic() - shown_at > 5 and line.startswith("Collecting "):
-                    shown_at = time.monotonic()
-                    print(f"  {collected} packages found, now {line.split()[1]}", flush=True)
+            try:
+                for line in pip.stdout:
+                    log.write(line)
+                    tail = [*tail[-400:], line]
+                    collected += line.startswith("Collecting ")
+                    if line.startswith("Installing collected packages"):
+                        print(f"  {collected} packages fetched, unpacking them", flush=True)
+                    elif time.monotonic() - shown_at > 5 and line.startswith("Collecting "):
+                        shown_at = time.monotonic()
+                        print(f"  {collected} packages found, now {line.split()[1]}", flush=True)
+            except KeyboardInterrupt:
+                pip.terminate()
+                raise
         if pip.returncode != 0:
             output = "".join(tail)
             _refuse_full_disk(output, self.folder)

@@ -20,9 +20,9 @@ from realm_core.errors import RealmError
 URL_SAFE = "/:(),;@!*$'~-._"  # what MediaWiki itself leaves unquoted in an article's address
 _TEXT_BUFFER_BYTES = 1 << 16  # expat hands text over in pieces of this size
 
-_REDIRECT = re.compile(r"\s*#\s*[^\W\d_]+\s*:?\s*\[\[")
+_REDIRECT = re.compile(r"\s*+#\s*+[^\W\d_]++\s*+:?\s*+\[\[")
 _DISAMBIGUATION = re.compile(
-    r"__DISAMBIG__|\{\{\s*(?:"
+    r"__DISAMBIG__|\{\{\s*+(?:"
     # English, and names that contain the word
     r"(?:[^{}|\n]{0,60}[ -])?disambig(?:uation)?(?: page)?(?: cleanup)?|dab|(?:hn|geo|road|school|number|callsign|"
     r"place|math|ship|hospital|airport|station|church|mountain|bio|taxonomy|species|genus)dis(?:ambig)?|dis|4cc|tlad?|lnd|"

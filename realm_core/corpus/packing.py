@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from realm_core.corpus.records import Article
+from realm_core.corpus.records import Article, Span
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 
@@ -22,7 +22,6 @@ SPECIAL_TOKENS = 3
 # without a space is one unknown wordpiece) is held to this many, or a block could fill a screen or a disk.
 MAX_BLOCK_CHARACTERS = 6000
 
-Span = tuple[int, int]
 _Unit = tuple[int, int, int]  # start, end (characters), wordpieces
 
 _RUN = re.compile(r"\S+")

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
+Span = tuple[int, int]  # start and end, in characters of an article's text
+
 
 @dataclass(frozen=True, slots=True)
 class Section:

@@ -7,6 +7,7 @@ and other invisible characters are taken out of all texts.
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,8 @@ class JsonLinesSource:
     def articles(self, start: int) -> Iterator[RawArticle]:
         record = 0
         for number, line in enumerate(self._file.lines(), 1):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             if not line.strip():
                 continue
             record += 1
@@ -57,7 +60,7 @@ class JsonLinesSource:
 
 def _parsed(line: bytes, place: str) -> dict[str, Any]:
     try:
-        text = line.decode("utf-8-sig")
+        text = line.decode()
     except UnicodeDecodeError as error:
         raise RealmError(f"{place}, byte {error.start + 1}: not valid UTF-8.") from None
     try:
@@ -128,7 +131,7 @@ def _article(row: dict[str, Any], place: str, language: str) -> RawArticle:
     identity = row["id"]
     if isinstance(identity, int) and not isinstance(identity, bool):
         identity = str(identity)
-    url = row.get("url") or ""
+    url = "" if row.get("url") is None else row["url"]
     for name, value in (("id", identity), ("title", row["title"]), ("text", row["text"]), ("url", url)):
         if not isinstance(value, str):
             raise RealmError(f"{place}: {name!r} is {type(value).__name__}, a string is expected.")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from realm_core.corpus.packing import Span
-from realm_core.corpus.records import Article, block_id
+from realm_core.corpus.records import Article, Span, block_id
 
 FORMAT = 1
 ARTICLES_FILE = "articles.arrow"

@@ -57,7 +57,8 @@ class VitalSource:
             title = str(entry.get("title") or key)
             url = f"https://{self.language}.wikipedia.org/wiki/{quote(title.replace(' ', '_'), safe=URL_SAFE)}"
             self._read = position + 1
-            yield RawArticle(title, title, url, close_gaps(tidy(entry["extract"]), self.language))
+            text = close_gaps(tidy(entry["extract"]), self.language)
+            yield RawArticle(title, title, url, text, "plain", self.language)
 
     def share_read(self) -> float | None:
         return self._read / self._total if self._total else None

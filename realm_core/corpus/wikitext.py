@@ -32,18 +32,19 @@ _DROPPED_SECTIONS = frozenset(
 )
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_NOWIKI = re.compile(r"<nowiki\s*>(.*?)</nowiki\s*>", re.DOTALL | re.IGNORECASE)
 _MARKUP_CHARACTERS = "[]{}|'<>=*#:;"
 _HIDDEN = {ord(c): 0xE000 + i for i, c in enumerate(_MARKUP_CHARACTERS)}  # private use: no text has them
 _SHOWN = {code: character for character, code in _HIDDEN.items()}
 
 # Elements that go with all that they hold …
-_ELEMENT = re.compile(
-    r"<(ref|references|math|chem|ce|gallery|code|pre|source|syntaxhighlight|timeline|score|imagemap|hiero|graph|"
-    r"mapframe|maplink|templatedata|templatestyles|includeonly|inputbox|section|indicator|categorytree|"
-    r"dynamicpagelist|img|del|s|strike)\b([^<>]*?)(/?)>",
-    re.IGNORECASE,
+_ELEMENTS = (
+    "ref|references|nowiki|math|chem|ce|gallery|code|pre|source|syntaxhighlight|timeline|score|imagemap|hiero|graph|"
+    "mapframe|maplink|templatedata|templatestyles|includeonly|inputbox|section|indicator|categorytree|"
+    "dynamicpagelist|img|del|s|strike"
 )
+_ELEMENT = re.compile(rf"<({_ELEMENTS})\b([^<>]*?)(/?)>", re.IGNORECASE)
+_END = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in _ELEMENTS.split("|")}
+_END["ref"] = re.compile(r"</ref\s*>|<ref\b(?:[^<>]*[^/<>])?>", re.IGNORECASE)  # or the next one's beginning
 _MAY_STAND = frozenset({"math", "chem", "ce", "code"})
 # … unless it is a formula or a piece of code as simple as a word of the sentence.
 _SIMPLE = re.compile(r"\s*([\w .,+\-=()/^*<>]{1,40})\s*")
@@ -52,11 +53,12 @@ _BLOCK_TAGS = frozenset({"p", "div", "blockquote", "center", "li", "ul", "ol", "
 _CELL_TAGS = frozenset({"table", "tr", "td", "th"})
 
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|^[ \t:*#]*\{\||^[ \t]*\|\}|\|\}(?!\})", re.MULTILINE)
-_EXTERNAL_LINK = re.compile(r"\[(?:https?:|ftp:|mailto:)?//?[^\s\]\[<>]+(?:\s+([^\]\[\n]*))?\]", re.IGNORECASE)
+_DEEPEST = 100  # MediaWiki itself stops at 40; deeper brackets are taken for text
+_EXTERNAL_LINK = re.compile(r"\[(?:(?:(?:https?|ftp):)?//|mailto:)[^\s\]\[<>]++(?:\s++([^\]\[\n]*))?\]", re.IGNORECASE)
+_PARAMETER = re.compile(r"\{\{\{[^{}]*\}\}\}")  # of a template, pasted into an article by mistake
 _BARE_URL = re.compile(r"(?:https?|ftp)://[^\s<>\[\]{}|\"]+[^\s<>\[\]{}|\".,;:!?)']", re.IGNORECASE)
 _QUOTES = re.compile(r"'{2,}")
 _MAGIC_WORD = re.compile(r"__[A-ZÀ-Þ]{3,}__")
-_HEADING = re.compile(r"(={2,6})\s*(.+?)\s*\1\s*$")
 _LIST_MARKS = re.compile(r"[*#:;]+\s*")
 _RESIDUE = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{\||(?<=\s)\|\}")
 # "For other uses, see …": a note to the reader of the encyclopedia, indented and in italics.
@@ -83,12 +85,12 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
     prose of their own, and those with references and links, are left out.
     """
     text = _COMMENT.sub("", wikitext)
-    if "<nowiki" in text.lower():
-        text = _NOWIKI.sub(lambda match: match[1].translate(_HIDDEN), text)
     text = _drop_elements(text)
+    text = _PARAMETER.sub("", text)
+    text = _EXTERNAL_LINK.sub(_words_of_link, text)  # here, so that their "]" closes nothing else
     text = _resolve(text, language)
     text = _TAG.sub(_tag, text)
-    text = _EXTERNAL_LINK.sub(lambda match: match[1] or "", text)
+    text = _EXTERNAL_LINK.sub(_words_of_link, text)  # and those that held something nested
     text = _BARE_URL.sub("", text)
     text = _MAGIC_WORD.sub("", text)
     return _sections(text, language)
@@ -105,14 +107,16 @@ def _drop_elements(text: str) -> str:
         name = match[1].lower()
         if match[3] or name in without_end:
             continue
-        end = re.compile(rf"</{name}\s*>", re.IGNORECASE).search(text, position)
+        end = _END[name].search(text, position)
         if end is None:
             without_end.add(name)
             continue
-        content = text[position : end.start()]
-        if name == "ref" and "<ref" in content and re.search(r"<ref\b[^<>]*[^/]>", content):
+        if not end[0].startswith("</"):
             continue  # refs do not nest: this one was left open, and what follows is prose
-        if name in _MAY_STAND and (simple := _SIMPLE.fullmatch(content)):
+        content = text[position : end.start()]
+        if name == "nowiki":
+            kept.append(content.translate(_HIDDEN))
+        elif name in _MAY_STAND and (simple := _SIMPLE.fullmatch(content)):
             kept.append(simple[1].translate(_HIDDEN))
         position = end.end()
     kept.append(text[position:])
@@ -120,50 +124,77 @@ def _drop_elements(text: str) -> str:
 
 
 def _resolve(text: str, language: str) -> str:
-    """Without templates, tables and link brackets: a stack of what is open, resolved as it closes."""
-    stack: list[tuple[str, list[str]]] = [("", [])]
+    """Without templates, tables and link brackets."""
+    nesting = _Nesting(language)
     position = 0
     while match := _TOKEN.search(text, position):
         token = match[0]
-        stack[-1][1].append(text[position : match.start()])
+        nesting.add(text[position : match.start()])
         position = match.end()
         if token in ("{{", "[["):
-            stack.append((token, []))
+            nesting.open(token)
         elif token.endswith("{|"):
-            stack.append(("{|", []))
+            nesting.open("{|")
         elif token == "}}":
-            _close(stack, "{{", language)
+            nesting.close("{{")
         elif token == "]]":
-            if stack[-1][0] == "[[":
-                _close(stack, "[[", language)
-        elif stack[-1][0] != "{{":  # the end of a table; inside a template "|}" is an empty argument
-            _close(stack, "{|", language)
+            if nesting.innermost == "[[":
+                nesting.close("[[")
+        elif nesting.innermost != "{{":
+            nesting.close("{|")
         else:
-            stack[-1][1].append(token)
-    stack[-1][1].append(text[position:])
-    while len(stack) > 1:
-        _give_up(stack)
-    return "".join(stack[0][1])
+            nesting.add(token)  # inside a template "|}" is an empty argument, not the end of a table
+    nesting.add(text[position:])
+    return nesting.text()
 
 
-def _close(stack: list[tuple[str, list[str]]], opening: str, language: str) -> None:
-    """Resolve the innermost open `opening`; what was opened inside it and never closed becomes text."""
-    if not any(kind == opening for kind, _ in stack):
-        return
-    while stack[-1][0] != opening:
-        _give_up(stack)
-    content = "".join(stack.pop()[1])
-    if opening == "{{":
-        stack[-1][1].append(expand(content, language))
-    elif opening == "[[":
-        stack[-1][1].append(_link(content))
+class _Nesting:
+    """What is open, and its content so far; a bracket is resolved when it closes."""
 
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self._stack: list[tuple[str, list[str]]] = [("", [])]
+        self._open_count = {"{{": 0, "[[": 0, "{|": 0}
 
-def _give_up(stack: list[tuple[str, list[str]]]) -> None:
-    kind, parts = stack.pop()
-    if kind == "{|":
-        parts = ["\n", *parts]
-    stack[-1][1].extend(parts)
+    @property
+    def innermost(self) -> str:
+        return self._stack[-1][0]
+
+    def add(self, text: str) -> None:
+        self._stack[-1][1].append(text)
+
+    def open(self, kind: str) -> None:
+        if len(self._stack) <= _DEEPEST:
+            self._stack.append((kind, []))
+            self._open_count[kind] += 1
+
+    def close(self, kind: str) -> None:
+        """Resolve the innermost open `kind`; what was opened inside it and never closed becomes its text."""
+        if not self._open_count[kind]:
+            return
+        first = len(self._stack) - 1
+        while self._stack[first][0] != kind:
+            first -= 1
+        content = self._text_from(first)
+        if kind == "{{":
+            self.add(expand(content, self._language))
+        elif kind == "[[":
+            self.add(_link(content))
+
+    def text(self) -> str:
+        return self._text_from(0)
+
+    def _text_from(self, first: int) -> str:
+        frames = self._stack[first:]
+        del self._stack[first:]
+        parts: list[str] = []
+        for kind, own_parts in frames:
+            if kind:
+                self._open_count[kind] -= 1
+            if kind == "{|":
+                parts.append("\n")  # an unclosed table's lines are dropped one by one, if its first line begins one
+            parts.extend(own_parts)
+        return "".join(parts)
 
 
 def _link(content: str) -> str:
@@ -188,6 +219,10 @@ def _link(content: str) -> str:
     return (page or section).replace("_", " ")
 
 
+def _words_of_link(match: re.Match[str]) -> str:
+    return match[1] or ""
+
+
 def _tag(match: re.Match[str]) -> str:
     name = match[1].lower()
     if name in _BLOCK_TAGS:
@@ -199,11 +234,10 @@ def _sections(text: str, language: str) -> tuple[str, tuple[Section, ...]]:
     bodies: list[tuple[str, list[str]]] = [("", [])]
     path: list[tuple[int, str]] = []  # open headings with their levels
     for line in text.split("\n"):
-        heading = _HEADING.match(line) if line.startswith("==") else None
-        if heading is not None:
-            level = len(heading[1])
+        level, heading = _heading(line)
+        if level:
             path = [(outer, title) for outer, title in path if outer < level]
-            path.append((level, _plain(heading[2], language)))
+            path.append((level, _plain(heading, language)))
             bodies.append((" › ".join(title for _, title in path if title), []))
         elif not any(title.lower().strip(" :.") in _DROPPED_SECTIONS for _, title in path):
             bodies[-1][1].append(line)
@@ -221,6 +255,17 @@ def _sections(text: str, language: str) -> tuple[str, tuple[Section, ...]]:
         prose.append(body)
         length += len(body)
     return "\n".join(prose), tuple(sections)
+
+
+def _heading(line: str) -> tuple[int, str]:
+    """Level (2 to 6) and words of a heading line; level 0 for any other."""
+    line = line.strip()
+    if not (line.startswith("==") and line.endswith("==")):
+        return 0, ""
+    without_left = line.lstrip("=")
+    words = without_left.rstrip("=")
+    level = min(len(line) - len(without_left), len(without_left) - len(words), 6)
+    return (level, words.strip()) if level >= 2 and words.strip() else (0, "")
 
 
 def _body(lines: list[str], language: str) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from realm_core.corpus import tables
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, read_json, remove_folder, sync_folder, write_json
+from realm_core.files import disk_errors, read_json, remove_folder, write_json
 
 # A part is closed when it holds this much: small enough to lose, large enough for few files.
 _PART_ARTICLES = 4096
@@ -63,7 +63,11 @@ class WorkFolder:
         except BlockingIOError:
             self._lock.close()
             raise RealmError(f"Another process is ingesting {self._name} in {self.path}; wait for it.") from None
-        self._resume()
+        try:
+            self._resume()
+        except BaseException:
+            self._lock.close()
+            raise
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
@@ -148,4 +152,3 @@ class WorkFolder:
         for path in list(self.path.iterdir()):
             if path.name not in kept:
                 remove_folder(path) if path.is_dir() else path.unlink()
-        sync_folder(self.path)

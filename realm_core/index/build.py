@@ -11,7 +11,8 @@ import argparse
 import datetime
 import fcntl
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from safetensors.torch import save_file
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, sync, write_json
 from realm_core.index.embedding import embed
 from realm_core.index.generation import FORMAT, Generation, read_shard
 from realm_core.model.checkpoint import Model, load_model
@@ -30,6 +31,7 @@ from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
 SHARD_ROWS = 50_000
+SHIPPED = "vectors"  # a generation that a model folder may bring along: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
 
 
@@ -102,8 +104,9 @@ def build(
             "rows": len(snapshot),
         }
         _open_partial(partial, identity, activity)
-        shards = _build_shards(model, snapshot, partial, shard_rows, pick_device(device), activity)
-        (partial / "identity.json").unlink()
+        shards = _shipped_shards(model_folder / SHIPPED, model, snapshot, partial, activity) or _build_shards(
+            model, snapshot, partial, shard_rows, pick_device(device), activity
+        )
         write_json(
             partial / "manifest.json",
             {
@@ -118,20 +121,23 @@ def build(
                 "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             },
         )
+        (partial / "identity.json").unlink()
         publish_folder(partial, final)
     return final
 
 
 @contextmanager
 def _only_one(lock: Path, name: str) -> Iterator[None]:
-    """Hold the lock of a generation that is being built; the system lets go of it if we die."""
+    """Hold the lock of a generation that is being built; the system lets go of it if we die.
+
+    The file stays: removing it would let two others lock two different files of that name.
+    """
     with open(lock, "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RealmError(f"The index {name} is being built by another process already.") from None
         yield
-        os.unlink(lock)
 
 
 def _existing(final: Path, model: Model, snapshot: Snapshot, activity: Activity) -> Path:
@@ -142,7 +148,7 @@ def _existing(final: Path, model: Model, snapshot: Snapshot, activity: Activity)
     return final
 
 
-def _open_partial(partial: Path, identity: dict[str, object], activity: Activity) -> None:
+def _open_partial(partial: Path, identity: Mapping[str, object], activity: Activity) -> None:
     if partial.exists():
         known = partial / "identity.json"
         if known.exists() and read_json(known) == identity:
@@ -153,18 +159,36 @@ def _open_partial(partial: Path, identity: dict[str, object], activity: Activity
     write_json(partial / "identity.json", identity)
 
 
+def _shipped_shards(
+    shipped: Path, model: Model, snapshot: Snapshot, partial: Path, activity: Activity
+) -> list[dict[str, object]] | None:
+    """Copies of the shards that came with the model, if they are of this block embedder and these very blocks."""
+    if not (shipped / "manifest.json").exists():
+        return None
+    manifest = Generation.open(shipped).manifest  # checks every file
+    if (manifest["block_hash"], manifest["snapshot_id"]) != (model.block_hash, snapshot.snapshot_id):
+        return None
+    activity.say("The model brought the vectors of this corpus along; nothing needs to be computed.")
+    with disk_errors(partial):
+        for shard in manifest["shards"]:
+            shutil.copyfile(shipped / shard["file"], partial / shard["file"])
+    activity.progress(len(snapshot), len(snapshot), "blocks")
+    shards: list[dict[str, object]] = manifest["shards"]
+    return shards
+
+
 def _build_shards(
     model: Model, snapshot: Snapshot, partial: Path, shard_rows: int, device: torch.device, activity: Activity
 ) -> list[dict[str, object]]:
     # Only BERT's layers gain from low precision; the projection is small and decides the ranking.
     embedder = model.block.to(device)
-    embedder.bert.to(fast_dtype(device))
+    embedder.bert.to(dtype=fast_dtype(device))
     wordpieces = Wordpieces.default()
     shards = []
     for number, start in enumerate(range(0, len(snapshot), shard_rows)):
         stop = min(start + shard_rows, len(snapshot))
         path = partial / f"vectors-{number:05d}.safetensors"
-        if not path.exists():
+        if not _finished(path, stop - start, model.config.dimension):
             vectors_RD = torch.empty(stop - start, model.config.dimension, dtype=torch.float16)
             for low in range(start, stop, _CHUNK_ROWS):
                 activity.check()
@@ -176,8 +200,17 @@ def _build_shards(
             temporary = path.with_suffix(".tmp")
             with disk_errors(path):
                 save_file({"vectors": vectors_RD}, temporary)
+                sync(temporary)
                 os.replace(temporary, path)
-        read_shard(path, stop - start, model.config.dimension)
         shards.append({"file": path.name, "start": start, "stop": stop, "sha256": sha256_of_file(path)})
         activity.progress(stop, len(snapshot), "blocks")
     return shards
+
+
+def _finished(shard: Path, rows: int, dimension: int) -> bool:
+    """Whether an earlier build left this shard whole; one that is damaged is made again."""
+    try:
+        read_shard(shard, rows, dimension)
+    except RealmError:
+        return False
+    return True

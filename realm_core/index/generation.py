@@ -39,6 +39,13 @@ class Generation:
         manifest = read_json(folder / "manifest.json")
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise RealmError(f"{folder / 'manifest.json'} is not an index of format {FORMAT}.")
+        try:
+            return cls._read(folder, manifest)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {error!r}.") from None
+
+    @classmethod
+    def _read(cls, folder: Path, manifest: dict[str, Any]) -> Generation:
         vectors_ND = torch.empty(manifest["rows"], manifest["dim"], dtype=torch.float16)
         row = 0
         for shard in manifest["shards"]:

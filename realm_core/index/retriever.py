@@ -68,7 +68,8 @@ def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:
     if generation.manifest["block_hash"] != model.block_hash:
         raise RealmError(
             f"The index {generation.name} was built with another block embedder "
-            f"({generation.manifest['block_hash']}) than the model's ({model.block_hash}); build an index for this model."
+            f"({generation.manifest['block_hash']}) than the model's ({model.block_hash}); "
+            "build an index for this model."
         )
     if generation.manifest["snapshot_id"] != snapshot.snapshot_id:
         raise RealmError(

@@ -2,7 +2,7 @@
 
     search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
 
-Ties go to the lower row. Legend: B queries, N vectors, D dimension, K results.
+Of equal scores the lower row comes first. Legend: B queries, N vectors, D dimension, K results.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-# Scores of one slice are [B, slice] float32; 256 k rows keep a batch of 64 questions under 64 MiB.
+# Scores of one slice are [B, slice] float32; 256 Ki rows hold a batch of 64 questions to 64 MiB.
 _SLICE_ROWS = 1 << 18
 
 
@@ -59,9 +59,10 @@ class ExactSearch:
 
 
 class FaissSearch:
-    """Approximate search in a FAISS index (inner product); rows that FAISS does not fill are left out of the score.
+    """Approximate search in a FAISS index (inner product).
 
-    The index may be any that FAISS knows (`index_factory` strings); its vectors are added in row order.
+    factory:   any index that FAISS knows, as its `index_factory` string; vectors are added in row order.
+    ef_search: how many candidates a search in an HNSW index keeps: more is slower and finds more.
     """
 
     def __init__(self, vectors_ND: Tensor, factory: str = "HNSW32", *, ef_search: int = 256) -> None:
@@ -83,8 +84,14 @@ class FaissSearch:
 
 
 def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """(scores, positions) of the k highest of each row, ties to the lower position."""
+    """(scores, positions) of the k highest of each row; of equal scores the lower position comes first."""
     scores_BK, positions_BK = torch.topk(scores_BN, min(k, scores_BN.shape[1]), dim=1)
+    # topk takes any of those that equal the last score; where there are more of them than places, choose again.
+    reaching_BN = scores_BN >= scores_BK[:, -1:]
+    for row in (reaching_BN.sum(dim=1) > scores_BK.shape[1]).nonzero().flatten().tolist():
+        candidates = reaching_BN[row].nonzero().flatten()
+        order = torch.argsort(scores_BN[row, candidates], descending=True, stable=True)[: scores_BK.shape[1]]
+        positions_BK[row], scores_BK[row] = candidates[order], scores_BN[row, candidates[order]]
     order = torch.argsort(positions_BK, dim=1, stable=True)
     scores_BK, positions_BK = scores_BK.gather(1, order), positions_BK.gather(1, order)
     order = torch.argsort(scores_BK, dim=1, descending=True, stable=True)

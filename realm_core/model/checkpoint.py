@@ -32,6 +32,7 @@ from realm_core.model.reader import Reader
 FORMAT = 1
 Storage = Literal["float32", "float16", "int8"]
 _SCALE = ":scale"
+_SMALLEST_HALF = 2.0**-24  # a scale of zero would divide zero by zero
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def save_model(
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
     remove_folder(temporary)
-    temporary.mkdir(parents=True)
+    with disk_errors(folder):
+        temporary.mkdir(parents=True)
     base = {name: tensor.clone() for name, tensor in base_bert(model.config.base).state_dict().items()}
     tensors: dict[str, Tensor] = {}
     for part, module in model.parts().items():
@@ -100,6 +102,9 @@ def load_model(folder: Path) -> Model:
     where = str(folder / "config.json")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise RealmError(f"{where} is not a model of format {FORMAT}.")
+    missing = [key for key in ("model", "weights_sha256", "block_hash") if key not in record]
+    if missing or not isinstance(record["model"], dict):
+        raise RealmError(f"{where} does not describe a model: {(missing or ['model'])[0]!r} is missing.")
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise RealmError(f"{weights} does not exist.")
@@ -111,19 +116,22 @@ def load_model(folder: Path) -> Model:
         stored = load_file(weights)
     except SafetensorError as error:
         raise RealmError(f"{weights} cannot be read: {error}.") from None
-    parts = model.parts()
+    targets = {f"{part}.{name}": t for part, module in model.parts().items() for name, t in module.state_dict().items()}
+    for name in targets:
+        if ".bert." not in name and name not in stored:  # of BERT, the base has whatever is not stored
+            raise RealmError(f"{weights} has no tensor {name!r}; the architecture in {where} needs it.")
     for name, tensor in stored.items():
         if name.endswith(_SCALE):
             continue
-        if tensor.dtype == torch.int8:
-            tensor = tensor.float() * stored[name + _SCALE].float().unsqueeze(1)
-        part, _, own_name = name.partition(".")
         try:
-            target = parts[part].state_dict()[own_name]
-            with torch.no_grad():
-                target.copy_(tensor)
-        except (KeyError, RuntimeError):
+            if tensor.dtype == torch.int8:
+                tensor = tensor.float() * stored[name + _SCALE].float().unsqueeze(1)
+            if targets[name].shape != tensor.shape:
+                raise ValueError
+        except (KeyError, RuntimeError, ValueError):
             raise RealmError(f"{weights}: tensor {name!r} does not belong to the architecture in {where}.") from None
+        with torch.no_grad():
+            targets[name].copy_(tensor)
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
 
 
@@ -135,7 +143,7 @@ def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _store(name: str, tensor: Tensor, storage: Storage) -> dict[str, Tensor]:
     if storage == "int8" and tensor.dim() == 2 and min(tensor.shape) > 1:
-        scale_rows = (tensor.abs().amax(dim=1).clamp(min=1e-8) / 127).half()
+        scale_rows = (tensor.abs().amax(dim=1) / 127).half().clamp(min=_SMALLEST_HALF)
         codes = (tensor / scale_rows.float().unsqueeze(1)).round().clamp(-127, 127).to(torch.int8)
         return {name: codes, name + _SCALE: scale_rows}
     return {name: tensor.to(torch.float32 if storage == "float32" else torch.float16).contiguous()}

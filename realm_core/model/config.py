@@ -23,7 +23,7 @@ class ModelConfig:
     query_wordpieces:   a question is cut to this many, [CLS] and [SEP] counted (release: 64).
     block_wordpieces:   join(z) is cut to this many (paper: 288).
     reader_wordpieces:  join(x, z) is cut to this many (release: 320 for questions).
-    reader_title:       put the block's title between question and body (the release leaves it out).
+    reader_title:       put the block's title between question and body (paper and release leave it out).
     span_wordpieces:    longest answer span considered (release: 10).
     span_hidden:        width of the span MLP (release: 256).
     normalisation:      how span scores become probabilities, see `marginal.log_reading`.
@@ -72,4 +72,7 @@ class ModelConfig:
         unknown = sorted(set(value) - known)
         if unknown:
             raise RealmError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
-        return cls(**value)
+        try:
+            return cls(**value)
+        except (RealmError, TypeError) as error:
+            raise RealmError(f"{where}: {error}") from None

@@ -1,4 +1,4 @@
-"""Embed(·): text → vector. BERT → pooling → Dense(D) → LayerNorm (paper, section 3.2; raw inner product)."""
+"""Embed(·): text → vector. BERT → pooling → Dense(D) (paper, section 3.2) → LayerNorm (release); raw inner product."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class Embedder(nn.Module):
 
     def forward(self, batch: Packed) -> Tensor:
         """Vectors [B, D], float32."""
-        return self.project(self.pool(batch))
+        vectors_BD: Tensor = self.project(self.pool(batch))
+        return vectors_BD
 
 
 def principal_projection(pooled_NW: Tensor, dimension: int) -> Tensor:
@@ -51,4 +52,5 @@ def principal_projection(pooled_NW: Tensor, dimension: int) -> Tensor:
     """
     unit_NW = torch.nn.functional.normalize(pooled_NW.double(), dim=1)
     _values_W, vectors_WW = torch.linalg.eigh(unit_NW.T @ unit_NW)
-    return vectors_WW[:, -dimension:].T.flip(0).float()
+    projection_DW: Tensor = vectors_WW[:, -dimension:].T.flip(0).float()
+    return projection_DW

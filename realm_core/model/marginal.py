@@ -1,7 +1,7 @@
 """Every formula of the model's probabilities, on plain tensors and nothing else.
 
 Source of all of them: Guu, Lee, Tung, Pasupat, Chang (2020), "REALM: Retrieval-Augmented Language Model
-Pre-Training", sections 3.1 to 3.3 and appendix A; "release" is Google's published code of the same.
+Pre-Training", sections 3.1 to 3.3 and appendices A and D; "release" is Google's published code of the same.
 
 Legend: B questions, K blocks, S spans of a block, J masked positions. Logarithms are natural. A span or block that
 is not there has logit −inf and gets probability zero. Functions named `log_…` work on tensors, for training and the
@@ -25,7 +25,7 @@ NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
 
 
 def log_prior(scores_BK: Tensor) -> Tensor:
-    """log p(z|x) [B, K]: log-softmax of the relevance scores f(x, z) over the K blocks read (paper, eq. 2)."""
+    """log p(z|x) [B, K]: log-softmax of the relevance scores f(x, z) over the K blocks read (paper, section 3.2)."""
     return torch.log_softmax(scores_BK, dim=-1)
 
 
@@ -50,7 +50,7 @@ def log_reading(
     joint       The release: one softmax over all spans of all blocks of (span logit + f). As a product of weight and
                 likelihood that is weight = softmax_K (f + logsumexp_S logit), likelihood as in `block`.
     """
-    spans_BK = torch.logsumexp(span_logits_BKS, dim=-1)
+    spans_BK = _log_sum(span_logits_BKS)
     if normalisation == "block+null":
         total_BK = torch.logaddexp(spans_BK, torch.zeros_like(spans_BK))
         return log_prior(scores_BK), span_logits_BKS - total_BK.unsqueeze(-1), -total_BK
@@ -60,13 +60,16 @@ def log_reading(
     if normalisation == "block":
         return log_prior(scores_BK), log_likelihood_BKS, None
     if normalisation == "joint":
-        return torch.log_softmax(scores_BK + spans_BK, dim=-1), log_likelihood_BKS, None
+        joint_BK = scores_BK + spans_BK
+        # Where no block has a single span there is nothing to have seen: the weight is the retriever's.
+        some_B1 = torch.isfinite(joint_BK).any(-1, keepdim=True)
+        return log_prior(torch.where(some_B1, joint_BK, scores_BK)), log_likelihood_BKS, None
     raise ValueError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, not {normalisation!r}")
 
 
 def log_marginal(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
     """log p(y|x) [B] = log Σ_z p(y|z,x) p(z|x) (paper, eq. 1)."""
-    return torch.logsumexp(log_prior_BK + log_likelihood_BK, dim=-1)
+    return _log_sum(log_prior_BK + log_likelihood_BK)
 
 
 def log_answer_marginal(log_weight_BK: Tensor, log_likelihood_BKS: Tensor, correct_BKS: Tensor) -> Tensor:
@@ -75,15 +78,22 @@ def log_answer_marginal(log_weight_BK: Tensor, log_likelihood_BKS: Tensor, corre
     correct_BKS: bool, True at the spans that read y.
     """
     joint_BKS = (log_weight_BK.unsqueeze(-1) + log_likelihood_BKS).masked_fill(~correct_BKS, -math.inf)
-    return torch.logsumexp(joint_BKS.flatten(1), dim=-1)
+    return _log_sum(joint_BKS.flatten(1))
+
+
+def _log_sum(values: Tensor) -> Tensor:
+    """logsumexp over the last axis, whose gradient is zero (torch's is undefined) where everything is −inf."""
+    some = torch.isfinite(values).any(-1)
+    finite = torch.logsumexp(torch.where(some.unsqueeze(-1), values, torch.zeros_like(values)), dim=-1)
+    return torch.where(some, finite, torch.full_like(finite, -math.inf))
 
 
 # ── Losses ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def log_retriever_marginal(scores_BK: Tensor, correct_BK: Tensor) -> Tensor:
-    """log Σ over the correct blocks of softmax_K f [B]; −inf where no block is correct (ORQA, section 4)."""
-    return torch.logsumexp(log_prior(scores_BK).masked_fill(~correct_BK, -math.inf), dim=-1)
+    """log Σ over the correct blocks of softmax_K f [B]; −inf where no block is correct (ORQA's early loss)."""
+    return _log_sum(log_prior(scores_BK).masked_fill(~correct_BK, -math.inf))
 
 
 def mean_over_possible(log_probability_B: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,7 +140,7 @@ def log_prior_without(log_prior_BK: Tensor, removed_BK: Tensor) -> Tensor:
 
 
 def retrieval_utility(log_likelihood_BK: Tensor, log_null_B: Tensor) -> Tensor:
-    """RU(z|x) [B, K] = log p(y|z,x) − log p(y|∅,x), ∅ the null block (paper, section 5.3)."""
+    """RU(z|x) [B, K] = log p(y|z,x) − log p(y|∅,x), ∅ the null block (paper, appendix D, eq. 2)."""
     return log_likelihood_BK - log_null_B.unsqueeze(-1)
 
 
@@ -145,12 +155,12 @@ def normalise(weights_K: Sequence[float]) -> list[float]:
     """Non-negative weights scaled to sum to one; uniform where all are zero."""
     weights = _double(weights_K)
     total = weights.sum()
-    return (weights / total if total > 0 else torch.full_like(weights, 1 / len(weights_K))).tolist()  # type: ignore[no-any-return]
+    return (weights / total if total > 0 else torch.full_like(weights, 1 / len(weights_K))).tolist()
 
 
 def prior(scores_K: Sequence[float]) -> list[float]:
     """Softmax of the relevance scores over the blocks read."""
-    return log_prior(_double(scores_K)).exp().tolist()  # type: ignore[no-any-return]
+    return log_prior(_double(scores_K)).exp().tolist()
 
 
 def marginal(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> float:
@@ -162,4 +172,4 @@ def posterior(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> list[f
     """p(z|y,x); equal to the prior where no block gives the answer any probability (nothing was learnt)."""
     if marginal(prior_K, likelihood_K) == 0.0:
         return list(prior_K)
-    return log_posterior(_double(prior_K).log(), _double(likelihood_K).log()).exp().tolist()  # type: ignore[no-any-return]
+    return log_posterior(_double(prior_K).log(), _double(likelihood_K).log()).exp().tolist()

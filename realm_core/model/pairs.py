@@ -52,8 +52,10 @@ def collate(pairs: Sequence[ReadingPair]) -> tuple[Packed, Bodies]:
     lengths = tuple(len(pair.offsets) for pair in pairs)
     firsts = [start + pair.body_start for start, pair in zip(packed.starts(), pairs, strict=True)]
     return packed, Bodies(
-        positions_N=torch.tensor([first + i for first, n in zip(firsts, lengths, strict=True) for i in range(n)]),
-        room_N=torch.tensor([n - i for n in lengths for i in range(n)]),
+        positions_N=torch.tensor(
+            [first + i for first, n in zip(firsts, lengths, strict=True) for i in range(n)], dtype=torch.long
+        ),
+        room_N=torch.tensor([n - i for n in lengths for i in range(n)], dtype=torch.long),
         word_start_N=torch.tensor([flag for pair in pairs for flag in pair.word_starts], dtype=torch.bool),
         word_end_N=torch.tensor([flag for pair in pairs for flag in pair.word_ends], dtype=torch.bool),
         lengths=lengths,

@@ -73,7 +73,7 @@ class Reader(nn.Module):
         )
         null_N = null_B[owner_N]
         columns = []
-        for width in range(min(self.max_width, max(bodies.lengths))):
+        for width in range(min(self.max_width, max(1, *bodies.lengths))):  # bodies may have no wordpiece at all
             logits_n = self._mlp(start_NH[: count - width], end_NH[width:]) - null_N[: count - width]
             possible_n = (
                 (bodies.room_N[: count - width] > width)

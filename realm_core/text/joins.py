@@ -48,7 +48,7 @@ def join_block(wordpieces: Wordpieces, titles: Sequence[str], bodies: Sequence[s
 def join_pair(
     wordpieces: Wordpieces, question: Encoded, title: Encoded | None, body: Encoded, *, question_limit: int, limit: int
 ) -> Joined:
-    """join(x, z) of wordpieces made before; without `title` as in the release."""
+    """join(x, z) of wordpieces made before; without `title` as in paper and release."""
     head = [wordpieces.cls_id, *question.ids[: question_limit - 2], wordpieces.sep_id]
     question_length = len(head)
     if title is not None:

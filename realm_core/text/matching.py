@@ -32,11 +32,17 @@ class NormalText:
     @classmethod
     def of(cls, text: str) -> NormalText:
         """Normalise `text` and remember where everything came from."""
-        kept: list[tuple[str, int]] = []
-        for place, original in enumerate(text):
-            for character in unicodedata.normalize("NFD", original).lower():
-                if character not in _PUNCTUATION:
-                    kept.append((character, place))
+        decomposed = [
+            (character, place) for place, one in enumerate(text) for character in unicodedata.normalize("NFD", one)
+        ]
+        _reorder_marks(decomposed)
+        # Once decomposed, no character changes its length in lower case; what it becomes may depend on the next (Σ).
+        lower = "".join(character for character, _ in decomposed).lower()
+        kept = [
+            (character, place)
+            for character, (_, place) in zip(lower, decomposed, strict=True)
+            if character not in _PUNCTUATION
+        ]
         joined = "".join(character for character, _ in kept)
         characters = list(joined)
         for article in _ARTICLES.finditer(joined):
@@ -55,6 +61,16 @@ class NormalText:
             normal.pop()
             places.pop()
         return cls("".join(normal), tuple(places))
+
+
+def _reorder_marks(decomposed: list[tuple[str, int]]) -> None:
+    """Bring marks that follow one another into canonical order, in place: the part of NFD that spans characters."""
+    start = 0
+    for stop in range(len(decomposed) + 1):
+        if stop == len(decomposed) or not unicodedata.combining(decomposed[stop][0]):
+            if stop - start > 1:
+                decomposed[start:stop] = sorted(decomposed[start:stop], key=lambda item: unicodedata.combining(item[0]))
+            start = stop + 1
 
 
 def word_edges(encoded: Encoded) -> tuple[list[bool], list[bool]]:
@@ -89,7 +105,7 @@ def answer_spans(
             if is_start[i] and earliest_start <= start <= latest_start
         ]
         lasts = [i for i, (_, end) in enumerate(encoded.offsets) if is_end[i] and earliest_end <= end <= latest_end]
-        if not lasts:  # an expression that ends within a word: the word is taken whole
+        if not lasts and answer_type == "regex":  # an expression that ends within a word: the word is taken whole
             lasts = [i for i, (_, end) in enumerate(encoded.offsets) if is_end[i] and end >= earliest_end][:1]
         for first in firsts:
             for last in lasts:

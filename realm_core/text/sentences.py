@@ -28,8 +28,8 @@ _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.-?)+[^\W\d_]{1,3}$")
 
 # After these a sentence never ends: titles, and words that introduce what follows.
 _NEVER = frozenset(
-    "al mr mrs ms dr drs prof rev gen col lt capt cpt sgt cmdr adm maj brig gov sen rep supt messrs mme mlle mgr sra srta "
-    "sres dña d.ª vs viz e.g i.e cf ca approx eds trans publ univ p.ej sv abbr lat gr germ russ pron née "
+    "al mr mrs ms dr drs prof rev gen col lt capt cpt sgt cmdr adm maj brig gov sen rep supt messrs mme mlle mgr sra "
+    "srta sres dña d.ª vs viz e.g i.e cf ca approx eds trans publ univ p.ej sv abbr lat gr germ russ pron née "
     "st ste sta sto mt".split()
 )
 # After these it does not if a number follows.
@@ -100,7 +100,8 @@ def _ends_sentence(text: str, sentence_start: int, candidate: re.Match[str]) -> 
     lowered = token.lower()
     if lowered in _NEVER:
         return False
-    if lowered in _BEFORE_NUMBER and text[candidate.end() : candidate.end() + 1].isdecimal():
+    following = text[candidate.end() : candidate.end() + 4]
+    if lowered in _BEFORE_NUMBER and (following[:1].isdecimal() or following == "J.-C"):
         return False
     is_initial = len(token) == 1 and token.isalpha()
     if is_initial or lowered in _PERHAPS or _DOTTED.match(token):

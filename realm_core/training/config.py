@@ -67,6 +67,9 @@ class FinetuneConfig:
         for name in ("retriever_lr", "reader_lr", "reader_head_lr", "clip"):
             if getattr(self, name) <= 0:
                 raise RealmError(f"{name} must be positive, not {getattr(self, name)}.")
+        for group, times in self.repeat.items():
+            if not isinstance(times, int) or times < 0:
+                raise RealmError(f"repeat.{group} must be a whole number that is not negative, not {times!r}.")
 
 
 def read_config(kind: type[T], path: Path | None, overrides: Sequence[str] = ()) -> T:

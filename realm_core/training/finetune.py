@@ -31,6 +31,7 @@ from realm_core.training.retriever_stage import (
     RetrieverBatches,
     retriever_loss,
     retriever_recall,
+    retriever_steps,
     retriever_task,
     scores,
 )
@@ -87,7 +88,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
 
 def split(rows: Sequence[ReadingRow], holdout: float) -> tuple[list[ReadingRow], list[ReadingRow]]:
     """(learnt, held out), by the article of the first passage: no article is on both sides."""
-    learnt, held_out = [], []
+    learnt: list[ReadingRow] = []
+    held_out: list[ReadingRow] = []
     for row in rows:
         draw = int(hashlib.sha256(row.positives[0][0].encode()).hexdigest()[:8], 16) / 2**32
         (held_out if draw < holdout else learnt).append(row)
@@ -104,12 +106,18 @@ def _train_retriever(
     run: Path,
     activity: Activity,
 ) -> dict[str, float]:
-    activity.say("Embedding the passages that are not in the corpus.")
     device = model.query.dense.weight.device
+    steps = retriever_steps(len(learnt), config.retriever_batch, config.retriever_epochs)
+    identity = _identity(learnt, config.seed, config.retriever_batch)
+    loop = _loop("retriever", [Group(model.query, config.retriever_lr)], steps, identity, config, run, activity)
+    measured = loop.resume()
+    if loop.step == steps:
+        return measured
+    activity.say("Embedding the passages that are not in the corpus.")
     task = retriever_task(model, snapshot, generation.vectors_ND, learnt, held_out)
     task = dataclasses.replace(task, matrix_ND=task.matrix_ND.to(device))
     activity.say(f"Retriever before: {_shown(retriever_recall(model, task))}")
-    batches = RetrieverBatches(task, config.retriever_batch, config.retriever_epochs, config.seed)
+    batches = RetrieverBatches(task, config.retriever_batch, config.seed)
     no_dropout_in_attention(model.query.bert, config.dropout)
     model.query.train()
 
@@ -117,7 +125,6 @@ def _train_retriever(
         examples = batches(step)
         return retriever_loss(scores(model, task.matrix_ND, examples), examples), {"sequences": len(examples)}
 
-    loop = _loop("retriever", [Group(model.query, config.retriever_lr)], batches.steps, config, run, activity)
     measured = loop.run(loss_of, lambda: retriever_recall(model, task))
     model.query.eval()
     return measured
@@ -147,7 +154,10 @@ def _train_reader(
     groups = [Group(model.reader.bert, config.reader_lr)] + [
         Group(module, config.reader_head_lr) for module in (model.reader.ends, model.reader.norm, model.reader.score)
     ]
-    loop = _loop("reader", groups, batches.steps, config, run, activity)
+    identity = _identity(
+        learnt, config.seed, config.reader_batch_wordpieces, config.negative_share, sorted(config.repeat.items())
+    )
+    loop = _loop("reader", groups, batches.steps, identity, config, run, activity)
     measured = loop.run(
         loss_of, lambda: reader_exact_match(model, held_out, examples_of, config.reader_batch_wordpieces)
     )
@@ -155,7 +165,15 @@ def _train_reader(
     return measured
 
 
-def _loop(name: str, groups: list[Group], steps: int, config: FinetuneConfig, run: Path, activity: Activity) -> Loop:
+def _loop(
+    name: str,
+    groups: list[Group],
+    steps: int,
+    identity: str,
+    config: FinetuneConfig,
+    run: Path,
+    activity: Activity,
+) -> Loop:
     return Loop(
         name,
         groups,
@@ -166,8 +184,16 @@ def _loop(name: str, groups: list[Group], steps: int, config: FinetuneConfig, ru
         seed=config.seed,
         checkpoint_every=config.checkpoint_every,
         folder=run / name,
+        identity=identity,
         activity=activity,
     )
+
+
+def _identity(rows: Sequence[ReadingRow], *settings: object) -> str:
+    digest = hashlib.sha256(repr(settings).encode())
+    for row in rows:
+        digest.update(f"{row.group}\0{row.question}\0{row.positives[0][0]}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def _shown(figures: dict[str, float]) -> str:

@@ -35,7 +35,8 @@ class Group:
 class Loop:
     """Trains the parameters of `groups` that require a gradient.
 
-    folder: where checkpoints live. name: of this stage, the prefix of its metrics.
+    folder: where checkpoints live. name: of this stage, the prefix of its metrics. identity: of rows and settings that
+    decide what a step's batch is; a checkpoint of another identity is refused, one of another number of steps is not.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class Loop:
         clip: float,
         seed: int,
         checkpoint_every: int,
+        identity: str,
         folder: Path,
         activity: Activity,
     ) -> None:
         self.name, self.steps, self._clip, self._seed = name, steps, clip, seed
         self._checkpoint_every, self._folder, self._activity = checkpoint_every, folder, activity
+        self._identity = identity
         self._warmup_steps = max(1, round(warmup * steps))
         self._named = {
             f"{number}.{name}": parameter
@@ -88,15 +91,14 @@ class Loop:
         loss_of(step) computes the loss of a step's batch and figures to report. measure() is called at each
         checkpoint and at the end.
         """
-        self._resume()
-        measured: dict[str, float] = {}
+        measured = self.resume()
         sums: dict[str, float] = {}
         count, since = 0, time.monotonic()
         while self.step < self.steps:
             try:
                 self._activity.check()
             except Stopped:
-                self._save()
+                self._save(measured)
                 raise
             torch.manual_seed(self._seed * 1_000_003 + self.step)  # dropout, too, follows from the step's number
             loss, figures = loss_of(self.step)
@@ -104,7 +106,7 @@ class Loop:
                 raise RealmError(
                     f"{self.name}: the loss of step {self.step} is {loss.item()}; lower the learning rate."
                 )
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip)
             factor = self._factor(self.step)
             for group in self._optimizer.param_groups:
@@ -128,7 +130,7 @@ class Loop:
                 self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in measured.items()})
                 shown = ", ".join(f"{key} {value:.3f}" for key, value in measured.items())
                 self._activity.say(f"{self.name}, step {self.step}, held out: {shown}")
-                self._save()
+                self._save(measured)
                 since = time.monotonic()
         return measured or measure()
 
@@ -137,7 +139,7 @@ class Loop:
             return (step + 1) / self._warmup_steps
         return max(0.0, (self.steps - step) / max(1, self.steps - self._warmup_steps))
 
-    def _save(self) -> None:
+    def _save(self, measured: dict[str, float]) -> None:
         final = self._folder / f"checkpoint-{self.step}"
         if final.exists():
             return
@@ -150,23 +152,29 @@ class Loop:
                 tensors[f"{key}.{name}"] = value.detach().contiguous().reshape(value.shape)
         with disk_errors(final):
             save_file(tensors, temporary / "state.safetensors")
-        write_json(temporary / "state.json", {"step": self.step, "steps": self.steps})
+        write_json(
+            temporary / "state.json",
+            {"step": self.step, "steps": self.steps, "identity": self._identity, "measured": measured},
+        )
         publish_folder(temporary, final)
         for folder in self._folder.glob("checkpoint-*"):
             if folder != final:
                 remove_folder(folder)
 
-    def _resume(self) -> None:
+    def resume(self) -> dict[str, float]:
+        """Go to the last checkpoint, if there is one; returns what was measured there.
+
+        With `step` equal to `steps` afterwards there is nothing left to do.
+        """
         checkpoints = sorted(self._folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
         if not checkpoints:
-            return
+            return {}
         folder = checkpoints[-1]
         state = read_json(folder / "state.json")
+        if state.get("identity") != self._identity:
+            raise RealmError(f"{folder} is of other rows or settings than this run's; choose another run folder.")
         if state["steps"] != self.steps:
-            raise RealmError(
-                f"{folder} is of a run of {state['steps']} steps, this one has {self.steps}: "
-                "the settings or rows changed; choose another run folder."
-            )
+            self._activity.say(f"{self.name}: {self.steps:,} steps are wanted now, not {state['steps']:,} as before.")
         try:
             tensors = load_file(folder / "state.safetensors")
             with torch.no_grad():
@@ -181,6 +189,8 @@ class Loop:
             raise RealmError(f"{folder} cannot be resumed from: {error}.") from None
         self.step = state["step"]
         self._activity.say(f"{self.name}: going on at step {self.step:,} of {self.steps:,}.")
+        measured: dict[str, float] = state.get("measured", {})
+        return measured
 
 
 def no_dropout_in_attention(bert: nn.Module, dropout: float) -> None:

@@ -3,8 +3,8 @@
     python -m realm_core mine --questions FILE… --corpus SNAPSHOT --output ROWS [--model DIR --index DIR]
 
 Where a question brings its context (SQuAD), the context is the positive and other contexts of the same article are
-the negatives. Where it names its article, that article's blocks are the positives. Otherwise both come from what a
-retriever finds: BM25, or a model with its index.
+the negatives. Otherwise both come from what a retriever finds: BM25, or a model with its index. Where the question
+names its article, only blocks of that article are positives.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer, normalise_answer
 from realm_core.files import read_json
 from realm_core.index.retriever import Retriever
@@ -41,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Mine every file; rows without any positive are left out."""
+    if (arguments.model is None) != (arguments.index is None):
+        raise RealmError("--model and --index go together: a model retrieves with its index.")
     snapshot = Snapshot.open(arguments.corpus)
     excluded = frozenset(read_json(arguments.exclude_titles) if arguments.exclude_titles else ())
     activity.say("Making the retriever ready.")

@@ -119,7 +119,7 @@ class ReaderBatches:
         budget = self._config.reader_batch_wordpieces
         mean_length = sum(len(example.pair.ids) for example in chosen) / len(chosen)
         window = max(1, round(_WINDOW_BATCHES * budget / mean_length))
-        groups = []
+        groups: list[list[Example]] = []
         for start in range(0, len(chosen), window):
             part = chosen[start : start + window]
             groups.extend(

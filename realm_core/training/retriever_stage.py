@@ -1,8 +1,8 @@
 """Fine-tuning the query embedder against a frozen matrix of block vectors.
 
 Loss: −log of the retriever marginal over the correct blocks, Σ_{z correct} softmax f(x, z), over every block of the
-index and every passage of the rows (ORQA, section 4, with the beam widened to all). Block vectors never change, so an
-index built before stays right.
+index and every passage of the rows: the early loss of ORQA (Lee, Chang, Toutanova, 2019), its beam widened to all.
+Block vectors never change, so an index built before stays right.
 
 Legend: B questions, N vectors, D dimension.
 """
@@ -65,13 +65,17 @@ def retriever_task(
     return RetrieverTask(matrix_ND, learnt_examples, held_examples)
 
 
+def retriever_steps(examples: int, batch: int, epochs: int) -> int:
+    """Steps of a training: whole batches of every epoch, at least one."""
+    return max(1, examples // batch) * epochs
+
+
 class RetrieverBatches:
     """Batches by step: each epoch is a shuffle that follows from the seed and the epoch's number."""
 
-    def __init__(self, task: RetrieverTask, batch: int, epochs: int, seed: int) -> None:
+    def __init__(self, task: RetrieverTask, batch: int, seed: int) -> None:
         self._task, self._batch, self._seed = task, batch, seed
         self._per_epoch = max(1, len(task.learnt) // batch)
-        self.steps = self._per_epoch * epochs if task.learnt else 0
         self._epoch, self._order = -1, list(range(len(task.learnt)))
 
     def __call__(self, step: int) -> list[tuple[Joined, list[int]]]:
@@ -90,7 +94,8 @@ def scores(model: Model, matrix_ND: Tensor, examples: Sequence[tuple[Joined, lis
     batch = Packed.of([query.ids for query, _ in examples]).to(device)
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
         vectors_BD = model.query(batch)
-    return vectors_BD.float() @ matrix_ND.T  # in full precision: differences of scores are what counts
+    scores_BN: Tensor = vectors_BD.float() @ matrix_ND.T  # in full precision: differences of scores are what counts
+    return scores_BN
 
 
 def retriever_loss(scores_BN: Tensor, examples: Sequence[tuple[Joined, list[int]]]) -> Tensor:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
@@ -48,19 +49,28 @@ def read_rows(path: Path) -> list[ReadingRow]:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    value = json.loads(line)
-                    rows.append(
-                        ReadingRow(
-                            question=value["question"],
-                            answers=tuple(value["answers"]),
-                            answer_type=value["answer_type"],
-                            positives=tuple((title, text) for title, text in value["positives"]),
-                            negatives=tuple((title, text) for title, text in value["negatives"]),
-                            group=value["group"],
-                        )
-                    )
+                    rows.append(_row(json.loads(line)))
                 except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
                     raise RealmError(f"{path}, line {number}: not a row of training passages: {error}.") from None
     except FileNotFoundError:
         raise RealmError(f"{path} does not exist; make it with `python -m realm_core mine`.") from None
+    except UnicodeDecodeError as error:
+        raise RealmError(f"{path} is not UTF-8: {error}.") from None
     return rows
+
+
+def _row(value: Any) -> ReadingRow:
+    row = ReadingRow(
+        question=value["question"],
+        answers=tuple(value["answers"]),
+        answer_type=value["answer_type"],
+        positives=tuple((title, text) for title, text in value["positives"]),
+        negatives=tuple((title, text) for title, text in value["negatives"]),
+        group=value["group"],
+    )
+    texts = [row.question, row.group, *row.answers, *(part for pair in row.positives + row.negatives for part in pair)]
+    if isinstance(value["answers"], str) or not all(isinstance(text, str) for text in texts):
+        raise TypeError("question, group, titles and texts must be texts, answers a list of them")
+    if not row.positives:
+        raise ValueError("it has no passage that holds the answer")
+    return row

@@ -1,8 +1,9 @@
 """A first model from a sentence encoder's weights: `python -m realm_core warmstart`.
 
 The encoder's vectors rank by cosine. A projection onto their leading principal directions followed by LayerNorm
-keeps that ranking (LayerNorm gives all vectors one length), and LayerNorm's gain sets the temperature: with a gain of
-sqrt(scale / D) on both sides, f(x, z) = scale · cosine. `scale` 20 is what such encoders are usually trained with.
+all but keeps that ranking (LayerNorm centres each vector and gives all one length), and LayerNorm's gain sets the
+temperature: with a gain of sqrt(scale / D) on both sides, f(x, z) = scale · cosine of the centred vectors. `scale` 20
+is what such encoders are usually trained with.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     rows = random.Random(arguments.seed).sample(range(len(snapshot)), min(arguments.sample, len(snapshot)))
     if len(rows) < config.dimension:
         raise RealmError(
-            f"{arguments.corpus} has {len(rows)} blocks, too few to set a projection onto {config.dimension} dimensions."
+            f"{arguments.corpus} has {len(rows)} blocks, too few to set a projection onto {config.dimension} "
+            "dimensions."
         )
     blocks = [snapshot.block(row) for row in sorted(rows)]
     joined = join_block(

@@ -91,7 +91,7 @@ def test_live_progress(staff: Person) -> None:
         assert "3 min 20 s left" in page and "attempt 2" in page
         assert "&lt;b&gt;not markup" in page and "<b>not" not in page
     whole = staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
-    assert f'hx-get="/manage/jobs/{job.pk}/status/"' in whole and 'http-equiv="refresh"' in whole
+    assert f'hx-get="/manage/jobs/{job.pk}/status/"' in whole and "Look again" in whole
 
 
 @pytest.mark.parametrize("progress", [{}, {"done": 0, "total": None, "unit": "pages"}, {"done": 0, "total": 0}])

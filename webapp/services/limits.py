@@ -42,10 +42,8 @@ def _asker(request: HttpRequest) -> str:
     """A name for who asks; addresses are not kept as they are."""
     if request.user.is_authenticated:
         return f"user{request.user.pk}"
-    name: str = hashlib.blake2b(
-        client_address(request).encode(), digest_size=12, key=settings.SECRET_KEY.encode()[:64]
-    ).hexdigest()
-    return name
+    key = str(settings.SECRET_KEY).encode()[:64]
+    return hashlib.blake2b(client_address(request).encode(), digest_size=12, key=key).hexdigest()
 
 
 def client_address(request: HttpRequest) -> str:
@@ -53,7 +51,8 @@ def client_address(request: HttpRequest) -> str:
 
     Without proxies the header that names it is the client's own claim, and is not believed.
     """
-    forwarded = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if part.strip()]
+    claims = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
+    forwarded = [claim.strip() for claim in claims if claim.strip()]
     if settings.PROXIES and len(forwarded) >= settings.PROXIES:
         return forwarded[-settings.PROXIES]
     return str(request.META.get("REMOTE_ADDR", ""))

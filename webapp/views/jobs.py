@@ -1,5 +1,5 @@
 """Jobs: start "build an index", follow it, stop it, resume it. Live parts poll with htmx; without JavaScript the
-page of a running job reloads itself."""
+page of a running job has a link to itself."""
 
 from __future__ import annotations
 

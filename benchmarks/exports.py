@@ -1,0 +1,44 @@
+"""Our weights in the shape that the peers load, so that both sides multiply by the same matrices."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import BertModel
+
+from realm_core.files import read_json, write_json
+from realm_core.model.base import base_folder
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+_WEIGHTS = "model.safetensors"
+
+
+def export_sentence_encoder(bert: BertModel, base: str, folder: Path) -> None:
+    """The base's SentenceTransformer folder (BERT, mean pooling, unit length) with `bert`'s weights in it."""
+    shutil.copytree(base_folder(base), folder)
+    save_file({**load_file(folder / _WEIGHTS), **_weights(bert, "")}, folder / _WEIGHTS, metadata={"format": "pt"})
+
+
+def export_span_reader(bert: BertModel, base: str, folder: Path, *, seed: int = 0) -> None:
+    """A BertForQuestionAnswering folder of `bert` and a span head drawn from `seed` (BERT's usual σ = 0.02).
+
+    The head decides what is answered, not how long it takes.
+    """
+    folder.mkdir(parents=True)
+    source = base_folder(base)
+    config = {**read_json(source / "config.json"), "architectures": ["BertForQuestionAnswering"]}
+    write_json(folder / "config.json", config)
+    for name in _TOKENIZER_FILES:
+        if (source / name).exists():
+            shutil.copy(source / name, folder / name)
+    head_2W = torch.randn(2, config["hidden_size"], generator=torch.Generator().manual_seed(seed)) * 0.02
+    head = {"qa_outputs.weight": head_2W, "qa_outputs.bias": torch.zeros(2)}
+    save_file({**_weights(bert, "bert."), **head}, folder / _WEIGHTS, metadata={"format": "pt"})
+
+
+def _weights(bert: BertModel, prefix: str) -> dict[str, Tensor]:
+    return {prefix + name: tensor.detach().float().contiguous() for name, tensor in bert.state_dict().items()}

@@ -1,0 +1,99 @@
+"""What is measured with: a model, a corpus, an index of it, questions; made where they are missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+
+TOP = Path(__file__).resolve().parents[1]
+MODEL = TOP / "models" / "realm-mini"
+QUESTIONS = TOP / "models" / "questions" / "plain-dev.jsonl"
+CORPUS_NAME = "vital-en"  # as `make run` names it, so that neither makes what the other has made
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured.
+
+    blocks:     embedded by each contestant in each round of indexing; warm_up_blocks before the first.
+    questions:  asked of each contestant in each round of answering.
+    rounds:     of either.
+    peak_s:     seconds that each matrix shape is tried; peak_large: size of the large square matrices.
+    """
+
+    blocks: int
+    warm_up_blocks: int
+    questions: int
+    rounds: int
+    peak_s: float
+    peak_large: int
+
+
+FULL = Size(blocks=512, warm_up_blocks=64, questions=60, rounds=5, peak_s=1.0, peak_large=4096)
+QUICK = Size(blocks=32, warm_up_blocks=8, questions=4, rounds=2, peak_s=0.05, peak_large=1024)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Folders of what is measured with."""
+
+    model: Path
+    corpus: Path
+    index: Path
+    questions: Path
+
+    def blocks(self, count: int) -> tuple[list[str], list[str]]:
+        """Titles and texts of `count` blocks, in runs spread evenly over the corpus."""
+        snapshot = Snapshot.open(self.corpus)
+        if len(snapshot) < count:
+            raise RealmError(f"{self.corpus} has {len(snapshot)} blocks, and {count} are measured.")
+        run = 8
+        titles: list[str] = []
+        texts: list[str] = []
+        for start in range(0, count, run):
+            low = start * (len(snapshot) // count)
+            run_titles, run_texts = snapshot.titles_texts(low, low + min(run, count - start))
+            titles.extend(run_titles)
+            texts.extend(run_texts)
+        return titles, texts
+
+    def first_questions(self, count: int) -> list[str]:
+        """The first `count` questions of the question file."""
+        with open(self.questions, encoding="utf-8") as file:
+            questions = [json.loads(line)["question"] for line in file if line.strip()]
+        if len(questions) < count:
+            raise RealmError(f"{self.questions} has {len(questions)} questions, and {count} are asked.")
+        return questions[:count]
+
+
+def prepare(model: Path | None, corpus: Path | None, index: Path | None) -> Inputs:
+    """The folders given, the others as `make run` has or would have them; `RealmError` without a model."""
+    model = model or MODEL
+    if not (model / "config.json").exists():
+        raise RealmError(f"There is no model in {model}; restore it from the repository, or name one with --model.")
+    data = Path(os.environ.get("REALM_DATA") or TOP / "var").absolute()
+    if corpus is None:
+        output = ["--output", str(data / "corpora")]
+        corpus = _run_activity("ingest", "--source", "vital", "--name", CORPUS_NAME, *output)
+    if index is None:
+        where = ["--model", str(model), "--corpus", str(corpus), "--output", str(data / "indexes")]
+        index = _run_activity("index", *where)
+    return Inputs(model.absolute(), corpus.absolute(), index.absolute(), QUESTIONS)
+
+
+def _run_activity(name: str, *arguments: str) -> Path:
+    """The folder that an activity of realm_core made, or found made already."""
+    with tempfile.TemporaryDirectory() as run:
+        command = [sys.executable, "-m", "realm_core", name, *arguments, "--run", run]
+        if subprocess.run(command, cwd=TOP, check=False).returncode != 0:
+            raise RealmError(f"“realm_core {name}” did not succeed; what it said stands above.")
+        return Path(read_json(Path(run) / "result.json")["path"])

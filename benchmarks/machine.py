@@ -1,0 +1,103 @@
+"""What was measured on: processors, versions, and how fast the machine multiplies matrices at most."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import BertConfig
+
+_PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "faiss-cpu", "Django", "gunicorn")
+_FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "bf16", "sve")
+
+
+def describe() -> dict[str, Any]:
+    """Processors, their capabilities, memory, versions. Nothing that names the machine or its owner."""
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _cpuinfo("model name"),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "flags": [flag for flag in _FLAGS if flag in (_cpuinfo("flags") or _cpuinfo("Features")).split()],
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "threads": torch.get_num_threads(),
+        "load_at_start": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "versions": {package: version for package in _PACKAGES if (version := _version(package))},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpuinfo(key: str) -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.split(":")[0].strip() == key), "")
+
+
+# ── Matrix peak ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def layer_shapes(config: BertConfig, rows: int) -> list[tuple[int, int, int, int]]:
+    """Products of one BERT layer over `rows` wordpieces: (how many, m, k, n) of [m, k] × [k, n]."""
+    width, inner = config.hidden_size, config.intermediate_size
+    return [(4, rows, width, width), (1, rows, width, inner), (1, rows, inner, width)]
+
+
+def matrix_rates(config: BertConfig, *, rows: int, large: int, seconds: float) -> dict[str, dict[str, float]]:
+    """GFLOP/s of torch.mm by dtype: `large` square matrices, and the encoder's own products taken together.
+
+    rows: wordpieces of a batch; seconds: how long each shape is tried; the fastest try counts.
+    """
+    rates = {}
+    for dtype in (torch.bfloat16, torch.float32):
+        flops = time_s = 0.0
+        for count, m, k, n in layer_shapes(config, rows):
+            flops += count * 2.0 * m * k * n
+            time_s += count * _fastest_mm_s((m, k, n), dtype, seconds)
+        best_s = _fastest_mm_s((large, large, large), dtype, seconds)
+        rates[str(dtype).removeprefix("torch.")] = {
+            "large_gflops": 2.0 * large**3 / best_s / 1e9,
+            "encoder_shapes_gflops": flops / time_s / 1e9,
+        }
+    return rates
+
+
+def _fastest_mm_s(shape: tuple[int, int, int], dtype: torch.dtype, seconds: float) -> float:
+    m, k, n = shape
+    left, right = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
+    out = torch.empty(m, n, dtype=dtype)
+    best_s, until = float("inf"), time.perf_counter() + seconds
+    for number in range(1_000_000):
+        started_at = time.perf_counter()
+        torch.mm(left, right, out=out)
+        ended_at = time.perf_counter()
+        if number:  # the first prepares kernels
+            best_s = min(best_s, ended_at - started_at)
+        if number >= 3 and ended_at > until:
+            break
+    return best_s
+
+
+def encoder_flops(config: BertConfig, lengths: Sequence[int]) -> float:
+    """Floating-point operations of BERT's matrix products over sequences of `lengths` wordpieces, no padding.
+
+    A layer over L wordpieces of width W, inner width F: projections 4 · 2LW², attention 2 · 2L²W (scores and
+    weighted sum), feed-forward 2 · 2LWF. Embeddings, LayerNorm, GELU and softmax are left out.
+    """
+    width, inner = config.hidden_size, config.intermediate_size
+    per_layer = sum(8.0 * n * width**2 + 4.0 * n**2 * width + 4.0 * n * width * inner for n in lengths)
+    return float(config.num_hidden_layers * per_layer)

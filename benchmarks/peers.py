@@ -1,0 +1,104 @@
+"""The peers' own virtual environment, made on first use, and a line to the process that runs in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from realm_core.errors import RealmError
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE / ".venv-peers"
+_LOG = FOLDER / "log.txt"
+_STAMP = FOLDER / "realm.txt"
+# What both sides use (torch, transformers, tokenizers, …) has the project's own versions.
+_CONSTRAINTS = (HERE.parent / "constraints.txt", HERE / "constraints.txt")
+# torch goes first and alone: what the others would pull along with it is then settled.
+_STEPS = (("torch",), ("transformers", "sentence-transformers", "transformers-haystack"))
+_ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HAYSTACK_TELEMETRY_ENABLED": "False",  # would be a network request within what is measured
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
+
+
+def ensure_environment() -> Path:
+    """The Python of the peers' environment; installs it if it is missing or not what the constraints say."""
+    python = FOLDER / "bin" / "python"
+    key = hashlib.sha256(
+        b"".join([sys.version.encode(), repr(_STEPS).encode(), *(path.read_bytes() for path in _CONSTRAINTS)])
+    ).hexdigest()
+    if _STAMP.exists() and _STAMP.read_text(encoding="utf-8") == key:
+        return python
+    print(f"Installing sentence-transformers and Haystack into {FOLDER} (once, a few minutes)", flush=True)
+    _run(sys.executable, "-m", "venv", "--clear", str(FOLDER))
+    pins = [word for path in _CONSTRAINTS for word in ("--constraint", str(path))]
+    for packages in _STEPS:
+        _run(str(python), "-m", "pip", "install", "--progress-bar=off", "--no-input", *pins, *packages)
+    _STAMP.write_text(key, encoding="utf-8")
+    return python
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", env={**os.environ, **_ENVIRONMENT}, check=False
+    )
+    if FOLDER.exists():
+        with open(_LOG, "a", encoding="utf-8") as log:
+            log.write(done.stdout + done.stderr)
+    if done.returncode != 0:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise RealmError(f"The peers' environment could not be made: {lines[-1] if lines else 'no reason given'}")
+
+
+class PeerProcess:
+    """benchmarks/peer.py, running. `peer.call("encode", name=…, first=…)` is `Peer.encode` over there."""
+
+    def __init__(self, python: Path) -> None:
+        self._log = open(_LOG, "a", encoding="utf-8")  # noqa: SIM115  # closed with the process
+        self._process = subprocess.Popen(
+            [str(python), "-I", str(HERE / "peer.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **_ENVIRONMENT},
+        )
+
+    def call(self, do: str, **arguments: Any) -> Any:
+        """Ask for something and wait; `RealmError` if the process died of it."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            status = self._process.wait()
+            raise RealmError(f"The peers' process ended with status {status} at {do!r}; its last words are in {_LOG}.")
+        return json.loads(line)
+
+    def __enter__(self) -> PeerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._log.close()

@@ -1,0 +1,89 @@
+"""The results as a table that one reads on a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+INDEX_TARGET, ANSWER_TARGET = 1.5, 2.0
+
+
+def table(results: dict[str, Any]) -> str:
+    """All figures of a run; medians, in brackets the lowest and the highest round."""
+    machine = results["machine"]
+    lines = [
+        "",
+        f"{machine['system']}, {machine['processor'] or 'processor unknown'}, {machine['cores']} cores, "
+        f"{machine['threads']} threads each side, {machine['capability']} ({' '.join(machine['flags'])})",
+        f"torch {machine['versions']['torch']}; "
+        + ", ".join(f"{name} {version}" for name, version in results["versions_theirs"].items() if name != "torch"),
+    ]
+    if results["quick"]:
+        lines.append("A quick run: it shows that everything works; the figures mean nothing.")
+    lines += ["", "MATRIX PEAK, GFLOP/s       large square   the encoder's shapes"]
+    lines += [
+        f"  {dtype:<22} {rate['large_gflops']:>14.0f} {rate['encoder_shapes_gflops']:>22.0f}"
+        for dtype, rate in results["matrix_rates"].items()
+    ]
+    return "\n".join(
+        [*lines, *_indexing(results["indexing"]), *_answering(results["answering"]), *_web(results["web"])]
+    )
+
+
+def _indexing(index: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        f"BUILDING AN INDEX  {index['blocks']} blocks, {index['wordpieces']} wordpieces "
+        f"(theirs {index['wordpieces_theirs']}), {index['encoder_gflop']:.0f} GFLOP, {index['rounds']} rounds",
+        f"  {'':<32} {'dtype':<9} {'blocks/s':<19} {'wordpieces/s':>12}  share of peak",
+    ]
+    for name, figures in index["contestants"].items():
+        lines.append(
+            f"  {name:<32} {figures['dtype']:<9} {_range(figures['blocks_per_s'], '.1f'):<19} "
+            f"{figures['wordpieces_per_s']['median']:>12.0f}  {figures['share_of_peak']['median']:.0%}"
+        )
+    lines.append(f"  → {_range(index['ratio'], '.2f')} times as fast (target {INDEX_TARGET})")
+    lines += [f"    both in {dtype}: {_range(ratio, '.2f')}" for dtype, ratio in index["ratio_same_dtype"].items()]
+    return lines
+
+
+def _answering(answers: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        f"ANSWERING  k = {answers['k']}, {answers['questions']} questions, {answers['rounds']} rounds; wordpieces read a "
+        f"question: {answers['wordpieces_per_question']:.0f} (theirs {answers['wordpieces_per_question_theirs']:.0f})",
+        f"  {'':<32} {'dtype':<9} {'median ms':<25} {'p50':>7} {'p95':>7}",
+    ]
+    for name, figures in answers["contestants"].items():
+        lines.append(
+            f"  {name:<32} {figures['dtype']:<9} {_range(figures['median_ms'], '.1f'):<25} "
+            f"{figures['p50_ms']:>7.1f} {figures['p95_ms']:>7.1f}"
+        )
+    lines.append(f"  → {_range(answers['ratio'], '.2f')} times as fast, retrieval included (target {ANSWER_TARGET})")
+    if "ratio_same_dtype" in answers:
+        lines.append(f"    both in the same dtype: {_range(answers['ratio_same_dtype'], '.2f')}")
+    phases = ", ".join(f"{phase} {spent_ms:.1f}" for phase, spent_ms in answers["phases_ms"].items())
+    lines.append(f"    where our milliseconds go: {phases}")
+    together = answers["together"]
+    lines.append(f"    {together['askers']} askers at once: {_range(together['questions_per_s'], '.1f')} questions/s")
+    return lines
+
+
+def _web(server: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        f"WEB SERVER  {server['server']}",
+        f"  POST /api/v1/ask: p50 {server['p50_ms']:.1f} ms, p95 {server['p95_ms']:.1f} ms",
+    ]
+    for when, memory in server["memory_mib"].items():
+        if memory is None:
+            lines.append(f"  memory, {when.replace('_', ' ')}: not known on this system")
+        else:
+            lines.append(
+                f"  memory, {when.replace('_', ' ')}: {memory['answering_process']:.0f} MiB resident "
+                f"(highest {memory['answering_process_highest']:.0f}); all processes {memory['all_processes']:.0f} MiB"
+            )
+    return lines
+
+
+def _range(figures: dict[str, float], form: str) -> str:
+    return f"{figures['median']:{form}} ({figures['low']:{form}}–{figures['high']:{form}})"

@@ -1,0 +1,105 @@
+"""`make bench`: both comparisons and the web server's memory, in one run; a table, and JSON in results/latest.json."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import sys
+from pathlib import Path
+
+import torch
+from transformers import BertConfig
+
+from benchmarks import answering, indexing, web
+from benchmarks.inputs import FULL, QUICK, prepare
+from benchmarks.machine import describe, matrix_rates
+from benchmarks.peers import PeerProcess, ensure_environment
+from benchmarks.report import table
+from realm_core.errors import RealmError
+from realm_core.files import read_json, write_json
+from realm_core.model.base import base_folder
+from realm_core.model.identity import read_hashes
+
+RESULTS = Path(__file__).resolve().parent / "results"
+_BATCH_WORDPIECES = 2048  # of a batch while an index is built on a CPU: the height of the encoder's products
+_QUIET_LOAD = 0.5
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: does it run? The figures mean nothing")
+    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
+    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
+    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each side (default: torch's)")
+    parser.add_argument("--output", type=Path, help="JSON file (default: benchmarks/results/latest.json)")
+    arguments = parser.parse_args(argv)
+    try:
+        measure(arguments)
+    except RealmError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nStopped; nothing was written.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def measure(arguments: argparse.Namespace) -> None:
+    """Prepare, measure everything, print and write."""
+    size = QUICK if arguments.quick else FULL
+    inputs = prepare(arguments.model, arguments.corpus, arguments.index)
+    peers_python = ensure_environment()
+    torch.set_num_threads(arguments.threads)
+    machine = describe()
+    if os.getloadavg()[0] > _QUIET_LOAD:
+        print(f"The machine is busy (load {os.getloadavg()[0]:.1f}); figures from it mean little.", flush=True)
+    config = read_json(inputs.model / "config.json")["model"]
+    bert = BertConfig(**read_json(base_folder(config["base"]) / "config.json"))
+    _say("how fast the machine multiplies matrices")
+    rates = matrix_rates(bert, rows=_BATCH_WORDPIECES, large=size.peak_large, seconds=size.peak_s)
+    with PeerProcess(peers_python) as peer:
+        their_versions = peer.call("start", threads=arguments.threads)
+        _say("building an index")
+        index = indexing.measure(inputs, peer, size, rates)
+        _say("answering")
+        answers = answering.measure(inputs, peer, size)
+    _say("the web server")
+    server = web.measure(inputs, size, arguments.threads)
+    results = {
+        "format": 1,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "quick": arguments.quick,
+        "machine": machine,
+        "versions_theirs": their_versions,
+        "model_hash": read_hashes(inputs.model)[0],
+        "corpus": read_json(inputs.corpus / "manifest.json")["snapshot_id"],
+        "matrix_rates": rates,
+        "indexing": index,
+        "answering": answers,
+        "web": server,
+    }
+    print(table(results))
+    output = arguments.output or RESULTS / ("quick.local.json" if arguments.quick else "latest.json")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_json(output, _rounded(results))
+    print(f"\nWritten to {output}")
+
+
+def _say(what: str) -> None:
+    print(f"Measuring: {what}", flush=True)
+
+
+def _rounded(value: object) -> object:
+    """Floats with the six digits that could mean anything."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The web server as `make run` starts it, over a database of its own: latency of POST /api/v1/ask, and memory."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.answering import ASKERS, K
+from benchmarks.inputs import TOP, Inputs, Size
+from benchmarks.rounds import latencies
+from realm_core.errors import RealmError
+from workers.guards import HOST
+from workers.processes import ask_to_end, kill_all, start
+from workers.services import web
+
+_READY_WITHIN_S = 120.0
+
+
+def measure(inputs: Inputs, size: Size, threads: int) -> dict[str, Any]:
+    """Latencies over HTTP, one question at a time; memory when ready, after them, and after several askers."""
+    questions = inputs.first_questions(size.questions)
+    with tempfile.TemporaryDirectory() as data:
+        environment = {
+            **os.environ,
+            "REALM_DATA": data,
+            "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
+            "CACHE_URL": "locmem://",
+            "ASK_RATE": "0",  # no limit on questions
+            "REALM_DEVICE": "cpu",
+            "OMP_NUM_THREADS": str(threads),
+        }
+        for command in (
+            ("manage.py", "migrate", "--no-input", "--verbosity=0"),
+            ("-m", "benchmarks.deploy", str(inputs.model), str(inputs.corpus), str(inputs.index)),
+        ):
+            subprocess.run([sys.executable, *command], cwd=TOP, env=environment, check=True)
+        with _server(environment, Path(data) / "web.log") as (process, port):
+            ready = _memory(process.pid)
+            times_ms = [_ask_ms(port, question) for question in questions[:3] + questions][3:]
+            used = _memory(process.pid)
+            with ThreadPoolExecutor(ASKERS) as askers:
+                list(askers.map(lambda question: _ask_ms(port, question), questions))
+            return {
+                "server": "gunicorn, 1 process, as `make run` starts it",
+                "questions": len(questions),
+                **latencies(times_ms),
+                "memory_mib": {"ready": ready, "after_one_by_one": used, "after_all_askers": _memory(process.pid)},
+            }
+
+
+@contextmanager
+def _server(environment: dict[str, str], log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A web server that is ready, and its port."""
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port = free.getsockname()[1]
+    with open(log, "wb") as output:
+        process = start(web(port).command, output=output, environment=environment)
+        try:
+            until = time.monotonic() + _READY_WITHIN_S
+            while _request(port, "GET", "/readyz")[0] != 200:
+                if process.poll() is not None or time.monotonic() > until:
+                    raise RealmError(f"The web server does not become ready: {log.read_text(errors='replace')[-2000:]}")
+                time.sleep(0.2)
+            yield process, port
+        finally:
+            ask_to_end(process)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                kill_all(process)
+                process.wait()
+
+
+def _ask_ms(port: int, question: str) -> float:
+    started_at = time.perf_counter()
+    status, body = _request(port, "POST", "/api/v1/ask", json.dumps({"question": question, "k": K}))
+    elapsed_ms = (time.perf_counter() - started_at) * 1e3
+    if status != 201:
+        raise RealmError(f"The web server answered {status}: {body[:500].decode(errors='replace')}")
+    return elapsed_ms
+
+
+def _request(port: int, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
+    """Status and body; status 0 while nobody listens."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=60)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException):
+        return 0, b""
+    finally:
+        connection.close()
+
+
+def _memory(master: int) -> dict[str, float] | None:
+    """MiB of the server's processes, from /proc: of the one that answers, resident set now and at its highest; of all
+    together, with what they share counted once (PSS). None where the system has no /proc."""
+    try:
+        children = Path(f"/proc/{master}/task/{master}/children").read_text(encoding="utf-8").split()
+        (answering,) = children
+        return {
+            "answering_process": _kib(answering, "status", "VmRSS") / 1024,
+            "answering_process_highest": _kib(answering, "status", "VmHWM") / 1024,
+            "all_processes": sum(_kib(pid, "smaps_rollup", "Pss") for pid in (str(master), answering)) / 1024,
+        }
+    except (OSError, ValueError):
+        return None
+
+
+def _kib(pid: str, file: str, key: str) -> int:
+    for line in Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8").splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    return 0

@@ -1,0 +1,44 @@
+"""What the tests of realm_core share: one tiny deployment, made once, and property tests without a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from realm_core.engine import Engine
+from tests.tiny import tiny_deployment
+
+# How long an example takes says nothing on a machine that does other things too.
+settings.register_profile("realm_core", deadline=None)
+settings.load_profile("realm_core")
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Folders that fit together, and one that others may write beside."""
+
+    model: Path
+    index: Path
+    corpus: Path
+    root: Path
+
+    def arguments(self) -> list[str]:
+        """How a command line is told of them."""
+        return ["--model", str(self.model), "--index", str(self.index), "--corpus", str(self.corpus)]
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
+    root = tmp_path_factory.mktemp("deployment")
+    return Deployment(*tiny_deployment(root), root)
+
+
+@pytest.fixture(scope="session")
+def engine(deployment: Deployment) -> Iterator[Engine]:
+    engine = Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu")
+    yield engine
+    engine.close()

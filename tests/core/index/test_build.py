@@ -1,0 +1,201 @@
+"""Building an index: what is in it, how it goes on after being killed, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+from realm_core.index import build as build_module
+from realm_core.index.build import build
+from realm_core.index.embedding import batches_by_length, embed
+from realm_core.index.generation import Generation
+from realm_core.model.checkpoint import load_model
+from realm_core.text.joins import join_block, join_query
+from realm_core.text.wordpieces import Wordpieces
+from tests.core.conftest import Deployment
+from tests.core.processes import finish, start, wait_until
+from tests.tiny import ARTICLES, tiny_model, tiny_snapshot
+
+QUIET = Activity(quiet=True)
+
+
+def rebuild(deployment: Deployment, output: Path, *, name: str | None = None, shard_rows: int = 50_000) -> Path:
+    return build(deployment.model, deployment.corpus, output, QUIET, name=name, shard_rows=shard_rows, device="cpu")
+
+
+# ── What is in it ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_row_is_the_vector_of_its_block(deployment: Deployment) -> None:
+    snapshot, model = Snapshot.open(deployment.corpus), load_model(deployment.model)
+    generation = Generation.open(deployment.index)
+    assert generation.vectors_ND.shape == (len(snapshot), model.config.dimension) == (len(ARTICLES), 16)
+    for row in range(len(snapshot)):
+        block = snapshot.block(row)
+        joined = join_block(Wordpieces.default(), [block.title], [block.text], model.config.block_wordpieces)
+        alone = embed(model.block, joined)[0]
+        # bfloat16 has eight bits, and vectors of unit variance are of length 4
+        assert torch.dist(generation.vectors_ND[row].float(), alone) < 0.2
+    assert len({tuple(vector.tolist()) for vector in generation.vectors_ND}) == len(snapshot)
+
+
+def test_the_manifest_says_what_it_is_of(deployment: Deployment) -> None:
+    manifest = read_json(deployment.index / "manifest.json")
+    model, snapshot = load_model(deployment.model), Snapshot.open(deployment.corpus)
+    assert deployment.index.name == manifest["generation"] == f"{snapshot.snapshot_id}-{model.block_hash}"
+    assert (manifest["snapshot_id"], manifest["model_hash"], manifest["block_hash"]) == (
+        snapshot.snapshot_id,
+        model.hash,
+        model.block_hash,
+    )
+    assert sorted(path.name for path in deployment.index.iterdir()) == ["manifest.json", "vectors-00000.safetensors"]
+
+
+@pytest.mark.parametrize("shard_rows", [1, 5, 12, 1000])
+def test_shards_follow_one_another_and_hold_the_same_vectors(
+    deployment: Deployment, tmp_path: Path, shard_rows: int
+) -> None:
+    folder = rebuild(deployment, tmp_path, shard_rows=shard_rows)
+    manifest = read_json(folder / "manifest.json")
+    bounds = [(shard["start"], shard["stop"]) for shard in manifest["shards"]]
+    assert bounds == [(start, min(start + shard_rows, 12)) for start in range(0, 12, shard_rows)]
+    assert load_file(folder / "vectors-00000.safetensors")["vectors"].dtype == torch.float16
+    whole = Generation.open(deployment.index).vectors_ND.float()
+    torch.testing.assert_close(Generation.open(folder).vectors_ND.float(), whole, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("embedded_at_once", [1, 5])
+def test_embedding_in_small_chunks_changes_nothing(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedded_at_once: int
+) -> None:
+    monkeypatch.setattr(build_module, "_CHUNK_ROWS", embedded_at_once)
+    folder = rebuild(deployment, tmp_path)
+    whole = Generation.open(deployment.index).vectors_ND.float()
+    torch.testing.assert_close(Generation.open(folder).vectors_ND.float(), whole, rtol=0, atol=0.1)
+
+
+@given(lengths=st.lists(st.integers(1, 50), max_size=40), budget=st.integers(1, 120))
+def test_batches_hold_everything_once_within_their_budget(lengths: list[int], budget: int) -> None:
+    groups = list(batches_by_length(lengths, budget))
+    assert sorted(position for group in groups for position in group) == list(range(len(lengths)))
+    assert all(len(group) == 1 or sum(lengths[i] for i in group) <= budget for group in groups)
+    in_order = [lengths[i] for group in groups for i in group]
+    assert in_order == sorted(lengths, reverse=True)
+
+
+def test_vectors_come_back_in_the_order_given(deployment: Deployment) -> None:
+    model = load_model(deployment.model)
+    questions = ["Who?", "What is the longest river of all the rivers in Africa and elsewhere?", "Where is Mars?"]
+    joined = join_query(Wordpieces.default(), questions, 64)
+    together = embed(model.query, joined)
+    for sequence, vector in zip(joined, together, strict=True):
+        torch.testing.assert_close(embed(model.query, [sequence])[0], vector, rtol=1e-4, atol=1e-4)
+
+
+# ── Again, and after being stopped ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_built_again_is_the_same_generation(deployment: Deployment) -> None:
+    before = {path: path.stat().st_mtime_ns for path in deployment.index.iterdir()}
+    assert rebuild(deployment, deployment.index.parent) == deployment.index
+    assert {path: path.stat().st_mtime_ns for path in deployment.index.iterdir()} == before
+
+
+def test_killed_and_stopped_builds_go_on_to_the_same_bytes(deployment: Deployment, tmp_path: Path) -> None:
+    corpus = tiny_snapshot(tmp_path, {f"Place {i}": f"Place {i} is a town of {i * 37} people." for i in range(150)})
+    indexes, partial = tmp_path / "indexes", tmp_path / "indexes" / ".one.partial"
+    arguments = ["index", "--model", str(deployment.model), "--corpus", str(corpus), "--output", str(indexes)]
+    arguments += ["--generation", "one", "--shard-rows", "1", "--device", "cpu"]
+
+    def shards() -> dict[str, int]:
+        return {path.name: path.stat().st_mtime_ns for path in partial.glob("vectors-*.safetensors")}
+
+    killed = start(arguments)
+    wait_until(lambda: len(shards()) >= 4, killed)
+    os.kill(killed.pid, signal.SIGSTOP)
+    with pytest.raises(RealmError, match="The index one is being built by another process already"):
+        build(deployment.model, corpus, indexes, QUIET, name="one")
+    killed.kill()
+    assert finish(killed)[0] == -signal.SIGKILL
+    after_kill = shards()
+    assert 4 <= len(after_kill) < 150 and not (indexes / "one").exists()
+
+    stopped = start(arguments)
+    wait_until(lambda: len(shards()) >= len(after_kill) + 3, stopped)
+    stopped.send_signal(signal.SIGTERM)
+    status, errors = finish(stopped)
+    assert (status, "Stopped" in errors) == (3, True)
+    after_stop = shards()
+    assert len(after_kill) < len(after_stop) < 150 and not (indexes / "one").exists()
+    assert after_stop.items() >= after_kill.items()  # nothing was done twice
+
+    (partial / "vectors-00001.safetensors").write_bytes(b"")  # as a power cut may leave it
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as the processes had
+    try:
+        one, two = (
+            build(deployment.model, corpus, indexes, QUIET, name=name, shard_rows=1, device="cpu")
+            for name in ("one", "two")
+        )
+    finally:
+        torch.set_num_threads(threads)
+    assert not partial.exists()
+    files = sorted(path.name for path in one.glob("vectors-*"))
+    assert len(files) == 150
+    assert all((one / name).read_bytes() == (two / name).read_bytes() for name in files)
+    assert (one / "vectors-00003.safetensors").stat().st_mtime_ns == after_kill["vectors-00003.safetensors"]
+
+
+def test_a_partial_build_of_something_else_is_begun_anew(deployment: Deployment, tmp_path: Path) -> None:
+    partial = tmp_path / ".mine.partial"
+    partial.mkdir()
+    (partial / "identity.json").write_text('{"block_hash": "another"}')
+    (partial / "vectors-00000.safetensors").write_bytes(b"of another model")
+    folder = rebuild(deployment, tmp_path, name="mine")
+    whole = Generation.open(deployment.index).vectors_ND
+    assert torch.equal(Generation.open(folder).vectors_ND, whole)
+
+
+# ── What it refuses ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_name_that_is_taken_by_something_else_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+    rebuild(deployment, tmp_path, name="mine")
+    other = tiny_model(tmp_path, seed=1)
+    with pytest.raises(RealmError, match=r"mine exists and is of another model or corpus"):
+        build(other, deployment.corpus, tmp_path, QUIET, name="mine")
+
+
+@pytest.mark.parametrize("name", ["../escaped", ".hidden", "a/b"])
+def test_a_name_that_is_no_folders_name_is_refused(deployment: Deployment, tmp_path: Path, name: str) -> None:
+    with pytest.raises(RealmError, match="cannot be a generation's name"):
+        rebuild(deployment, tmp_path / "indexes", name=name)
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_shards_of_no_rows_are_refused(deployment: Deployment, tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match="shard-rows must be at least 1, not 0"):
+        rebuild(deployment, tmp_path, shard_rows=0)
+
+
+def test_a_full_disk_is_said_and_nothing_published(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(tensors: object, path: Path) -> None:
+        raise Exception("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(build_module, "save_file", full)
+    with pytest.raises(RealmError, match=r"disk that holds .* is full"):
+        rebuild(deployment, tmp_path, name="mine")
+    assert not (tmp_path / "mine").exists()

@@ -1,0 +1,107 @@
+"""Search: the exact one against numpy, the approximate one against the exact one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realm_core.index import search as search_module
+from realm_core.index.search import ExactSearch, FaissSearch, search_without, stable_top
+
+
+def vectors(rows: int, dimension: int = 8, *, seed: int = 0) -> torch.Tensor:
+    return torch.randn(rows, dimension, generator=torch.Generator().manual_seed(seed))
+
+
+def naive(vectors_ND: torch.Tensor, queries_BD: torch.Tensor, k: int) -> list[list[int]]:
+    """Rows by falling score, lower rows first among equals."""
+    scores_BN = queries_BD.double().numpy() @ vectors_ND.double().numpy().T
+    return [np.lexsort((np.arange(len(row)), -row))[:k].tolist() for row in scores_BN]
+
+
+@settings(max_examples=50)
+@given(
+    rows=st.integers(1, 60), k=st.integers(1, 80), slice_rows=st.sampled_from([1, 3, 7, 1 << 18]), whole=st.booleans()
+)
+def test_exact_search_is_every_score_sorted(rows: int, k: int, slice_rows: int, whole: bool) -> None:
+    base, queries = vectors(rows), vectors(3, seed=1)
+    if whole:  # whole numbers of a small range: many scores are equal
+        base, queries = base.round().clamp(-1, 1), queries.round().clamp(-1, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "_SLICE_ROWS", slice_rows)
+        found, scores = ExactSearch(base).search(queries, k)
+    wanted = naive(base, queries, k)
+    assert found.shape == scores.shape == (3, min(k, rows))
+    torch.testing.assert_close(scores, (queries @ base.T).gather(1, found))
+    assert (scores.diff(dim=1) <= 0).all()
+    assert found.tolist() == wanted
+
+
+def test_among_equals_the_lower_row_comes_first() -> None:
+    found, _ = ExactSearch(torch.tensor([[1.0], [2.0], [1.0], [2.0], [0.0]])).search(torch.ones(1, 1), 5)
+    assert found.tolist() == [[1, 3, 0, 2, 4]]
+
+
+@given(scores=st.lists(st.integers(0, 3), min_size=1, max_size=30), k=st.integers(1, 40))
+def test_of_equals_at_the_edge_the_lower_rows_are_taken(scores: list[int], k: int) -> None:
+    best, positions = stable_top(torch.tensor([scores], dtype=torch.float32), k)
+    wanted = sorted(range(len(scores)), key=lambda row: (-scores[row], row))[:k]
+    assert positions[0].tolist() == wanted
+    assert best[0].tolist() == [scores[row] for row in wanted]
+
+
+def test_vectors_in_half_precision_are_compared_in_single() -> None:
+    base = vectors(30, seed=2).half()
+    found, scores = ExactSearch(base).search(vectors(2, seed=3), 4)
+    assert scores.dtype == torch.float32
+    assert found.tolist() == naive(base, vectors(2, seed=3), 4)
+
+
+def test_an_empty_index_finds_nothing() -> None:
+    found, scores = ExactSearch(torch.empty(0, 8)).search(vectors(2), 5)
+    assert found.shape == scores.shape == (2, 0)
+
+
+def test_flat_faiss_equals_exact_search() -> None:
+    base, queries = vectors(200), vectors(9, seed=1)
+    found, scores = FaissSearch(base, "Flat").search(queries, 7)
+    exact, exact_scores = ExactSearch(base).search(queries, 7)
+    assert found.tolist() == exact.tolist()
+    torch.testing.assert_close(scores, exact_scores)
+
+
+def test_faiss_with_more_asked_for_than_there_is() -> None:
+    found, scores = FaissSearch(vectors(3), "Flat").search(vectors(2, seed=1), 10)
+    assert sorted(found[0].tolist()) == [0, 1, 2] and scores.shape == (2, 3)
+
+
+def test_what_faiss_does_not_fill_scores_nothing() -> None:
+    """One of two inverted lists is looked into, so that some of the rows asked for cannot be found."""
+    base = torch.cat([vectors(40) * 0.01 + 1, vectors(40) * 0.01 - 1])
+    found, scores = FaissSearch(base, "IVF2,Flat").search(torch.ones(1, 8), 60)
+    assert (found[0] >= 0).sum() == 40
+    assert torch.isinf(scores[0, 40:]).all() and (scores[0, 40:] < 0).all()
+    rows, kept = search_without(FaissSearch(base, "IVF2,Flat"), torch.ones(8), 50, {0})
+    assert sorted(rows) == list(range(1, 40)) and all(math.isfinite(score) for score in kept)
+
+
+def test_hnsw_finds_nine_of_ten() -> None:
+    base, queries = vectors(2000, 16), vectors(50, 16, seed=1)
+    found, _ = FaissSearch(base, "HNSW32").search(queries, 10)
+    exact, _ = ExactSearch(base).search(queries, 10)
+    hits = [len(set(a) & set(b)) for a, b in zip(found.tolist(), exact.tolist(), strict=True)]
+    assert sum(hits) / (10 * len(hits)) >= 0.9
+
+
+@given(excluded=st.sets(st.integers(0, 19), max_size=19), k=st.integers(1, 25))
+def test_search_without_is_the_search_of_what_remains(excluded: set[int], k: int) -> None:
+    base, query = vectors(20), vectors(1, seed=1)[0]
+    rows, scores = search_without(ExactSearch(base), query, k, excluded)
+    wanted = [row for row in naive(base, query.unsqueeze(0), 20)[0] if row not in excluded][:k]
+    assert rows == wanted
+    assert scores == pytest.approx((base[wanted] @ query).tolist(), abs=1e-5)

@@ -1,0 +1,282 @@
+"""A model on disk: what comes back is what was stored, and whatever is wrong is said with the file's name."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from realm_core.errors import RealmError
+from realm_core.files import sha256_of_file
+from realm_core.model import checkpoint
+from realm_core.model.checkpoint import Model, Storage, load_model, new_model, save_model
+from realm_core.model.config import ModelConfig
+from realm_core.model.identity import read_hashes
+from tests.tiny import tiny_config
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> ModelConfig:
+    return tiny_config(tmp_path_factory.mktemp("checkpoint") / "base")
+
+
+@pytest.fixture
+def model(config: ModelConfig) -> Model:
+    """A model with one matrix of the reader's BERT changed, as training changes it."""
+    made = new_model(config, seed=7)
+    with torch.no_grad():
+        _changed_matrix(made).add_(torch.randn(64, 32, generator=torch.Generator().manual_seed(1)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def saved(config: ModelConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound model folder; damage only copies of it."""
+    folder = tmp_path_factory.mktemp("models") / "sound"
+    save_model(new_model(config, seed=7), folder)
+    return folder
+
+
+def _changed_matrix(model: Model) -> Tensor:
+    return model.reader.bert.encoder.layer[0].intermediate.dense.weight
+
+
+def all_tensors(model: Model) -> dict[str, Tensor]:
+    return {f"{p}.{n}": t for p, module in model.parts().items() for n, t in module.state_dict().items()}
+
+
+# ── There and back ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_float32_comes_back_to_the_bit(model: Model, tmp_path: Path) -> None:
+    stored = save_model(model, tmp_path / "m", about={"name": "small"})
+    loaded = load_model(tmp_path / "m")
+    wanted, got = all_tensors(model), all_tensors(loaded)
+    assert wanted.keys() == got.keys()
+    assert all(torch.equal(wanted[name], got[name]) for name in wanted)
+    assert (loaded.hash, loaded.block_hash) == (stored.hash, stored.block_hash) == read_hashes(tmp_path / "m")
+    assert loaded.config == model.config
+    assert loaded.about == {"name": "small"}
+    assert not any(part.training for part in loaded.parts().values())
+
+
+@pytest.mark.parametrize("storage", ["float16", "int8"])
+def test_smaller_storage_loses_no_more_than_its_step(model: Model, tmp_path: Path, storage: Storage) -> None:
+    save_model(model, tmp_path / "m", storage={"query": "float32", "block": storage, "reader": storage})
+    wanted, got = all_tensors(model), all_tensors(load_model(tmp_path / "m"))
+    lossy = 0
+    for name, tensor in wanted.items():
+        error = (got[name] - tensor).abs()
+        if name.startswith("query."):
+            assert not error.any()
+        elif storage == "int8" and tensor.dim() == 2 and min(tensor.shape) > 1 and error.any():
+            step_rows = tensor.abs().amax(dim=1, keepdim=True) / 127
+            assert (error <= 0.5 * step_rows + 1e-3 * tensor.abs()).all(), name  # half a step, and the scale's rounding
+            lossy += 1
+        else:
+            assert (error <= tensor.abs() * 2**-11 + 1e-7).all(), name  # half a unit of float16's last place
+            lossy += bool(error.any())
+    assert lossy
+
+
+def test_int8_bears_rows_of_zeros_and_of_next_to_nothing(model: Model, tmp_path: Path) -> None:
+    with torch.no_grad():
+        _changed_matrix(model)[0] = 0.0
+        _changed_matrix(model)[1] = 1e-9
+    save_model(model, tmp_path / "m", storage={"reader": "int8"})
+    got = _changed_matrix(load_model(tmp_path / "m"))
+    assert not got[0].any()
+    assert torch.isfinite(got).all() and got[1].abs().max() < 1e-7
+
+
+def test_only_what_differs_from_the_base_is_stored(model: Model, tmp_path: Path) -> None:
+    save_model(model, tmp_path / "m")
+    heads = ["dense.weight", "dense.bias", "norm.weight", "norm.bias"]
+    reader = ["ends.weight", "ends.bias", "norm.weight", "norm.bias", "score.weight", "score.bias"]
+    assert sorted(load_file(tmp_path / "m" / "model.safetensors")) == sorted(
+        [
+            *(f"{side}.{name}" for side in ("query", "block") for name in heads),
+            *(f"reader.{name}" for name in reader),
+            "reader.bert.encoder.layer.0.intermediate.dense.weight",
+        ]
+    )
+
+
+def test_the_files_are_safetensors_and_json(model: Model, tmp_path: Path) -> None:
+    save_model(model, tmp_path / "m")
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["config.json", "model.safetensors"]
+    json.loads((tmp_path / "m" / "config.json").read_text())
+    with safe_open(tmp_path / "m" / "model.safetensors", "pt") as file:
+        assert file.keys()
+
+
+def test_hashes_tell_what_changed(model: Model, tmp_path: Path) -> None:
+    def hashes(name: str) -> tuple[str | None, str | None]:
+        stored = save_model(model, tmp_path / name)
+        return stored.hash, stored.block_hash
+
+    first, again = hashes("first"), hashes("again")
+    assert first == again
+    with torch.no_grad():
+        model.reader.score.bias.add_(1)
+        model.query.norm.bias.add_(1)
+    reader_changed = hashes("reader")
+    assert reader_changed[0] != first[0] and reader_changed[1] == first[1]  # every index stays right
+    with torch.no_grad():
+        model.block.norm.bias.add_(1)
+    block_changed = hashes("block")
+    assert len({first[0], reader_changed[0], block_changed[0]}) == 3
+    assert block_changed[1] != first[1]
+
+
+def test_reading_options_change_the_models_hash_alone(model: Model, tmp_path: Path) -> None:
+    first = save_model(model, tmp_path / "first")
+    other = replace(model, config=replace(model.config, normalisation="joint"))
+    second = save_model(other, tmp_path / "second")
+    assert first.hash != second.hash and first.block_hash == second.block_hash
+    assert load_model(tmp_path / "second").config.normalisation == "joint"
+
+
+# ── What is wrong ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _flip_a_byte(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+
+
+def _rewrite(change: Callable[[dict[str, Tensor]], object]) -> Callable[[Path], None]:
+    """Other tensors under a checksum that fits: an error that only their names and shapes give away."""
+
+    def rewrite(folder: Path) -> None:
+        tensors = load_file(folder / "model.safetensors")
+        change(tensors)
+        save_file(tensors, folder / "model.safetensors")
+        _config(lambda record: record.update(weights_sha256=sha256_of_file(folder / "model.safetensors")))(folder)
+
+    return rewrite
+
+
+def _config(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def rewrite(folder: Path) -> None:
+        record = json.loads((folder / "config.json").read_text())
+        change(record)
+        (folder / "config.json").write_text(json.dumps(record))
+
+    return rewrite
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a byte": (_flip_a_byte, r"model\.safetensors is damaged"),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), r"model\.safetensors does not exist"),
+    "no config": (lambda folder: (folder / "config.json").unlink(), r"config\.json does not exist"),
+    "no folder": (shutil.rmtree, r"config\.json does not exist"),
+    "not JSON": (lambda folder: (folder / "config.json").write_text("{"), r"config\.json is not valid JSON"),
+    "a list": (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json is not a model of format 1"),
+    "other format": (_config(lambda record: record.update(format=2)), r"config\.json is not a model of format 1"),
+    "no architecture": (_config(lambda record: record.pop("model")), r"config\.json .*'model' is missing"),
+    "no checksum": (
+        _config(lambda record: record.pop("weights_sha256")),
+        r"config\.json .*'weights_sha256' is missing",
+    ),
+    "unknown key": (
+        _config(lambda r: r["model"].update(colour=1)),
+        r"config\.json: unknown key 'colour'; known are base",
+    ),
+    "unknown pooling": (
+        _config(lambda r: r["model"].update(pooling="max")),
+        r"config\.json: pooling must be one of cls",
+    ),
+    "wrong type": (_config(lambda r: r["model"].update(min_probability="x")), r"config\.json: "),
+    "too long": (_config(lambda r: r["model"].update(block_wordpieces=513)), r"config\.json: block_wordpieces"),
+    "no base": (_config(lambda r: r["model"].update(base="no_such_package")), "no_such_package"),
+    "missing tensor": (_rewrite(lambda t: t.pop("reader.score.weight")), r"has no tensor 'reader\.score\.weight'"),
+    "foreign tensor": (_rewrite(lambda t: t.update(extra=torch.zeros(1))), r"tensor 'extra' does not belong"),
+    "wrong shape": (
+        _rewrite(lambda t: t.update({"query.norm.bias": torch.zeros(1)})),
+        r"tensor 'query\.norm\.bias' does not belong",
+    ),
+    "codes without scale": (
+        _rewrite(lambda t: t.update({"query.dense.weight": torch.zeros(16, 32, dtype=torch.int8)})),
+        r"tensor 'query\.dense\.weight' does not belong",
+    ),
+    "another architecture": (
+        _config(lambda record: record["model"].update(dimension=8)),
+        r"tensor '\w+\.[\w.]+' does not belong",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_what_is_wrong_is_said_with_the_files_name(saved: Path, tmp_path: Path, damage: str) -> None:
+    do, message = DAMAGES[damage]
+    shutil.copytree(saved, tmp_path / "m")
+    do(tmp_path / "m")
+    with pytest.raises(RealmError, match=message) as raised:
+        load_model(tmp_path / "m")
+    assert str(tmp_path) in str(raised.value) or damage == "no base"
+
+
+def test_weights_that_are_no_safetensors_are_refused(saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved, tmp_path / "m")
+    (tmp_path / "m" / "model.safetensors").write_bytes(b"not tensors")
+    _config(lambda record: record.update(weights_sha256=sha256_of_file(tmp_path / "m" / "model.safetensors")))(
+        tmp_path / "m"
+    )
+    with pytest.raises(RealmError, match=r"model\.safetensors cannot be read"):
+        load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"model": 3}'])
+def test_hashes_of_what_is_no_model_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(RealmError, match=r"config\.json does not describe a model"):
+        read_hashes(tmp_path)
+
+
+# ── Whole or not at all ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        Exception(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        ),  # as safetensors says it
+    ],
+    ids=["Python", "Rust"],
+)
+def test_a_full_disk_leaves_nothing_visible(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def full(tensors: dict[str, Tensor], path: Path) -> None:
+        path.write_bytes(b"half of it")
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint, "save_file", full)
+        with pytest.raises(RealmError, match=r"The disk that holds .*/m is full"):
+            save_model(model, tmp_path / "m")
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
+    save_model(model, tmp_path / "m")  # what was left behind is in nobody's way
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_model_is_never_overwritten(saved: Path, config: ModelConfig) -> None:
+    before = read_hashes(saved)
+    with pytest.raises(RealmError, match="exists already"):
+        save_model(new_model(config, seed=8), saved)
+    assert read_hashes(saved) == before

@@ -1,0 +1,144 @@
+"""The whole way with a real, tiny model: folders → records → deployment → page, API and command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+import webapp.engine
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from tests.tiny import tiny_deployment
+from webapp.engine import holder
+from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.services.deploying import deploy
+from webapp.services.registering import record_corpus, record_index, record_model
+
+QUESTION = "Who directed 2001: A Space Odyssey?"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    return tiny_deployment(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def deployed(db: None, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    monkeypatch.setattr(webapp.engine, "_holder", None)
+    model, index, corpus = folders
+    record_corpus(corpus)
+    record_model(model)
+    deployment = deploy(record_index(index))
+    holder().refresh(wait=True)
+    yield deployment
+    holder().close()
+
+
+def test_page_api_and_command_line_tell_the_same(client: Client, deployed: Deployment) -> None:
+    response = client.post("/api/v1/ask", json.dumps({"question": QUESTION, "k": 4}), content_type="application/json")
+    assert response.status_code == 201
+    body = response.json()
+    assert len(body["evidence"]) == 4
+    assert sum(block["prior"] for block in body["evidence"]) == pytest.approx(1, abs=1e-4)
+    assert sum(block["posterior"] for block in body["evidence"]) == pytest.approx(1, abs=1e-4)
+    explained = body["answer"]["probability"] if body["explains"] == "answer" else body["no_answer_probability"]
+    total = sum(block["prior"] * block["likelihood"] for block in body["evidence"])
+    assert total == pytest.approx(explained, abs=1e-4)
+
+    best = body["evidence"][0]
+    block = client.get(f"/api/v1/blocks/{best['block_id']}").json()
+    assert (block["text"], block["title"], block["corpus"]) == (best["text"], best["title"], body["corpus"])
+    assert client.get(f"/answers/{body['id']}/").status_code == 200
+
+    less = client.get(f"/api/v1/answers/{body['id']}?without={best['block_id']}").json()
+    assert [b["block_id"] for b in less["evidence"]] != [b["block_id"] for b in body["evidence"]]
+    assert sum(block["prior"] for block in less["evidence"]) == pytest.approx(1, abs=1e-4)
+
+    found = client.post("/api/v1/retrieve", json.dumps({"question": QUESTION, "k": 4}), content_type="application/json")
+    assert {b["block_id"] for b in found.json()["blocks"]} == {b["block_id"] for b in body["evidence"]}
+
+    out = StringIO()
+    call_command("ask", QUESTION, "--k", "4", "--json", stdout=out)
+    printed = json.loads(out.getvalue())
+    assert [b["block_id"] for b in printed["evidence"]] == [b["block_id"] for b in body["evidence"]]
+    assert printed.keys() == body.keys() and AskedAnswer.objects.count() == 2
+
+
+def test_what_the_records_say(deployed: Deployment, folders: tuple[Path, Path, Path]) -> None:
+    snapshot = Snapshot.open(folders[2])
+    corpus, model, index = CorpusSnapshot.objects.get(), ModelVersion.objects.get(), IndexGeneration.objects.get()
+    assert (corpus.snapshot_id, corpus.blocks, corpus.articles) == (snapshot.snapshot_id, len(snapshot), 12)
+    assert (corpus.licence, corpus.attribution) == ("CC BY-SA 4.0", "Written for the tests")
+    assert index.model == model and index.rows == len(snapshot) and index.dim == 16
+    assert len(model.model_hash) == len(model.block_hash) == 16
+
+
+def test_recording_again_changes_nothing(deployed: Deployment, folders: tuple[Path, Path, Path]) -> None:
+    assert record_corpus(folders[2]) == CorpusSnapshot.objects.get()
+    assert record_model(folders[0]) == ModelVersion.objects.get()
+    assert record_index(folders[1]) == IndexGeneration.objects.get()
+
+
+@pytest.mark.django_db
+def test_register_model(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    out = StringIO()
+    call_command("register_model", str(folders[0]), "--name", "mine", stdout=out)
+    first = ModelVersion.objects.get()
+    assert first.name == "mine" and first.model_hash in out.getvalue()
+    with pytest.raises(CommandError, match="No model with the hash"):
+        call_command("register_model", str(folders[0]), "--parent", "f" * 16)
+    with pytest.raises(CommandError, match="does not exist"):
+        call_command("register_model", str(tmp_path))
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(CommandError, match="does not describe a model"):
+        call_command("register_model", str(tmp_path))
+
+
+@pytest.fixture
+def _signals() -> Iterator[None]:
+    """The command listens to signals, as it may in a process of its own; put back what was there."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("_signals")
+def test_ingest(tmp_path: Path) -> None:
+    rows = [{"id": "1", "title": "Nile", "text": "The Nile is a river in Africa."}]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = StringIO()
+    arguments = ["--source", "jsonl", "--path", str(tmp_path / "own.jsonl"), "--name", "own", "--processes", "1"]
+    call_command("ingest", *arguments, verbosity=0, stdout=out)
+    corpus = CorpusSnapshot.objects.get()
+    assert (corpus.name, corpus.articles, corpus.blocks) == ("own", 1, 1)
+    assert (Path(settings.REALM_DATA) / corpus.path / "manifest.json").exists()
+    with pytest.raises(CommandError, match="nothing") as caught:
+        call_command("ingest", "--source", "jsonl", "--path", str(tmp_path / "nothing"), "--name", "x", verbosity=0)
+    assert caught.value.returncode == 2
+    with pytest.raises(CommandError, match="at least 1"):
+        call_command("ingest", "--processes", "0")
+
+
+@pytest.mark.django_db
+def test_what_cannot_be_recorded(folders: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(RealmError, match="is not recorded here"):
+        record_index(folders[1])
+    record_corpus(folders[2])
+    with pytest.raises(RealmError, match="was built by the model"):
+        record_index(folders[1])
+    (tmp_path / "manifest.json").write_text('{"generation": "x"}')
+    with pytest.raises(RealmError, match="lacks block_hash, dim"):
+        record_index(tmp_path)
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(RealmError, match="does not describe a corpus"):
+        record_corpus(tmp_path)

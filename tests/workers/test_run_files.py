@@ -1,0 +1,81 @@
+"""What a process leaves in its run folder is read completely, once, and whatever state it is in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from webapp.models import Job
+from workers.run_files import RunFiles
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job.objects.create(kind="index")
+
+
+def line(step: int, **values: object) -> str:
+    return json.dumps({"step": step, "time": 1.7e9 + step, **values}) + "\n"
+
+
+def steps(job: Job) -> list[int]:
+    return list(job.metrics.order_by("pk").values_list("step", flat=True))
+
+
+def test_metrics_are_copied_once_across_attempts(job: Job) -> None:
+    files = RunFiles(job)
+    path = files.folder / "metrics.jsonl"
+    path.write_text(line(1) + line(2) + line(3)[:10])
+    files.copy_metrics()
+    files.copy_metrics()
+    assert steps(job) == [1, 2]
+
+    # The process died within a line; the next attempt's first line follows it on the same line.
+    with open(path, "a") as file:
+        file.write("\n" + line(4) + "nonsense\n" + line(5))
+    again = RunFiles(job)
+    again.copy_metrics()
+    assert steps(job) == [1, 2, 4, 5]
+    with open(path, "a") as file:
+        file.write(line(6))
+    again.copy_metrics()
+    RunFiles(job).copy_metrics()
+    assert steps(job) == [1, 2, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "bad", ["null", "[]", "7", '{"step": 1}', '{"step": "x", "time": 1}', '{"step": 1, "time": 1e300}', "{"]
+)
+def test_lines_that_are_no_metrics_are_passed_over(job: Job, bad: str) -> None:
+    files = RunFiles(job)
+    (files.folder / "metrics.jsonl").write_text(f"{bad}\n{line(9, loss=1e999, rate=float('nan'))}")
+    files.copy_metrics()
+    assert [(row.step, row.values) for row in job.metrics.all()] == [(9, {"loss": None, "rate": None})]
+
+
+def test_the_result_of_an_earlier_attempt_is_forgotten(job: Job) -> None:
+    first = RunFiles(job)
+    (first.folder / "result.json").write_text('{"steps": 3}')
+    assert first.result() == {"steps": 3}
+    assert RunFiles(job).result() is None
+
+
+def test_the_sentence_is_that_of_this_attempt(job: Job) -> None:
+    first = RunFiles(job)
+    first.log.write_text("error: The first reason.\n")
+    assert first.error_sentence() == "The first reason."
+    second = RunFiles(job)
+    assert second.error_sentence() is None
+    with open(second.log, "ab") as file:
+        file.write(b"half \xff\x00 a word\nerror: The second reason,\nin two lines.\n")
+    assert second.error_sentence() == "The second reason,\nin two lines."
+    assert "The first reason." in second.log_tail()
+
+
+def test_nothing_there_yet(job: Job) -> None:
+    files = RunFiles(job)
+    files.copy_metrics()
+    assert (files.progress(), files.result(), files.log_tail(), steps(job)) == (None, None, "", [])
