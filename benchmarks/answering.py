@@ -79,9 +79,7 @@ def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerPro
         },
         "phases_ms": {phase: statistics.median(values) for phase, values in phases.items()},
         "ratio": ratios(medians_ms[THEIRS], medians_ms[OURS]),
-        **(
-            {} if fast == "float32" else {"ratio_same_dtype": ratios(medians_ms[f"{THEIRS}, {fast}"], medians_ms[OURS])}
-        ),
+        "ratio_same_dtype": ratios(medians_ms[list(their_dtypes)[-1]], medians_ms[OURS]),
         "together": {
             "askers": ASKERS,
             "questions_per_s": summary([_questions_per_s(engine, questions) for _ in range(size.rounds)]),

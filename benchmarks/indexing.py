@@ -93,7 +93,7 @@ def measure(inputs: Inputs, peer: PeerProcess, size: Size, rates: dict[str, dict
 
 
 def _embed_s(model: Model, embedder: Embedder, titles: list[str], texts: list[str], first: int) -> float:
-    """Seconds of what `realm_core index` does with a chunk (of 512 blocks): cut into wordpieces, embed, round to float16."""
+    """Seconds of what `realm_core index` does with a chunk of up to 512 blocks: wordpieces, vectors, float16."""
     started_at = time.perf_counter()
     embed(embedder, join_block(Wordpieces.default(), titles[:first], texts[:first], _limit(model))).half()
     return time.perf_counter() - started_at

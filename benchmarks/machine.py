@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from transformers import BertConfig
 
+from realm_core.model.device import fast_dtype
+
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "faiss-cpu", "Django", "gunicorn")
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "bf16", "sve")
 
@@ -58,12 +60,13 @@ def layer_shapes(config: BertConfig, rows: int) -> list[tuple[int, int, int, int
 
 
 def matrix_rates(config: BertConfig, *, rows: int, large: int, seconds: float) -> dict[str, dict[str, float]]:
-    """GFLOP/s of torch.mm by dtype: `large` square matrices, and the encoder's own products taken together.
+    """GFLOP/s of torch.mm by dtype (float32, and bfloat16 where the processor multiplies it): `large` square matrices,
+    and the encoder's own products taken together.
 
     rows: wordpieces of a batch; seconds: how long each shape is tried; the fastest try counts.
     """
     rates = {}
-    for dtype in (torch.bfloat16, torch.float32):
+    for dtype in sorted({fast_dtype(torch.device("cpu")), torch.float32}, key=str):
         flops = time_s = 0.0
         for count, m, k, n in layer_shapes(config, rows):
             flops += count * 2.0 * m * k * n

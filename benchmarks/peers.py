@@ -37,13 +37,23 @@ def ensure_environment() -> Path:
     ).hexdigest()
     if _STAMP.exists() and _STAMP.read_text(encoding="utf-8") == key:
         return python
-    print(f"Installing sentence-transformers and Haystack into {FOLDER} (once, a few minutes)", flush=True)
-    _run(sys.executable, "-m", "venv", "--clear", str(FOLDER))
+    print(f"Installing sentence-transformers and Haystack into {FOLDER} (the first time takes minutes)", flush=True)
+    if not _is_whole(python):
+        _run(sys.executable, "-m", "venv", "--clear", str(FOLDER))
     pins = [word for path in _CONSTRAINTS for word in ("--constraint", str(path))]
     for packages in _STEPS:
         _run(str(python), "-m", "pip", "install", "--progress-bar=off", "--no-input", *pins, *packages)
     _STAMP.write_text(key, encoding="utf-8")
     return python
+
+
+def _is_whole(python: Path) -> bool:
+    """Whether there is an environment of this Python's version, which pip can bring up to date."""
+    program = f"import pip, sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    return (
+        python.exists()
+        and subprocess.run([python, "-I", "-c", program], capture_output=True, check=False).returncode == 0
+    )
 
 
 def _run(*command: str) -> None:

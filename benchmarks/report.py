@@ -24,9 +24,8 @@ def table(results: dict[str, Any]) -> str:
         f"  {dtype:<22} {rate['large_gflops']:>14.0f} {rate['encoder_shapes_gflops']:>22.0f}"
         for dtype, rate in results["matrix_rates"].items()
     ]
-    return "\n".join(
-        [*lines, *_indexing(results["indexing"]), *_answering(results["answering"]), *_web(results["web"])]
-    )
+    lines += [*_indexing(results["indexing"]), *_answering(results["answering"]), *_web(results["web"])]
+    return "\n".join(lines)
 
 
 def _indexing(index: dict[str, Any]) -> list[str]:
@@ -49,8 +48,8 @@ def _indexing(index: dict[str, Any]) -> list[str]:
 def _answering(answers: dict[str, Any]) -> list[str]:
     lines = [
         "",
-        f"ANSWERING  k = {answers['k']}, {answers['questions']} questions, {answers['rounds']} rounds; wordpieces read a "
-        f"question: {answers['wordpieces_per_question']:.0f} (theirs {answers['wordpieces_per_question_theirs']:.0f})",
+        f"ANSWERING  k = {answers['k']}, {answers['questions']} questions, {answers['rounds']} rounds; wordpieces read "
+        f"for each: {answers['wordpieces_per_question']:.0f} (theirs {answers['wordpieces_per_question_theirs']:.0f})",
         f"  {'':<32} {'dtype':<9} {'median ms':<25} {'p50':>7} {'p95':>7}",
     ]
     for name, figures in answers["contestants"].items():
@@ -59,8 +58,7 @@ def _answering(answers: dict[str, Any]) -> list[str]:
             f"{figures['p50_ms']:>7.1f} {figures['p95_ms']:>7.1f}"
         )
     lines.append(f"  → {_range(answers['ratio'], '.2f')} times as fast, retrieval included (target {ANSWER_TARGET})")
-    if "ratio_same_dtype" in answers:
-        lines.append(f"    both in the same dtype: {_range(answers['ratio_same_dtype'], '.2f')}")
+    lines.append(f"    both in the same dtype: {_range(answers['ratio_same_dtype'], '.2f')}")
     phases = ", ".join(f"{phase} {spent_ms:.1f}" for phase, spent_ms in answers["phases_ms"].items())
     lines.append(f"    where our milliseconds go: {phases}")
     together = answers["together"]

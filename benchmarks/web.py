@@ -44,7 +44,8 @@ def measure(inputs: Inputs, size: Size, threads: int) -> dict[str, Any]:
             ("manage.py", "migrate", "--no-input", "--verbosity=0"),
             ("-m", "benchmarks.deploy", str(inputs.model), str(inputs.corpus), str(inputs.index)),
         ):
-            subprocess.run([sys.executable, *command], cwd=TOP, env=environment, check=True)
+            if subprocess.run([sys.executable, *command], cwd=TOP, env=environment, check=False).returncode != 0:
+                raise RealmError("The web server's database could not be prepared; the reason stands above.")
         with _server(environment, Path(data) / "web.log") as (process, port):
             ready = _memory(process.pid)
             times_ms = [_ask_ms(port, question) for question in questions[:3] + questions][3:]

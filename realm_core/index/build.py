@@ -10,23 +10,22 @@ from __future__ import annotations
 import argparse
 import datetime
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, sync, write_json
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.embedding import embed
 from realm_core.index.generation import FORMAT, Generation, read_shard
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import fast_dtype, pick_device
+from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
@@ -197,11 +196,7 @@ def _build_shards(
                 joined = join_block(wordpieces, titles, texts, model.config.block_wordpieces)
                 vectors_RD[low - start : high - start] = embed(embedder, joined).half()
                 activity.progress(high, len(snapshot), "blocks")
-            temporary = path.with_suffix(".tmp")
-            with disk_errors(path):
-                save_file({"vectors": vectors_RD}, temporary)
-                sync(temporary)
-                os.replace(temporary, path)
+            save_tensors(path, {"vectors": vectors_RD})
         shards.append({"file": path.name, "start": start, "stop": stop, "sha256": sha256_of_file(path)})
         activity.progress(stop, len(snapshot), "blocks")
     return shards

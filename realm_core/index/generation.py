@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
+from realm_core.tensors import load_tensors
 
 FORMAT = 1
 
@@ -65,10 +64,9 @@ class Generation:
 
 def read_shard(path: Path, rows: int, dimension: int) -> Tensor:
     """Vectors [rows, dimension] of one shard; `RealmError` when the file is not that."""
-    try:
-        vectors_RD = load_file(path)["vectors"]
-    except (SafetensorError, KeyError, FileNotFoundError) as error:
-        raise RealmError(f"{path} cannot be read: {error}.") from None
+    vectors_RD = load_tensors(path).get("vectors")
+    if vectors_RD is None:
+        raise RealmError(f"{path} holds no vectors.")
     if tuple(vectors_RD.shape) != (rows, dimension):
         raise RealmError(f"{path} holds vectors of shape {tuple(vectors_RD.shape)}, not {(rows, dimension)}.")
     return vectors_RD

@@ -6,13 +6,12 @@ import importlib.util
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 from transformers import BertConfig, BertModel
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json
+from realm_core.tensors import load_tensors
 
 
 def base_folder(base: str) -> Path:
@@ -36,10 +35,7 @@ def base_bert(base: str) -> BertModel:
     folder = base_folder(base)
     config = BertConfig(**read_json(folder / "config.json"))
     bert = BertModel(config, add_pooling_layer=False)
-    try:
-        weights = load_file(folder / "model.safetensors")
-    except (SafetensorError, FileNotFoundError) as error:
-        raise RealmError(f"{folder / 'model.safetensors'} cannot be read: {error}.") from None
+    weights = load_tensors(folder / "model.safetensors")
     own = bert.state_dict()
     missing = sorted(name for name in own if name not in weights)
     if missing:

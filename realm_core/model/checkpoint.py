@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from realm_core.errors import RealmError
@@ -28,6 +26,7 @@ from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.identity import model_hash
 from realm_core.model.reader import Reader
+from realm_core.tensors import load_tensors, save_tensors
 
 FORMAT = 1
 Storage = Literal["float32", "float16", "int8"]
@@ -80,8 +79,7 @@ def save_model(
     for part, module in model.parts().items():
         for name, tensor in _changed(module, base).items():
             tensors |= _store(f"{part}.{name}", tensor.detach().cpu(), (storage or {}).get(part, "float32"))
-    with disk_errors(folder):
-        save_file(tensors, temporary / "model.safetensors")
+    save_tensors(temporary / "model.safetensors", tensors)
     block_hash = _hash_of({n: t for n, t in tensors.items() if n.startswith("block.")}, model.config)
     weights_hash = sha256_of_file(temporary / "model.safetensors")
     record = {
@@ -112,10 +110,7 @@ def load_model(folder: Path) -> Model:
         raise RealmError(f"{weights} is damaged: its checksum is not the one in config.json.")
     config = ModelConfig.from_dict(record["model"], where)
     model = new_model(config)
-    try:
-        stored = load_file(weights)
-    except SafetensorError as error:
-        raise RealmError(f"{weights} cannot be read: {error}.") from None
+    stored = load_tensors(weights)
     targets = {f"{part}.{name}": t for part, module in model.parts().items() for name, t in module.state_dict().items()}
     for name in targets:
         if ".bert." not in name and name not in stored:  # of BERT, the base has whatever is not stored

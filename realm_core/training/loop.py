@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
+from realm_core.files import publish_folder, read_json, remove_folder, write_json
+from realm_core.tensors import load_tensors, save_tensors
 
 _ADAM_EPSILON = 1e-6  # BERT's
 _METRICS_EVERY = 10
@@ -150,8 +149,7 @@ class Loop:
         for name, parameter in self._named.items():
             for key, value in self._optimizer.state[parameter].items():
                 tensors[f"{key}.{name}"] = value.detach().contiguous().reshape(value.shape)
-        with disk_errors(final):
-            save_file(tensors, temporary / "state.safetensors")
+        save_tensors(temporary / "state.safetensors", tensors)
         write_json(
             temporary / "state.json",
             {"step": self.step, "steps": self.steps, "identity": self._identity, "measured": measured},
@@ -175,8 +173,8 @@ class Loop:
             raise RealmError(f"{folder} is of other rows or settings than this run's; choose another run folder.")
         if state["steps"] != self.steps:
             self._activity.say(f"{self.name}: {self.steps:,} steps are wanted now, not {state['steps']:,} as before.")
+        tensors = load_tensors(folder / "state.safetensors")
         try:
-            tensors = load_file(folder / "state.safetensors")
             with torch.no_grad():
                 for name, parameter in self._named.items():
                     parameter.copy_(tensors[f"parameter.{name}"])
@@ -185,8 +183,8 @@ class Loop:
                         for key in ("step", "exp_avg", "exp_avg_sq")
                         if f"{key}.{name}" in tensors
                     }
-        except (SafetensorError, KeyError, RuntimeError) as error:
-            raise RealmError(f"{folder} cannot be resumed from: {error}.") from None
+        except (KeyError, RuntimeError) as error:
+            raise RealmError(f"{folder} is of another model: {error}.") from None
         self.step = state["step"]
         self._activity.say(f"{self.name}: going on at step {self.step:,} of {self.steps:,}.")
         measured: dict[str, float] = state.get("measured", {})

@@ -46,13 +46,13 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     if arguments.scale <= 0:
         raise RealmError(f"scale must be positive, not {arguments.scale}.")
     snapshot = Snapshot.open(arguments.corpus)
-    model = new_model(config, seed=arguments.seed)
     rows = random.Random(arguments.seed).sample(range(len(snapshot)), min(arguments.sample, len(snapshot)))
     if len(rows) < config.dimension:
         raise RealmError(
             f"{arguments.corpus} has {len(rows)} blocks, too few to set a projection onto {config.dimension} "
             "dimensions."
         )
+    model = new_model(config, seed=arguments.seed)
     blocks = [snapshot.block(row) for row in sorted(rows)]
     joined = join_block(
         Wordpieces.default(), [b.title for b in blocks], [b.text for b in blocks], config.block_wordpieces

@@ -105,7 +105,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         _manifest(lambda m: m.update(dim=17)),
         rf"{SHARD} holds vectors of shape \(12, 16\), not \(12, 17\)",
     ),
-    "other tensor": (_replace_shard({"v": torch.zeros(12, 16)}), rf"{SHARD} cannot be read"),
+    "other tensor": (_replace_shard({"v": torch.zeros(12, 16)}), rf"{SHARD} holds no vectors"),
     "no tensors": (_replace_shard(b"nothing of the kind"), rf"{SHARD} cannot be read"),
 }
 

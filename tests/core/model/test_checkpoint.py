@@ -16,9 +16,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from realm_core import tensors
 from realm_core.errors import RealmError
 from realm_core.files import sha256_of_file
-from realm_core.model import checkpoint
 from realm_core.model.checkpoint import Model, Storage, load_model, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.identity import read_hashes
@@ -262,13 +262,13 @@ def test_hashes_of_what_is_no_model_are_refused(tmp_path: Path, content: str) ->
 def test_a_full_disk_leaves_nothing_visible(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def full(tensors: dict[str, Tensor], path: Path) -> None:
+    def full(stored: dict[str, Tensor], path: Path) -> None:
         path.write_bytes(b"half of it")
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoint, "save_file", full)
-        with pytest.raises(RealmError, match=r"The disk that holds .*/m is full"):
+        patched.setattr(tensors, "save_file", full)
+        with pytest.raises(RealmError, match=r"The disk that holds .* is full"):
             save_model(model, tmp_path / "m")
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
     save_model(model, tmp_path / "m")  # what was left behind is in nobody's way

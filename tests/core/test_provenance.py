@@ -1,0 +1,232 @@
+"""An answer's numbers: what follows from the evidence, what is left without a block, and the way through JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realm_core.provenance import Answer, Candidate, Evidence, RankedAnswer, conclude
+
+KEYS = ["nile", "mars", "1869", "berlin", "ada"]
+
+
+def block(
+    name: str, prior: float, candidates: dict[str, float], *, null: float | None = None, spelling: str = "{}"
+) -> Evidence:
+    """Evidence before its conclusions, its candidates' likelihoods by key."""
+    offered = tuple(
+        Candidate(key, spelling.format(key), likelihood, 10 * i, 10 * i + len(spelling.format(key)))
+        for i, (key, likelihood) in enumerate(candidates.items())
+    )
+    return Evidence(
+        rank=0,
+        block_id=name,
+        title=name.title(),
+        text="…",
+        section="",
+        url="",
+        start=None,
+        end=None,
+        prior=prior,
+        likelihood=0.0,
+        posterior=0.0,
+        support=0.0,
+        retriever_score=math.log(prior),
+        retriever_prior=0.0,
+        no_answer_likelihood=null,
+        candidates=offered,
+    )
+
+
+def reading(blocks: Sequence[Evidence], *, min_probability: float = 0.0) -> Answer:
+    return conclude(
+        Answer(
+            question="Which?",
+            answer=None,
+            no_answer_probability=None,
+            answers=(),
+            evidence=tuple(blocks),
+            explains="",
+            normalisation="block+null",
+            min_probability=min_probability,
+            model="m",
+            index="i",
+            corpus="c",
+            latency_ms=1.5,
+            timings_ms={"read": 1.0},
+        )
+    )
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> Answer:
+    """What a reader may have made of up to six blocks."""
+    has_null = draw(st.booleans())
+    share = st.floats(1e-6, 1.0)
+    blocks = []
+    for number in range(draw(st.integers(1, 6))):
+        keys = draw(st.lists(st.sampled_from(KEYS), unique=True, max_size=4))
+        weights = draw(st.lists(share, min_size=len(keys) + 1, max_size=len(keys) + 1))
+        likelihoods = [weight / math.fsum(weights) for weight in weights]
+        blocks.append(
+            block(
+                f"block{number}",
+                draw(share),
+                dict(zip(keys, likelihoods, strict=False)),
+                null=likelihoods[-1] if has_null else None,
+                spelling=draw(st.sampled_from(["{}", "The {}"])),
+            )
+        )
+    return reading(blocks, min_probability=draw(st.sampled_from([0.0, 0.0, 0.3, 0.9])))
+
+
+def check(answer: Answer, blocks: Sequence[Evidence]) -> None:
+    """Everything in `answer` follows from priors and likelihoods of `blocks`, by sums written out here."""
+    total = math.fsum(b.prior for b in blocks)
+    prior = {b.block_id: b.prior / total for b in blocks}
+    retrieved = math.fsum(math.exp(b.retriever_score) for b in blocks)
+    probability: dict[str, float] = {}
+    for b in blocks:
+        for candidate in b.candidates:
+            probability[candidate.key] = probability.get(candidate.key, 0.0) + prior[b.block_id] * candidate.likelihood
+    spelt = {c.text: c.key for b in blocks for c in b.candidates}
+    assert {spelt[a.text]: a.probability for a in answer.answers} == pytest.approx(probability, abs=1e-12)
+    shown = [a.probability for a in answer.answers]
+    assert shown == sorted(shown, reverse=True)
+    has_null = blocks[0].no_answer_likelihood is not None
+    if has_null:
+        nothing = math.fsum(prior[b.block_id] * (b.no_answer_likelihood or 0.0) for b in blocks)
+        assert answer.no_answer_probability == pytest.approx(nothing, abs=1e-12)
+    else:
+        assert answer.no_answer_probability is None
+    given_answer = bool(shown) and shown[0] >= answer.min_probability
+    assert answer.answer == (answer.answers[0] if given_answer else None)
+    assert answer.explains == ("answer" if given_answer else "no_answer" if has_null or not shown else "candidate")
+    about = None if answer.explains == "no_answer" else spelt[answer.answers[0].text]
+
+    assert {e.block_id for e in answer.evidence} == set(prior)
+    own = {b.block_id: b for b in blocks}
+    for evidence in answer.evidence:
+        offered = {c.key: c for c in own[evidence.block_id].candidates}.get(about or "")
+        null = own[evidence.block_id].no_answer_likelihood or 0.0
+        likelihood = null if about is None else offered.likelihood if offered else 0.0
+        assert evidence.prior == pytest.approx(prior[evidence.block_id], abs=1e-12)
+        assert evidence.retriever_prior == pytest.approx(math.exp(evidence.retriever_score) / retrieved, abs=1e-12)
+        assert evidence.likelihood == likelihood
+        assert (evidence.start, evidence.end) == ((offered.start, offered.end) if offered else (None, None))
+    marginal = math.fsum(e.prior * e.likelihood for e in answer.evidence)
+    for evidence in answer.evidence:
+        posterior = evidence.prior * evidence.likelihood / marginal if marginal else evidence.prior
+        assert evidence.posterior == pytest.approx(posterior, abs=1e-12)
+        assert evidence.support == pytest.approx(posterior - evidence.prior, abs=1e-12)
+    posteriors = [e.posterior for e in answer.evidence]
+    assert posteriors == sorted(posteriors, reverse=True)
+    assert math.fsum(posteriors) == pytest.approx(1.0, abs=1e-9)
+    assert [e.rank for e in answer.evidence] == list(range(1, len(blocks) + 1))
+
+
+@settings(max_examples=150)
+@given(readings())
+def test_everything_follows_from_priors_and_likelihoods(answer: Answer) -> None:
+    check(answer, answer.evidence)
+
+
+@settings(max_examples=150)
+@given(answer=readings(), data=st.data())
+def test_without_blocks_everything_follows_from_those_that_are_left(answer: Answer, data: st.DataObject) -> None:
+    ids = [e.block_id for e in answer.evidence]
+    removed = data.draw(st.sets(st.sampled_from(ids), max_size=len(ids) - 1))
+    check(answer.without(removed), [e for e in answer.evidence if e.block_id not in removed])
+
+
+@settings(max_examples=50)
+@given(readings())
+def test_without_nothing_is_the_answer_itself(answer: Answer) -> None:
+    same = answer.without(set())
+    assert (same.question, same.explains, same.timings_ms) == (answer.question, answer.explains, answer.timings_ms)
+    check(same, answer.evidence)
+
+
+@settings(max_examples=50)
+@given(readings())
+def test_one_after_the_other_is_both_at_once(answer: Answer) -> None:
+    ids = [e.block_id for e in answer.evidence]
+    one_by_one, at_once = answer.without({ids[0]}).without(ids[1:2]), answer.without(ids[:2])
+    left = [e for e in answer.evidence if e.block_id not in ids[:2]]
+    for result in (one_by_one, at_once):
+        if left:
+            check(result, left)
+        else:
+            assert result.evidence == ()
+
+
+def test_without_all_blocks_there_is_no_answer() -> None:
+    answer = reading([block("a", 1.0, {"nile": 0.9}, null=0.1)])
+    nothing = answer.without({"a"})
+    assert (nothing.answer, nothing.answers, nothing.evidence) == (None, (), ())
+    assert (nothing.no_answer_probability, nothing.explains) == (None, "no_answer")
+
+
+def test_blocks_that_are_not_there_can_be_taken_away() -> None:
+    answer = reading([block("a", 1.0, {"nile": 0.9}, null=0.1)])
+    assert answer.without({"b", "c"}) == answer
+
+
+@settings(max_examples=50)
+@given(readings())
+def test_json_and_back_is_the_same(answer: Answer) -> None:
+    assert Answer.from_dict(json.loads(json.dumps(answer.as_dict()))) == answer
+
+
+def test_the_same_answer_in_other_spellings_is_one_answer_in_its_weightiest_spelling() -> None:
+    answer = reading(
+        [
+            block("a", 0.2, {"nile": 0.5}, spelling="the {}"),
+            block("b", 0.5, {"nile": 0.4, "mars": 0.6}, spelling="THE {}"),
+            block("c", 0.3, {"nile": 0.3}, spelling="the {}"),
+        ]
+    )
+    assert (
+        answer.answers
+        == (
+            RankedAnswer("THE mars", pytest.approx(0.3)),  # type: ignore[arg-type]
+            RankedAnswer("THE nile", pytest.approx(0.39)),  # type: ignore[arg-type]
+        )[::-1]
+    )
+    lighter = reading([replace(e, prior=0.1) if e.block_id == "b" else e for e in answer.evidence])
+    assert next(a.text for a in lighter.answers if a.text.endswith("nile")) == "the nile"
+
+
+def test_an_answer_below_the_smallest_probability_is_not_given_but_still_shown() -> None:
+    blocks = [block("a", 0.5, {"nile": 0.3}, null=0.7), block("b", 0.5, {"mars": 0.2}, null=0.8)]
+    answer = reading(blocks, min_probability=0.2)
+    assert answer.answer is None and answer.answers[0] == RankedAnswer("nile", pytest.approx(0.15))  # type: ignore[arg-type]
+    assert answer.explains == "no_answer"
+    assert [e.block_id for e in answer.evidence] == ["b", "a"]  # b says louder that it is not here
+    assert [(e.start, e.end) for e in answer.evidence] == [(None, None), (None, None)]
+
+
+def test_nothing_offered_is_no_answer() -> None:
+    answer = reading([block("a", 0.5, {}), block("b", 0.5, {})])
+    assert (answer.answer, answer.explains) == (None, "no_answer")
+    assert [e.posterior for e in answer.evidence] == [0.5, 0.5]  # nothing was learnt
+
+
+def test_stored_answers_are_read_without_torch() -> None:
+    stored = json.dumps(reading([block("a", 1.0, {"nile": 0.9})]).as_dict())
+    program = (
+        "import json, sys\nfrom realm_core.provenance import Answer\n"
+        "print(Answer.from_dict(json.load(sys.stdin)).answer.text, 'torch' in sys.modules)"
+    )
+    top = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=top, input=stored, capture_output=True, text=True)
+    assert done.stdout.split() == ["nile", "False"], done.stderr
