@@ -28,7 +28,7 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
 from realm_core.model.checkpoint import Model, load_model
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import pick_device
 from realm_core.model.marginal import NORMALISATIONS, Normalisation, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.provenance import Answer, conclude
@@ -106,9 +106,7 @@ class Engine:
         loaded, generation, snapshot = load_model(model), Generation.open(index), Snapshot.open(corpus)
         check_fit(loaded, generation, snapshot)
         for part in (loaded.query, loaded.reader):
-            part.to(place)
-            # The heads stay in float32: they are small, and their differences count.
-            part.bert.to(dtype=fast_dtype(place))
+            part.for_inference(place)
         words, same = loaded.query.bert.embeddings.word_embeddings, loaded.reader.bert.embeddings.word_embeddings
         if torch.equal(words.weight, same.weight):
             same.weight = words.weight  # one copy of what neither training changed

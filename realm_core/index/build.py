@@ -24,7 +24,7 @@ from realm_core.files import disk_errors, publish_folder, read_json, remove_fold
 from realm_core.index.embedding import embed
 from realm_core.index.generation import FORMAT, Generation, read_shard
 from realm_core.model.checkpoint import Model, load_model
-from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.device import pick_device
 from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
@@ -179,9 +179,8 @@ def _shipped_shards(
 def _build_shards(
     model: Model, snapshot: Snapshot, partial: Path, shard_rows: int, device: torch.device, activity: Activity
 ) -> list[dict[str, object]]:
-    # Only BERT's layers gain from low precision; the projection is small and decides the ranking.
-    embedder = model.block.to(device)
-    embedder.bert.to(dtype=fast_dtype(device))
+    embedder = model.block
+    embedder.for_inference(device)
     wordpieces = Wordpieces.default()
     shards = []
     for number, start in enumerate(range(0, len(snapshot), shard_rows)):

@@ -7,25 +7,25 @@ from torch import Tensor, nn
 from transformers import BertModel
 
 from realm_core.model.config import Pooling
-from realm_core.model.packed import Packed, encode
+from realm_core.model.encoding import Encoding
+from realm_core.model.packed import Packed
 
 
-class Embedder(nn.Module):
+class Embedder(Encoding):
     """One side of the retriever: of questions, or of blocks.
 
     The LayerNorm's gain sets the scale of f(x, z), and with it how peaked the prior is.
     """
 
     def __init__(self, bert: BertModel, dimension: int, pooling: Pooling) -> None:
-        super().__init__()
-        self.bert = bert
+        super().__init__(bert)
         self.dense = nn.Linear(bert.config.hidden_size, dimension)
         self.norm = nn.LayerNorm(dimension, eps=1e-12)
         self.pooling = pooling
 
     def pool(self, batch: Packed) -> Tensor:
         """Pooled hidden states [B, W], float32."""
-        hidden_TW = encode(self.bert, batch).float()
+        hidden_TW = self.encode(batch).float()
         if self.pooling == "cls":
             return hidden_TW[torch.tensor(batch.starts(), device=hidden_TW.device)]
         lengths_B = torch.tensor(batch.lengths, device=hidden_TW.device)

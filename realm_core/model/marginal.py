@@ -165,7 +165,7 @@ def prior(scores_K: Sequence[float]) -> list[float]:
 
 def marginal(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> float:
     """p(y|x) = Σ_z p(y|z,x) p(z|x)."""
-    return log_marginal(_double(prior_K).log(), _double(likelihood_K).log()).exp().item()
+    return math.fsum(prior * likelihood for prior, likelihood in zip(prior_K, likelihood_K, strict=True))
 
 
 def posterior(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> list[float]:

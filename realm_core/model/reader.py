@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from transformers import BertModel
 
-from realm_core.model.packed import Packed, encode
+from realm_core.model.encoding import Encoding
+from realm_core.model.packed import Packed
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,11 @@ class Bodies:
         )
 
 
-class Reader(nn.Module):
+class Reader(Encoding):
     """BERT over `[CLS] x [SEP] (title [SEP]) body [SEP]` and the span MLP."""
 
     def __init__(self, bert: BertModel, hidden: int, max_width: int) -> None:
-        super().__init__()
-        self.bert = bert
+        super().__init__(bert)
         self.max_width = max_width
         self.ends = nn.Linear(bert.config.hidden_size, 2 * hidden)  # both halves of the first Dense in one product
         self.norm = nn.LayerNorm(hidden, eps=1e-3)  # ε as released
@@ -62,7 +62,7 @@ class Reader(nn.Module):
         Relative to the block's "not here" score, which the MLP gives to [CLS] taken as a span; −inf where a span
         would leave its block or cut a word.
         """
-        hidden_TW = encode(self.bert, pairs)
+        hidden_TW = self.encode(pairs)
         starts_B = torch.tensor(pairs.starts(), device=hidden_TW.device)
         null_B = self._mlp(*self._halves(hidden_TW[starts_B]))
         start_NH, end_NH = self._halves(hidden_TW[bodies.positions_N])

@@ -65,9 +65,9 @@ def test_shift_and_enter_begin_a_new_line(live_server: LiveServer, engine: FakeE
 
 def test_an_example_is_one_click(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:
     page.goto(live_server.url)
-    page.get_by_role("button", name="What is the longest river in the world?").click()
+    page.get_by_role("button", name="Who wrote Pride and Prejudice?").click()
     expect(page.locator(".answer__text")).to_be_visible()
-    expect(page.get_by_label("Your question")).to_have_value("What is the longest river in the world?")
+    expect(page.get_by_label("Your question")).to_have_value("Who wrote Pride and Prejudice?")
 
 
 def test_take_blocks_away_and_bring_them_back(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:

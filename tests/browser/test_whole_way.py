@@ -71,12 +71,10 @@ def test_ask_take_the_best_block_away_and_open_its_article(
 
     page.goto(f"{live_server.url}/blocks/{evidence[0]['block_id']}/")
     expect(page.get_by_role("heading", level=1)).to_contain_text(evidence[0]["title"])
-    expect(page.locator("mark, .article__block").first).to_contain_text(evidence[0]["text"][:30])
+    expect(page.locator(".in-block").first).to_contain_text(evidence[0]["text"][:30])
 
 
-def test_the_permanent_link_shows_what_was_answered(
-    live_server: LiveServer, deployed: Deployment, page: Page
-) -> None:
+def test_the_permanent_link_shows_what_was_answered(live_server: LiveServer, deployed: Deployment, page: Page) -> None:
     page.goto(f"{live_server.url}/?q=")
     page.get_by_label("Your question").fill("How many moons has Mars?")
     page.keyboard.press("Enter")

@@ -48,7 +48,7 @@ ODD_QUESTIONS = {
 def engine_of(deployment: Deployment, **options: Any) -> Engine:
     """An engine in single precision: with whom a question is read then changes next to nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("realm_core.engine.fast_dtype", lambda device: torch.float32)
+        patch.setattr("realm_core.model.encoding.fast_dtype", lambda device: torch.float32)
         return Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu", **options)
 
 

@@ -27,11 +27,11 @@ from webapp.views.reading import read
 # Answered correctly over the default corpus; each from another part of knowledge.
 EXAMPLES: Final = (
     ("Film", "Who directed 2001: A Space Odyssey?"),
-    ("Geography", "What is the longest river in the world?"),
+    ("Literature", "Who wrote Pride and Prejudice?"),
     ("Art", "Who painted Guernica?"),
     ("History", "When did the construction of the Berlin Wall begin?"),
     ("Music", "Who composed The Four Seasons?"),
-    ("Space", "What is the largest planet in the Solar System?"),
+    ("Chemistry", "What is the chemical symbol of tungsten?"),
 )
 _STAGES: Final = (
     ("embed", "Turning the question into a vector"),

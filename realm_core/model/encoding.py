@@ -1,0 +1,35 @@
+"""What embedder and reader have in common: a BERT over packed sequences, trained one way and served another."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from transformers import BertModel
+
+from realm_core.model.device import fast_dtype
+from realm_core.model.inference import InferenceEncoder
+from realm_core.model.packed import Packed, encode
+
+
+class Encoding(nn.Module):
+    """A module around `bert`."""
+
+    def __init__(self, bert: BertModel) -> None:
+        super().__init__()
+        self.bert = bert
+        self._inference: InferenceEncoder | None = None
+
+    def encode(self, batch: Packed) -> Tensor:
+        """Hidden states [T, W] of BERT's last layer."""
+        return encode(self.bert, batch) if self._inference is None else self._inference(batch)
+
+    def for_inference(self, device: torch.device) -> None:
+        """Move to `device` and take the fastest way there, for good: no training afterwards.
+
+        Only BERT's layers gain from low precision; what is built on them is small, and decides, so it stays float32.
+        """
+        self.to(device).eval()
+        self.bert.to(dtype=fast_dtype(device))
+        if InferenceEncoder.serves(self.bert):
+            with torch.no_grad():
+                self._inference = InferenceEncoder(self.bert)

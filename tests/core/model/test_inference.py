@@ -1,0 +1,42 @@
+"""The encoder for inference gives what transformers' BERT gives, as exactly as bfloat16 allows."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from realm_core.model.base import base_bert
+from realm_core.model.config import ModelConfig
+from realm_core.model.device import fast_dtype
+from realm_core.model.inference import InferenceEncoder
+from realm_core.model.packed import Packed, encode
+
+LENGTHS = ([2], [14], [31, 32, 33], [150, 7, 64, 288])
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_it_is_no_further_from_float32_than_the_plain_way(lengths: list[int]) -> None:
+    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
+        return  # this processor does not multiply bfloat16, and the encoder is never used on it
+    exact = base_bert(ModelConfig.base)
+    low = copy.deepcopy(exact).to(dtype=torch.bfloat16)
+    assert InferenceEncoder.serves(low)
+    draw = torch.Generator().manual_seed(len(lengths))
+    ids = [torch.randint(1000, 20000, (length,), generator=draw).tolist() for length in lengths]
+    batch = Packed.of(ids, [[0] * (length // 2) + [1] * (length - length // 2) for length in lengths])
+    with torch.inference_mode():
+        wanted_TW = encode(exact, batch)
+        plain_TW, fast_TW = encode(low, batch).float(), InferenceEncoder(low)(batch).float()
+    plain_error = (plain_TW - wanted_TW).abs().mean()
+    assert (fast_TW - wanted_TW).abs().mean() <= 1.3 * plain_error
+    assert (fast_TW - wanted_TW).abs().max() < 0.3
+
+
+def test_it_does_not_serve_what_it_was_not_written_for() -> None:
+    bert = base_bert(ModelConfig.base)
+    assert not InferenceEncoder.serves(bert)  # float32
+    low = copy.deepcopy(bert).to(dtype=torch.bfloat16)
+    low.config.hidden_act = "relu"
+    assert not InferenceEncoder.serves(low)
