@@ -21,7 +21,7 @@ from realm_core.text.wordpieces import Encoded
 
 # The spans of a block that are told apart. The rest have next to no probability, and lose it: an answer's figures are
 # sums over the spans that are kept, so that everything shown adds up.
-_SPANS_PER_BLOCK = 64
+_SPANS_PER_BLOCK = 40
 _CANDIDATES_PER_BLOCK = 10
 
 

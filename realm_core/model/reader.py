@@ -66,23 +66,26 @@ class Reader(Encoding):
         starts_B = torch.tensor(pairs.starts(), device=hidden_TW.device)
         null_B = self._mlp(*self._halves(hidden_TW[starts_B]))
         start_NH, end_NH = self._halves(hidden_TW[bodies.positions_N])
-        count = start_NH.shape[0]
         owner_N = torch.repeat_interleave(
             torch.arange(len(bodies.lengths), device=hidden_TW.device),
             torch.tensor(bodies.lengths, device=hidden_TW.device),
         )
-        null_N = null_B[owner_N]
-        columns = []
-        for width in range(min(self.max_width, max(1, *bodies.lengths))):  # bodies may have no wordpiece at all
-            logits_n = self._mlp(start_NH[: count - width], end_NH[width:]) - null_N[: count - width]
-            possible_n = (
-                (bodies.room_N[: count - width] > width)
-                & bodies.word_start_N[: count - width]
-                & bodies.word_end_N[width:]
-            )
-            logits_n = logits_n.masked_fill(~possible_n, -math.inf)
-            columns.append(nn.functional.pad(logits_n, (0, width), value=-math.inf))
-        return torch.stack(columns, dim=1)
+        # Only spans of whole words within a block are scored: two in five of all.
+        first_S, width_S = self._spans(bodies).nonzero(as_tuple=True)
+        logits_S = self._mlp(start_NH[first_S], end_NH[first_S + width_S]) - null_B[owner_N[first_S]]
+        logits_NM = logits_S.new_full((len(owner_N), self._widest(bodies)), -math.inf)
+        return logits_NM.index_put((first_S, width_S), logits_S)
+
+    def _widest(self, bodies: Bodies) -> int:
+        return min(self.max_width, max(1, max(bodies.lengths)))  # bodies may have no wordpiece at all
+
+    def _spans(self, bodies: Bodies) -> Tensor:
+        """[N, M], bool: whether the span of m + 1 wordpieces that begins at n is one of whole words in one block."""
+        count, device = len(bodies.room_N), bodies.room_N.device
+        width_M = torch.arange(self._widest(bodies), device=device)
+        last_NM = (torch.arange(count, device=device).unsqueeze(1) + width_M).clamp(max=count - 1)
+        inside_NM = bodies.room_N.unsqueeze(1) > width_M
+        return inside_NM & bodies.word_start_N.unsqueeze(1) & bodies.word_end_N[last_NM]
 
     def _halves(self, hidden_NW: Tensor) -> tuple[Tensor, Tensor]:
         start_NH, end_NH = self.ends(hidden_NW.to(self.ends.weight.dtype)).chunk(2, dim=1)
