@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.exports import export_span_reader
 from benchmarks.inputs import Inputs, Size
 from benchmarks.peers import PeerProcess
-from benchmarks.rounds import latencies, ratios, run_rounds, summary
+from benchmarks.rounds import apart, latencies, ratios, run_rounds, summary
 from realm_core.engine import Engine
 from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
@@ -41,10 +41,9 @@ def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerPro
     found = [engine.retrieve(question, k=K) for question in questions]
     fast = str(fast_dtype(pick_device("cpu"))).removeprefix("torch.")
     their_dtypes = {THEIRS: "float32"} | ({} if fast == "float32" else {f"{THEIRS}, {fast}": fast})
-    model = load_model(inputs.model)
     with tempfile.TemporaryDirectory() as folder:
         reader = Path(folder) / "reader"
-        export_span_reader(model.reader.bert, model.config.base, reader)
+        apart(partial(_export, inputs, reader))
         for name, dtype in their_dtypes.items():
             peer.call("load_reader", name=name, folder=str(reader), dtype=dtype)
     readings = [
@@ -71,7 +70,7 @@ def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerPro
         "wordpieces_per_question_theirs": statistics.mean(peer.call("reading_wordpieces", name=THEIRS)),
         "contestants": {
             name: {
-                "dtype": {OURS: fast, **their_dtypes}[name],
+                "dtype": {OURS: engine.reader_product, **their_dtypes}[name],
                 "median_ms": summary(medians_ms[name]),
                 **latencies([time for times in rounds for time in times]),
             }
@@ -79,12 +78,17 @@ def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerPro
         },
         "phases_ms": {phase: statistics.median(values) for phase, values in phases.items()},
         "ratio": ratios(medians_ms[THEIRS], medians_ms[OURS]),
-        "ratio_same_dtype": ratios(medians_ms[list(their_dtypes)[-1]], medians_ms[OURS]),
+        "ratio_theirs_fastest": ratios(medians_ms[list(their_dtypes)[-1]], medians_ms[OURS]),
         "together": {
             "askers": ASKERS,
             "questions_per_s": summary([_questions_per_s(engine, questions) for _ in range(size.rounds)]),
         },
     }
+
+
+def _export(inputs: Inputs, folder: Path) -> None:
+    model = load_model(inputs.model)
+    export_span_reader(model.reader.bert, model.config.base, folder)
 
 
 def _ask_ms(engine: Engine, questions: list[str], phases: dict[str, list[float]], first: int) -> list[float]:

@@ -58,7 +58,7 @@ def _answering(answers: dict[str, Any]) -> list[str]:
             f"{figures['p50_ms']:>7.1f} {figures['p95_ms']:>7.1f}"
         )
     lines.append(f"  → {_range(answers['ratio'], '.2f')} times as fast, retrieval included (target {ANSWER_TARGET})")
-    lines.append(f"    both in the same dtype: {_range(answers['ratio_same_dtype'], '.2f')}")
+    lines.append(f"    against theirs in its fastest dtype: {_range(answers['ratio_theirs_fastest'], '.2f')}")
     phases = ", ".join(f"{phase} {spent_ms:.1f}" for phase, spent_ms in answers["phases_ms"].items())
     lines.append(f"    where our milliseconds go: {phases}")
     together = answers["together"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -21,6 +22,17 @@ def run_rounds(contestants: Mapping[str, Callable[[], Result]], rounds: int) -> 
         for name in names[turn:] + names[:turn]:
             results[name].append(contestants[name]())
     return results
+
+
+def apart(work: Callable[[], Result]) -> Result:
+    """What `work` returns, done in a thread that ends.
+
+    Each thread that computes has a team of OpenMP threads for as long as it lives; when a process has more of them than
+    processors, none spins while it waits, and everything takes longer. A measurement must not inherit another's team,
+    as little as a server does: it has one, its engine's.
+    """
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(work).result()
 
 
 def summary(values: Sequence[float]) -> Summary:

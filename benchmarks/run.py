@@ -16,6 +16,7 @@ from benchmarks.inputs import FULL, QUICK, prepare
 from benchmarks.machine import describe, matrix_rates
 from benchmarks.peers import PeerProcess, ensure_environment
 from benchmarks.report import table
+from benchmarks.rounds import apart
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from realm_core.model.base import base_folder
@@ -59,11 +60,11 @@ def measure(arguments: argparse.Namespace) -> None:
     config = read_json(inputs.model / "config.json")["model"]
     bert = BertConfig(**read_json(base_folder(config["base"]) / "config.json"))
     _say("how fast the machine multiplies matrices")
-    rates = matrix_rates(bert, rows=_BATCH_WORDPIECES, large=size.peak_large, seconds=size.peak_s)
+    rates = apart(lambda: matrix_rates(bert, rows=_BATCH_WORDPIECES, large=size.peak_large, seconds=size.peak_s))
     with PeerProcess(peers_python) as peer:
         their_versions = peer.call("start", threads=arguments.threads)
         _say("building an index")
-        index = indexing.measure(inputs, peer, size, rates)
+        index = apart(lambda: indexing.measure(inputs, peer, size, rates))
         _say("answering")
         answers = answering.measure(inputs, peer, size)
     _say("the web server")

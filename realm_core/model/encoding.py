@@ -12,7 +12,13 @@ from realm_core.model.packed import Packed, encode
 
 
 class Encoding(nn.Module):
-    """A module around `bert`."""
+    """A module around `bert`.
+
+    int8_serves: whether inference may multiply in int8 where the machine can. Scores over which a softmax decides bear
+    it; vectors that are stored and compared for as long as an index lives are kept as exact as they were made.
+    """
+
+    int8_serves = False
 
     def __init__(self, bert: BertModel) -> None:
         super().__init__()
@@ -23,6 +29,13 @@ class Encoding(nn.Module):
         """Hidden states [T, W] of BERT's last layer."""
         return encode(self.bert, batch) if self._inference is None else self._inference(batch)
 
+    @property
+    def product(self) -> str:
+        """What the layers multiply in: int8, bfloat16 or float32."""
+        if self._inference is not None:
+            return self._inference.product
+        return str(self.bert.dtype).removeprefix("torch.")
+
     def for_inference(self, device: torch.device) -> None:
         """Move to `device` and take the fastest way there, for good: no training afterwards.
 
@@ -32,4 +45,4 @@ class Encoding(nn.Module):
         self.bert.to(dtype=fast_dtype(device))
         if InferenceEncoder.serves(self.bert):
             with torch.no_grad():
-                self._inference = InferenceEncoder(self.bert)
+                self._inference = InferenceEncoder(self.bert, int8=self.int8_serves)

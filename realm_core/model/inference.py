@@ -1,7 +1,11 @@
-"""BERT's layers once more, for inference in bfloat16 on a CPU alone: the same numbers in less time.
+"""BERT's layers once more, for inference on a CPU alone: the same numbers in less time.
 
 What `packed.encode` leaves on the table there: one product makes queries, keys and values; oneDNN keeps the weights in
 the order in which its kernels read them, and adds bias, GELU and residual while the product is still in cache.
+
+Products are in bfloat16, or in int8 at twice the speed: weights with one scale a row (which is how a packed model is
+stored, so they lose little), states with one scale a product, taken from their least and largest values but for those
+few inputs that are far louder than all others. States stay bfloat16 in between.
 
 oneDNN is reached through operators that torch keeps to itself; where they are missing, `packed.encode` serves.
 
@@ -11,47 +15,81 @@ Legend: T wordpieces of all sequences, W hidden width, H heads, D width of a hea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from transformers import BertModel
 
-from realm_core.model.packed import Packed
+from realm_core.model.packed import Packed, encode
+from realm_core.text.wordpieces import Wordpieces
 
 _USUAL_WORDPIECES = 512  # rows of a product for which the order of the weights is chosen
+_LOUD = 8  # inputs of a product that are kept from setting its scale
+_SENTENCES = [
+    "Who wrote the music of the film that won the prize in 1994?",
+    "The town lies on the river, 12 km north of the capital; in 2001 it had 4,500 inhabitants.",
+]
+
+
+class _Product(Protocol):
+    """rows · weightᵀ + bias, then what `then` says: "none" or "gelu"."""
+
+    def __call__(self, rows_TK: Tensor, then: str = "none") -> Tensor: ...
+
+
+class _Sum(Protocol):
+    """rows · weightᵀ + bias + residual."""
+
+    def plus(self, rows_TK: Tensor, residual_TN: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """Weights in oneDNN's order, with their biases."""
+    """Products of a layer, and its norms."""
 
-    qkv: tuple[Tensor, Tensor]
-    output: tuple[Tensor, Tensor]
-    rise: tuple[Tensor, Tensor]
-    fall: tuple[Tensor, Tensor]
+    qkv: _Product
+    output: _Sum
+    rise: _Product
+    fall: _Sum
     attention_norm: nn.LayerNorm
     output_norm: nn.LayerNorm
 
 
 class InferenceEncoder:
-    """The last layer's hidden states of a BertModel in bfloat16 on the CPU; copies its weights, takes no gradient."""
+    """The last layer's hidden states [T, W] of a BertModel on the CPU; copies its weights, takes no gradient.
 
-    def __init__(self, bert: BertModel) -> None:
+    int8: multiply in int8 instead of bfloat16, where the processor adds such products up without overflow (VNNI).
+    """
+
+    def __init__(self, bert: BertModel, *, int8: bool = False) -> None:
         self._embeddings = bert.embeddings
         self._heads: int = bert.config.num_attention_heads
         self._width: int = bert.config.hidden_size
         scale = (self._width // self._heads) ** -0.5  # of the attention scores, put into the queries' weights
+        self.product = "int8" if int8 and _multiplies_int8() else "bfloat16"
+        largest = _largest_inputs(bert) if self.product == "int8" else {}
+
+        def product(weight: Tensor, bias: Tensor, source: nn.Linear) -> _Product:
+            return _Int8(weight, bias, largest[source]) if largest else _Bfloat16(weight, bias)
+
+        def plus(linear: nn.Linear) -> _Sum:
+            if largest:
+                return _Int8Sum(linear.weight, linear.bias, largest[linear])
+            return _Bfloat16(linear.weight, linear.bias)
+
         self._layers = []
         for layer in bert.encoder.layer:
             own = layer.attention.self
             qkv_weight = torch.cat([own.query.weight * scale, own.key.weight, own.value.weight])
             qkv_bias = torch.cat([own.query.bias * scale, own.key.bias, own.value.bias])
+            rise = layer.intermediate.dense
             self._layers.append(
                 _Layer(
-                    qkv=_ordered(qkv_weight, qkv_bias),
-                    output=_ordered(layer.attention.output.dense.weight, layer.attention.output.dense.bias),
-                    rise=_ordered(layer.intermediate.dense.weight, layer.intermediate.dense.bias),
-                    fall=_ordered(layer.output.dense.weight, layer.output.dense.bias),
+                    qkv=product(qkv_weight, qkv_bias, own.query),
+                    output=plus(layer.attention.output.dense),
+                    rise=product(rise.weight, rise.bias, rise),
+                    fall=plus(layer.output.dense),
                     attention_norm=layer.attention.output.LayerNorm,
                     output_norm=layer.output.LayerNorm,
                 )
@@ -78,10 +116,10 @@ class InferenceEncoder:
             position_ids=batch.positions_T.unsqueeze(0),
         ).squeeze(0)
         for layer in self._layers:
-            context_TW = self._attend(_product(hidden_TW, layer.qkv), batch.lengths)
-            hidden_TW = layer.attention_norm(_product_plus(context_TW, layer.output, hidden_TW))
-            raised_TI = _product(hidden_TW, layer.rise, "gelu")
-            hidden_TW = layer.output_norm(_product_plus(raised_TI, layer.fall, hidden_TW))
+            context_TW = self._attend(layer.qkv(hidden_TW), batch.lengths)
+            hidden_TW = layer.attention_norm(layer.output.plus(context_TW, hidden_TW))
+            raised_TI = layer.rise(hidden_TW, "gelu")
+            hidden_TW = layer.output_norm(layer.fall.plus(raised_TI, hidden_TW))
         return hidden_TW
 
     def _attend(self, qkv_TW: Tensor, lengths: tuple[int, ...]) -> Tensor:
@@ -96,18 +134,110 @@ class InferenceEncoder:
         return context_THD.reshape(-1, self._width).to(qkv_TW.dtype)
 
 
-def _ordered(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _USUAL_WORDPIECES), bias.detach()
+def _multiplies_int8() -> bool:
+    return hasattr(torch.ops.onednn, "qlinear_prepack") and bool(torch.cpu._is_vnni_supported())
 
 
-def _product(rows: Tensor, linear: tuple[Tensor, Tensor], then: str = "none") -> Tensor:
-    # The last argument says which GELU: "none" is the exact one, and nothing at all where there is none.
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(
-        rows, linear[0], linear[1], then, [], "none" if then == "gelu" else ""
-    )
-    return result
+class _Bfloat16:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _USUAL_WORDPIECES)
+        self._bias = bias.detach()
+
+    def __call__(self, rows_TK: Tensor, then: str = "none") -> Tensor:
+        # The last argument says which GELU: "none" is the exact one, and nothing at all where there is none.
+        which = "none" if then == "gelu" else ""
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(rows_TK, self._weight, self._bias, then, [], which)
+        return result
+
+    def plus(self, rows_TK: Tensor, residual_TN: Tensor) -> Tensor:
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
+            rows_TK, residual_TN, self._weight, self._bias, "add"
+        )
+        return result
 
 
-def _product_plus(rows: Tensor, linear: tuple[Tensor, Tensor], residual: Tensor) -> Tensor:
-    result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, residual, linear[0], linear[1], "add")
-    return result
+class _Int8:
+    """Loud inputs are divided by what their column of the weight is multiplied by, so that they set no scale alone."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, largest_K: Tensor) -> None:
+        louder_K = (largest_K / largest_K.topk(_LOUD + 1).values[-1]).clamp(min=1)
+        self._softer_K = louder_K.rsqrt()  # half of it: the weight has scales to lose, too
+        self._weight = _Int8Weight(weight.float() * louder_K.sqrt())
+        self._bias = bias.detach().float()
+
+    def __call__(self, rows_TK: Tensor, then: str = "none") -> Tensor:
+        codes = _codes(rows_TK.float() * self._softer_K)
+        result: Tensor = torch.ops.onednn.qlinear_pointwise(
+            *codes,
+            *self._weight,
+            *(self._bias, 1.0, 0, torch.bfloat16, then, [], "none" if then == "gelu" else ""),
+        )
+        return result
+
+
+class _Int8Sum:
+    """Loud inputs are multiplied apart, in bfloat16, and what they give is added to the residual."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, largest_K: Tensor) -> None:
+        self._loud_L = largest_K.topk(_LOUD).indices
+        self._loud_weight_LN = weight.detach()[:, self._loud_L].T.contiguous()
+        self._weight = _Int8Weight(weight.float().index_fill(1, self._loud_L, 0.0))
+        self._bias = bias.detach().float()
+
+    def plus(self, rows_TK: Tensor, residual_TN: Tensor) -> Tensor:
+        """`rows_TK` is overwritten."""
+        sum_TN = torch.addmm(residual_TN, rows_TK.index_select(1, self._loud_L), self._loud_weight_LN)
+        codes = _codes(rows_TK.index_fill_(1, self._loud_L, 0.0).float())
+        result: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
+            *codes,
+            *self._weight,
+            *(sum_TN, self._bias, 1.0, 0, torch.bfloat16, 1.0, 0, "add", 1.0, "none", [], ""),
+        )
+        return result
+
+
+class _Int8Weight(tuple[Tensor, Tensor, Tensor]):
+    """(codes as the kernel wants them, scale of each row, zeros)."""
+
+    def __new__(cls, weight_NK: Tensor) -> _Int8Weight:
+        weight_NK = weight_NK.detach().float()
+        scale_N = (weight_NK.abs().amax(dim=1) / 127).clamp(min=1e-12)
+        codes_NK = (weight_NK / scale_N.unsqueeze(1)).round().to(torch.int8)
+        packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_USUAL_WORDPIECES, weight_NK.shape[1]])
+        return super().__new__(cls, (packed, scale_N, torch.zeros(len(scale_N), dtype=torch.int32)))
+
+
+def _codes(rows_TK: Tensor) -> tuple[Tensor, float, int]:
+    """(uint8 codes, scale, code of zero) of float32 rows, which are overwritten.
+
+    The kernel for signed codes is a slow one, and so is torch's way from float32 to uint8; that to int8 is not, and
+    turning its first bit over adds 128.
+    """
+    low, high = (value.item() for value in rows_TK.aminmax())
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = max(high - low, 1e-12) / 255
+    zero = round(-low / scale)
+    signed_TK = rows_TK.mul_(1 / scale).add_(zero - 128).round_().clamp_(-128, 127).to(torch.int8)
+    return signed_TK.view(torch.uint8).bitwise_xor_(128), scale, zero
+
+
+@torch.no_grad()
+def _largest_inputs(bert: BertModel) -> dict[nn.Linear, Tensor]:
+    """The largest absolute value of each input of each product [K], seen over a few sentences.
+
+    In every BERT a few inputs are some hundred times louder than the rest, whatever is read (Dettmers et al., 2022).
+    """
+    largest: dict[nn.Linear, Tensor] = {}
+
+    def look(linear: nn.Linear, inputs: tuple[Tensor, ...]) -> None:
+        largest[linear] = inputs[0].float().abs().flatten(0, -2).amax(0)
+
+    linear = [module for module in bert.encoder.modules() if isinstance(module, nn.Linear)]
+    hooks = [module.register_forward_pre_hook(look) for module in linear]
+    try:
+        wordpieces = Wordpieces.default()
+        encode(bert, Packed.of([[wordpieces.cls_id, *ids, wordpieces.sep_id] for ids in wordpieces.ids(_SENTENCES)]))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return largest

@@ -18,6 +18,8 @@ from transformers import BertModel
 from realm_core.model.encoding import Encoding
 from realm_core.model.packed import Packed
 
+_SPANS_AT_ONCE = 1024
+
 
 @dataclass(frozen=True)
 class Bodies:
@@ -49,6 +51,8 @@ class Bodies:
 class Reader(Encoding):
     """BERT over `[CLS] x [SEP] (title [SEP]) body [SEP]` and the span MLP."""
 
+    int8_serves = True
+
     def __init__(self, bert: BertModel, hidden: int, max_width: int) -> None:
         super().__init__(bert)
         self.max_width = max_width
@@ -72,7 +76,14 @@ class Reader(Encoding):
         )
         # Only spans of whole words within a block are scored: two in five of all.
         first_S, width_S = self._spans(bodies).nonzero(as_tuple=True)
-        logits_S = self._mlp(start_NH[first_S], end_NH[first_S + width_S]) - null_B[owner_N[first_S]]
+        last_S = first_S + width_S
+        logits_S = torch.cat(
+            [
+                self._mlp(start_NH.index_select(0, first), end_NH.index_select(0, last))
+                for first, last in zip(self._in_cache(first_S), self._in_cache(last_S), strict=True)
+            ]
+        )
+        logits_S = logits_S - null_B[owner_N[first_S]]
         logits_NM = logits_S.new_full((len(owner_N), self._widest(bodies)), -math.inf)
         return logits_NM.index_put((first_S, width_S), logits_S)
 
@@ -91,9 +102,30 @@ class Reader(Encoding):
         start_NH, end_NH = self.ends(hidden_NW.to(self.ends.weight.dtype)).chunk(2, dim=1)
         return start_NH, end_NH
 
-    def _mlp(self, start_NH: Tensor, end_NH: Tensor) -> Tensor:
-        score_N: Tensor = self.score(self.norm(torch.relu(start_NH + end_NH))).float().squeeze(-1)
-        return score_N
+    def _mlp(self, start_SH: Tensor, end_SH: Tensor) -> Tensor:
+        """Scores [S], float32: ReLU → LayerNorm → Dense(1), where the last two are one product and two moments.
+
+        w · (γ (h − μ) / σ + β) + c = ((w γ) · h − μ Σ w γ) / σ + w · β + c.
+        """
+        hidden_SH = torch.relu_(start_SH + end_SH).float()
+        gain_H = self.score.weight[0] * self.norm.weight
+        width = hidden_SH.shape[1]
+        # μ and (w γ) · h in one product; outside of autocast, for the variance is a difference of like numbers.
+        with torch.autocast(hidden_SH.device.type, enabled=False):
+            both_S2 = hidden_SH @ torch.stack([gain_H, torch.full_like(gain_H, 1 / width)], dim=1).float()
+        product_S, mean_S = both_S2.unbind(1)
+        variance_S = hidden_SH.square().sum(1) / width - mean_S.square()
+        rest = (self.score.weight[0] * self.norm.bias).sum() + self.score.bias[0]
+        score_S: Tensor = (product_S - mean_S * gain_H.sum()) * torch.rsqrt(
+            variance_S.clamp(min=0) + self.norm.eps
+        ) + rest
+        return score_S
+
+    @staticmethod
+    def _in_cache(spans_S: Tensor) -> tuple[Tensor, ...]:
+        """In pieces whose hidden layer stays in a CPU's cache; in one where a GPU works, or a gradient is kept."""
+        whole = spans_S.is_cuda or torch.is_grad_enabled()
+        return tuple(spans_S.split(max(1, len(spans_S)) if whole else _SPANS_AT_ONCE))
 
 
 def by_block(logits_NM: Tensor, lengths: tuple[int, ...], *, fill: float = -math.inf) -> Tensor:

@@ -13,6 +13,13 @@ from realm_core.model.device import fast_dtype
 from realm_core.model.inference import InferenceEncoder
 from realm_core.model.packed import Packed, encode
 
+
+def _batch(lengths: list[int]) -> Packed:
+    draw = torch.Generator().manual_seed(len(lengths))
+    ids = [torch.randint(1000, 20000, (length,), generator=draw).tolist() for length in lengths]
+    return Packed.of(ids, [[0] * (length // 2) + [1] * (length - length // 2) for length in lengths])
+
+
 LENGTHS = ([2], [14], [31, 32, 33], [150, 7, 64, 288])
 
 
@@ -23,9 +30,7 @@ def test_it_is_no_further_from_float32_than_the_plain_way(lengths: list[int]) ->
     exact = base_bert(ModelConfig.base)
     low = copy.deepcopy(exact).to(dtype=torch.bfloat16)
     assert InferenceEncoder.serves(low)
-    draw = torch.Generator().manual_seed(len(lengths))
-    ids = [torch.randint(1000, 20000, (length,), generator=draw).tolist() for length in lengths]
-    batch = Packed.of(ids, [[0] * (length // 2) + [1] * (length - length // 2) for length in lengths])
+    batch = _batch(lengths)
     with torch.inference_mode():
         wanted_TW = encode(exact, batch)
         plain_TW, fast_TW = encode(low, batch).float(), InferenceEncoder(low)(batch).float()
@@ -40,3 +45,18 @@ def test_it_does_not_serve_what_it_was_not_written_for() -> None:
     low = copy.deepcopy(bert).to(dtype=torch.bfloat16)
     low.config.hidden_act = "relu"
     assert not InferenceEncoder.serves(low)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
+    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
+        return
+    exact = base_bert(ModelConfig.base)
+    fast = InferenceEncoder(copy.deepcopy(exact).to(dtype=torch.bfloat16), int8=True)
+    assert fast.product == ("int8" if torch.cpu._is_vnni_supported() else "bfloat16")
+    batch = _batch(lengths)
+    with torch.inference_mode():
+        wanted_TW, fast_TW = encode(exact, batch), fast(batch).float()
+    cosine_T = torch.nn.functional.cosine_similarity(fast_TW, wanted_TW)
+    assert cosine_T.min() > 0.98
+    assert cosine_T.mean() > 0.99
