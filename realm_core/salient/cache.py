@@ -1,0 +1,181 @@
+"""Salient spans of a snapshot on disk: a folder that fills shard by shard, its manifest written last.
+
+identity.json      what the spans are of: snapshot, tagger, which blocks; written first
+spans-00000.npy    int32 [M, 5]: block row, span start, span end, sentence start, sentence end
+labels-00000.npy   uint8 [M]: position of the span's label among the manifest's label names
+…
+manifest.json      identity, counts and checksums
+
+Places are characters of the block's text. A span lies within one sentence, and spans of one block do not overlap.
+Shard s of S holds the blocks s, s + S, s + 2S, … of those that are looked at, so that some shards of an
+unfinished cache speak for the whole corpus.
+
+Legend: M spans, R blocks looked at, N blocks that hold a span.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, read_json, sha256_of_file, sync, write_json
+from realm_core.salient.spans import Tagger
+from realm_core.text.sentences import sentence_spans
+
+FORMAT = 1
+IDENTITY_FILE = "identity.json"
+MANIFEST_FILE = "manifest.json"
+
+SpansM5 = NDArray[np.int32]
+LabelsM = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class SalientSpans:
+    """The spans of one snapshot, in memory, ordered by block row and place.
+
+    spans_M5:       int32 [M, 5]: block row, span start, span end, sentence start, sentence end.
+    labels_M:       uint8 [M], positions in label_names.
+    rows_N:         the blocks that hold a span, ascending.
+    first_N1:       the spans of block rows_N[i] are first_N1[i] up to first_N1[i + 1].
+    manifest:       what they are of; "blocks" is R, how many blocks were looked at.
+    """
+
+    spans_M5: SpansM5
+    labels_M: LabelsM
+    label_names: tuple[str, ...]
+    rows_N: NDArray[np.int32]
+    first_N1: NDArray[np.int64]
+    manifest: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.spans_M5)
+
+    @classmethod
+    def open(cls, folder: Path | str, snapshot: Snapshot, *, unfinished: bool = False) -> SalientSpans:
+        """Read the spans of `snapshot`; `RealmError` when they are another's, damaged, incomplete or none at all.
+
+        unfinished: take the shards that are there already of a cache that is still being made.
+        """
+        folder = Path(folder)
+        identity = read_json(folder / IDENTITY_FILE)
+        if not isinstance(identity, dict) or identity.get("format") != FORMAT:
+            raise RealmError(f"{folder} is not a cache of salient spans of format {FORMAT}.")
+        if identity.get("snapshot_id") != snapshot.snapshot_id:
+            raise RealmError(
+                f"{folder} holds the salient spans of the snapshot {identity.get('snapshot_id')}, "
+                f"not of {snapshot.snapshot_id}."
+            )
+        try:
+            manifest, shards = _shards(folder, identity, unfinished)
+            return cls._of(manifest, shards, snapshot)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RealmError(f"{folder / MANIFEST_FILE} does not describe salient spans: {error!r}.") from None
+
+    @classmethod
+    def _of(cls, manifest: dict[str, Any], shards: list[tuple[SpansM5, LabelsM]], snapshot: Snapshot) -> SalientSpans:
+        spans_M5 = np.concatenate([spans for spans, _ in shards]) if shards else np.empty((0, 5), np.int32)
+        labels_M = np.concatenate([labels for _, labels in shards]) if shards else np.empty(0, np.uint8)
+        if not len(spans_M5):
+            raise RealmError(
+                f"Not one salient span was found in the {manifest['blocks']:,} blocks of {snapshot.folder} that were "
+                "looked at; there is nothing to mask."
+            )
+        names = tuple(manifest["labels"])
+        if spans_M5[:, 0].min() < 0 or spans_M5[:, 0].max() >= len(snapshot) or labels_M.max() >= len(names):
+            raise RealmError("The salient spans name blocks or labels that do not exist.")
+        order = np.argsort(spans_M5[:, 0], kind="stable")  # within a block they are in order already
+        spans_M5, labels_M = spans_M5[order], labels_M[order]
+        rows_N, first_N = np.unique(spans_M5[:, 0], return_index=True)
+        first_N1 = np.append(first_N, len(spans_M5)).astype(np.int64)
+        return cls(spans_M5, labels_M, names, rows_N, first_N1, manifest)
+
+
+def _shards(
+    folder: Path, identity: dict[str, Any], unfinished: bool
+) -> tuple[dict[str, Any], list[tuple[SpansM5, LabelsM]]]:
+    """The manifest (the identity, of an unfinished cache) and the shards that are there."""
+    if not (folder / MANIFEST_FILE).exists():
+        if not unfinished:
+            raise RealmError(
+                f"{folder} is not finished: {MANIFEST_FILE} is missing. Run `spans` with the same options again, "
+                "and it goes on."
+            )
+        shards = [read_shard(folder, number) for number in range(identity["shards"])]
+        return identity, [shard for shard in shards if shard is not None]
+    manifest = read_json(folder / MANIFEST_FILE)
+    whole = []
+    for number, checksums in enumerate(manifest["files"]):
+        for path, checksum in zip(shard_files(folder, number), checksums, strict=True):
+            if not path.exists() or sha256_of_file(path) != checksum:
+                raise RealmError(f"{path} is missing or damaged: its checksum is not the manifest's.")
+        shard = read_shard(folder, number)
+        if shard is None:
+            raise RealmError(f"{folder}: shard {number} is not what its manifest promises.")
+        whole.append(shard)
+    return manifest, whole
+
+
+def shard_files(folder: Path, number: int) -> tuple[Path, Path]:
+    """Where the spans and the labels of a shard are."""
+    return folder / f"spans-{number:05d}.npy", folder / f"labels-{number:05d}.npy"
+
+
+def read_shard(folder: Path, number: int) -> tuple[SpansM5, LabelsM] | None:
+    """One shard; None when it is not there, or not whole."""
+    try:
+        spans, labels = (np.load(path, allow_pickle=False) for path in shard_files(folder, number))
+    except (OSError, ValueError, EOFError):
+        return None
+    if spans.dtype != np.int32 or labels.dtype != np.uint8 or spans.shape != (len(labels), 5) or labels.ndim != 1:
+        return None
+    return spans, labels
+
+
+def write_shard(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM) -> None:
+    """Write one shard; a reader sees both of its files whole, or takes it for missing."""
+    arrays: list[NDArray[Any]] = [spans_M5, labels_M]
+    for path, array in zip(shard_files(folder, number), arrays, strict=True):
+        temporary = path.with_name(f".{path.name}.tmp")
+        with disk_errors(path):
+            with open(temporary, "wb") as file:
+                np.save(file, array, allow_pickle=False)
+            sync(temporary)
+            os.replace(temporary, path)
+
+
+def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any]) -> dict[str, Any]:
+    """Finish a cache whose shards are all there."""
+    files = [[sha256_of_file(path) for path in shard_files(folder, number)] for number in range(identity["shards"])]
+    manifest = {**identity, **counts, "files": files}
+    write_json(folder / MANIFEST_FILE, manifest)
+    sync(folder)
+    return manifest
+
+
+def spans_of(tagger: Tagger, rows: Sequence[int], texts: Sequence[str]) -> tuple[SpansM5, LabelsM]:
+    """The salient spans of some blocks: those that lie within one sentence.
+
+    rows, texts: each block's row, and its text.
+    """
+    code = {label: number for number, label in enumerate(tagger.labels)}
+    found: list[tuple[int, int, int, int, int]] = []
+    labels: list[int] = []
+    for row, text, spans in zip(rows, texts, tagger.spans(texts), strict=True):
+        sentences = iter(sentence_spans(text) if spans else ())
+        start = end = 0
+        for span in spans:
+            while end <= span.start:  # every character but white space lies in a sentence, so there is a next one
+                start, end = next(sentences)
+            if start <= span.start and span.end <= end:
+                found.append((row, span.start, span.end, start, end))
+                labels.append(code[span.label])
+    return np.array(found, np.int32).reshape(-1, 5), np.array(labels, np.uint8)

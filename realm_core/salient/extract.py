@@ -1,0 +1,261 @@
+"""Find the salient spans of a corpus: `python -m realm_core spans`. Shard by shard, in several processes.
+
+A shard is there whole or not at all, so that a run which died goes on behind its last finished ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import read_json, write_json
+from realm_core.processes import Workers
+from realm_core.salient.cache import (
+    FORMAT,
+    IDENTITY_FILE,
+    MANIFEST_FILE,
+    LabelsM,
+    SalientSpans,
+    SpansM5,
+    read_shard,
+    write_manifest,
+    write_shard,
+)
+from realm_core.salient.spans import Tagger
+from realm_core.salient.taggers import WITHOUT_TORCH
+from realm_core.salient.worker import ONE_THREAD, TaggerOptions, command, tag, to_array
+
+SHARD_BLOCKS = 2000  # about a minute of one processor with spaCy: what is lost when a run is killed
+_REQUEST_BLOCKS = 100  # sent to a worker together; progress comes this often
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `spans`."""
+    parser.add_argument("--corpus", type=Path, help="snapshot folder")
+    parser.add_argument("--output", type=Path, help="folder for the spans")
+    parser.add_argument(
+        "--tagger",
+        default="spacy",
+        help="spacy (default), dates alone, or the folder or name of a token classifier for transformers",
+    )
+    parser.add_argument("--labels", help="kinds of names to keep, with commas between (default: the tagger's own)")
+    parser.add_argument("--no-dates", action="store_true", help="leave the pattern of dates out")
+    parser.add_argument("--blocks", type=int, help="look at this many blocks, drawn at random (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="what draws them (default 0)")
+    parser.add_argument("--shard-blocks", type=int, default=SHARD_BLOCKS, help=f"default {SHARD_BLOCKS}")
+    parser.add_argument("--processes", type=int, help="default: one a processor, or one where a GPU does the work")
+    parser.add_argument("--measure", type=Path, metavar="FILE", help="measure the tagger on a CoNLL file instead")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Find them, or measure how well they are found."""
+    labels = tuple(filter(None, arguments.labels.split(","))) if arguments.labels else None
+    options = TaggerOptions(arguments.tagger, labels, not arguments.no_dates)
+    if arguments.measure is not None:
+        from realm_core.salient.measure import measure_file
+
+        measure_file(arguments.measure, options.tagger(), activity)
+        return
+    if arguments.corpus is None or arguments.output is None:
+        raise RealmError("Name the snapshot with --corpus and a folder for its spans with --output.")
+    spans = extract(
+        arguments.corpus,
+        arguments.output,
+        activity,
+        options,
+        blocks=arguments.blocks,
+        seed=arguments.seed,
+        processes=arguments.processes,
+        shard_blocks=arguments.shard_blocks,
+    )
+    looked_at = spans.manifest["blocks"]
+    activity.say(f"{arguments.output}: {len(spans):,} salient spans in {len(spans.rows_N):,} of {looked_at:,} blocks.")
+    activity.result(
+        {
+            "path": str(arguments.output),
+            "snapshot_id": spans.manifest["snapshot_id"],
+            "blocks": looked_at,
+            "blocks_with_spans": len(spans.rows_N),
+            "spans": len(spans),
+            "spans_by_label": spans.manifest["spans_by_label"],
+        }
+    )
+
+
+def extract(
+    corpus: Path,
+    output: Path,
+    activity: Activity,
+    options: TaggerOptions,
+    *,
+    blocks: int | None = None,
+    seed: int = 0,
+    processes: int | None = 1,
+    shard_blocks: int = SHARD_BLOCKS,
+) -> SalientSpans:
+    """Make or finish the cache `output` of a snapshot's salient spans; one that is finished is only read.
+
+    blocks:     how many to look at, drawn by `seed`; None: all.
+    processes:  1 works in this process; None takes one a processor, or 1 where a GPU does the work.
+    `RealmError` when `output` is of something else, or no span is found.
+    """
+    for name, number in (("blocks", blocks), ("shard-blocks", shard_blocks), ("processes", processes)):
+        if number is not None and number < 1:
+            raise RealmError(f"{name} must be at least 1, not {number}.")
+    snapshot, tagger = Snapshot.open(corpus), options.tagger()
+    if not len(snapshot):
+        raise RealmError(f"{corpus} holds no blocks.")
+    drawn = blocks is not None and blocks < len(snapshot)
+    rows = sorted(random.Random(seed).sample(range(len(snapshot)), blocks)) if drawn else range(len(snapshot))  # type: ignore[arg-type]
+    identity = {
+        "format": FORMAT,
+        "snapshot_id": snapshot.snapshot_id,
+        "tagger": tagger.description,
+        "labels": list(tagger.labels),
+        "blocks": len(rows),
+        "drawn_by_seed": seed if drawn else None,
+        "shards": -(-len(rows) // shard_blocks),
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    with _only_one(output):
+        _claim(output, identity, activity)
+        if not (output / MANIFEST_FILE).exists():
+            _fill(output, identity, snapshot, tagger, options, rows, processes or _processes(options), activity)
+    return SalientSpans.open(output, snapshot)
+
+
+def _processes(options: TaggerOptions) -> int:
+    if options.name not in WITHOUT_TORCH:
+        from realm_core.model.device import pick_device
+
+        if pick_device().type == "cuda":
+            return 1
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def _only_one(output: Path) -> Iterator[None]:
+    """Hold the cache's lock; the system lets go of it if we die."""
+    with open(output / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RealmError(f"{output} is being filled by another process already.") from None
+        yield
+
+
+def _claim(output: Path, identity: dict[str, Any], activity: Activity) -> None:
+    """Mark an empty folder as ours, or see that it was ours."""
+    path = output / IDENTITY_FILE
+    if not path.exists():
+        if any(child.name != ".lock" for child in output.iterdir()):
+            raise RealmError(f"{output} holds other files; name a new folder for the spans.")
+        write_json(path, identity)
+        return
+    known = read_json(path)
+    if known != identity:
+        differing = [key for key in identity if not isinstance(known, dict) or known.get(key) != identity[key]]
+        raise RealmError(
+            f"{output} holds salient spans of something else (another {', '.join(differing)}); name another folder, "
+            "or remove this one."
+        )
+    finished = (output / MANIFEST_FILE).exists()
+    activity.say(f"The spans are there already: {output}" if finished else "Going on where an earlier run stopped.")
+
+
+def _fill(
+    output: Path,
+    identity: dict[str, Any],
+    snapshot: Snapshot,
+    tagger: Tagger,
+    options: TaggerOptions,
+    rows: Any,
+    processes: int,
+    activity: Activity,
+) -> None:
+    """Make the shards that are not there, then the manifest."""
+    shards: int = identity["shards"]
+    missing = [number for number in range(shards) if read_shard(output, number) is None]
+    requests = (
+        (list(rows[number::shards][low : low + _REQUEST_BLOCKS]), number)
+        for number in missing
+        for low in range(0, len(rows[number::shards]), _REQUEST_BLOCKS)
+    )
+    done = len(rows) - sum(len(rows[number::shards]) for number in missing)
+    activity.progress(done, len(rows), "blocks")
+    open_shard: list[tuple[SpansM5, LabelsM]] = []
+    waiting = 0
+    with _answers(requests, snapshot, tagger, options, processes, activity) as answers:
+        for spans, labels, asked, number in answers:
+            open_shard.append((spans, labels))
+            waiting += asked
+            done += asked
+            if waiting == len(rows[number::shards]):
+                write_shard(
+                    output,
+                    number,
+                    np.concatenate([spans for spans, _ in open_shard]),
+                    np.concatenate([labels for _, labels in open_shard]),
+                )
+                open_shard, waiting = [], 0
+            activity.progress(done, len(rows), "blocks")
+    write_manifest(output, identity, _counts(output, identity))
+
+
+@contextmanager
+def _answers(
+    requests: Iterator[tuple[list[int], int]],
+    snapshot: Snapshot,
+    tagger: Tagger,
+    options: TaggerOptions,
+    processes: int,
+    activity: Activity,
+) -> Iterator[Iterator[tuple[SpansM5, LabelsM, int, int]]]:
+    """Spans, labels, how many blocks, number of the shard; for each request, in their order."""
+    if processes == 1:
+
+        def here() -> Iterator[tuple[SpansM5, LabelsM, int, int]]:
+            for rows, number in requests:
+                activity.check()
+                yield *tag(snapshot, tagger, rows), len(rows), number
+
+        yield here()
+        return
+    workers = Workers(processes, command(str(snapshot.folder), options), "tags names", ONE_THREAD)
+    try:
+        messages = ((json.dumps(rows).encode(), (len(rows), number)) for rows, number in requests)
+        yield (
+            (to_array(first), to_array(second), asked, number)
+            for (first, second), (asked, number) in workers.answers(messages, activity.check)
+        )
+    finally:
+        workers.close()
+
+
+def _counts(output: Path, identity: dict[str, Any]) -> dict[str, Any]:
+    """How many spans there are, of which kinds, in how many blocks."""
+    by_label = np.zeros(len(identity["labels"]), np.int64)
+    blocks_with_spans = 0
+    for number in range(identity["shards"]):
+        shard = read_shard(output, number)
+        assert shard is not None
+        spans, labels = shard
+        by_label += np.bincount(labels, minlength=len(by_label))
+        blocks_with_spans += len(np.unique(spans[:, 0]))
+    return {
+        "spans": int(by_label.sum()),
+        "blocks_with_spans": blocks_with_spans,
+        "spans_by_label": dict(zip(identity["labels"], by_label.tolist(), strict=True)),
+    }
