@@ -1,28 +1,47 @@
-"""From span logits to evidence: which answers each block offers, and with what likelihood.
+"""Reading blocks for questions, the one place where it is done: pairs → span logits → evidence → answer.
 
-Legend: K blocks, L body wordpieces of a block, M widest span, S = longest body × M.
+The engine reads for people and `evaluation` for question files; both go through `BlockReading`.
+
+Legend: K blocks, N body wordpieces of a batch, L of a block, M widest span, S = longest body × M.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.evaluation.answers import normalise_answer
+from realm_core.index.embedding import batches_by_length
+from realm_core.model.config import ModelConfig
 from realm_core.model.marginal import Normalisation, log_reading, prior
-from realm_core.model.reader import by_block
-from realm_core.provenance import Candidate, Evidence
-from realm_core.text.wordpieces import Encoded
+from realm_core.model.pairs import ReadingPair, collate
+from realm_core.model.reader import Reader, by_block
+from realm_core.provenance import Answer, Candidate, Evidence, conclude
+from realm_core.text.wordpieces import Encoded, Wordpieces
+
+# Pairs of several questions are read together up to this many wordpieces: beyond it a CPU gains nothing, and the
+# first questions of a batch would wait for the last.
+_READ_WORDPIECES_CPU = 4096
+_READ_WORDPIECES_GPU = 65536
 
 # The spans of a block that are told apart. The rest have next to no probability, and lose it: an answer's figures are
 # sums over the spans that are kept, so that everything shown adds up.
 _SPANS_PER_BLOCK = 40
 _CANDIDATES_PER_BLOCK = 10
+
+
+@dataclass(frozen=True)
+class Found:
+    """What search found for a question: its blocks, best first, with f(x, z) (another retriever: its prior logits)."""
+
+    question: str
+    blocks: Sequence[Block]
+    scores: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -33,6 +52,71 @@ class ReadBlock:
     body: Encoded
     score: float  # f(x, z)
     logits_LM: Tensor
+
+
+class BlockReading:
+    """Reads blocks with one model. reader: ready for inference, on the device that it stays on.
+
+    model, index, corpus: what the answers say that they were made from.
+    """
+
+    def __init__(self, reader: Reader, config: ModelConfig, *, model: str, index: str, corpus: str) -> None:
+        self._reader, self._config = reader, config
+        self.device = reader.ends.weight.device
+        self._budget = _READ_WORDPIECES_GPU if self.device.type == "cuda" else _READ_WORDPIECES_CPU
+        self._wordpieces = Wordpieces.default()
+        self._model, self._index, self._corpus = model, index, corpus
+
+    def read(self, found: Sequence[Found]) -> list[list[ReadBlock]]:
+        """Span logits of every block of every question, in as few forward passes as the budget allows.
+
+        Call it in `torch.inference_mode()`.
+        """
+        texts = [
+            text
+            for own in found
+            for text in (own.question, *(text for block in own.blocks for text in (block.title, block.text)))
+        ]
+        encoded = iter(self._wordpieces.encode(texts))
+        pairs: list[tuple[int, ReadBlock, ReadingPair]] = []
+        for number, own in enumerate(found):
+            question = next(encoded)
+            for block, score in zip(own.blocks, own.scores, strict=True):
+                title, body = next(encoded), next(encoded)
+                pair = ReadingPair.of(self._wordpieces, self._config, question, title, body)
+                pairs.append((number, ReadBlock(block, body, score, torch.empty(0)), pair))
+        logits: list[Tensor] = [torch.empty(0)] * len(pairs)
+        for group in batches_by_length([len(pair.ids) for *_, pair in pairs], self._budget):
+            packed, bodies = collate([pairs[i][2] for i in group])
+            logits_NM = self._reader(packed.to(self.device), bodies.to(self.device)).cpu()
+            for i, own_LM in zip(group, logits_NM.split(bodies.lengths), strict=True):
+                logits[i] = own_LM
+        widest = max((own_LM.shape[1] for own_LM in logits), default=0)
+        results: list[list[ReadBlock]] = [[] for _ in found]
+        for (number, read, _), own_LM in zip(pairs, logits, strict=True):
+            wide_LM = torch.nn.functional.pad(own_LM, (0, widest - own_LM.shape[1]), value=-torch.inf)
+            results[number].append(replace(read, logits_LM=wide_LM))
+        return results
+
+    def answer(self, question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
+        """The answer of one reading; how long it took is for the caller to say."""
+        return conclude(
+            Answer(
+                question=question,
+                answer=None,
+                no_answer_probability=None,
+                answers=(),
+                evidence=evidence_of(blocks, normalisation),
+                explains="no_answer",
+                normalisation=normalisation,
+                min_probability=self._config.min_probability,
+                model=self._model,
+                index=self._index,
+                corpus=self._corpus,
+                latency_ms=0.0,
+                timings_ms={},
+            )
+        )
 
 
 def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tuple[Evidence, ...]:

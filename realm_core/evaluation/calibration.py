@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,25 +18,46 @@ class Bin:
     share_right: float
 
 
-def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = 10) -> tuple[list[Bin], float]:
-    """(bins that hold something, expected calibration error).
+class Reliability:
+    """Counts of answers in `bins` bins of equal width, one answer after the other."""
 
-    ECE = Σ_bins count / n · |mean probability − share right| (Guo et al. 2017, "On Calibration of Modern Neural
-    Networks"), over `bins` equal widths.
-    """
-    table = []
-    error = 0.0
-    for number in range(bins):
-        low, high = number / bins, (number + 1) / bins
-        members = [
-            (probability, is_right)
-            for probability, is_right in zip(probabilities, right, strict=True)
-            if low <= probability < high or (number == bins - 1 and probability >= high)
+    def __init__(self, bins: int = 10) -> None:
+        self._lows = [number / bins for number in range(bins)]
+        self._counts = [0] * bins
+        self._probabilities = [0.0] * bins
+        self._right = [0] * bins
+
+    def add(self, probability: float, right: bool) -> None:
+        """One answer; a probability of 1 belongs to the last bin."""
+        number = max(0, bisect_right(self._lows, probability) - 1)
+        self._counts[number] += 1
+        self._probabilities[number] += probability
+        self._right[number] += right
+
+    def bins(self) -> list[Bin]:
+        """The bins that hold something."""
+        highs = [*self._lows[1:], 1.0]
+        return [
+            Bin(low, high, count, probability / count, right / count)
+            for low, high, count, probability, right in zip(
+                self._lows, highs, self._counts, self._probabilities, self._right, strict=True
+            )
+            if count
         ]
-        if not members:
-            continue
-        mean_probability = sum(probability for probability, _ in members) / len(members)
-        share_right = sum(is_right for _, is_right in members) / len(members)
-        table.append(Bin(low, high, len(members), mean_probability, share_right))
-        error += len(members) / len(probabilities) * abs(mean_probability - share_right)
-    return table, error
+
+    def error(self) -> float:
+        """ECE = Σ_bins count / n · |mean probability − share right|.
+
+        Guo, Pleiss, Sun, Weinberger (2017), "On Calibration of Modern Neural Networks", eq. 3.
+        """
+        table = self.bins()
+        total = sum(row.count for row in table)
+        return sum(row.count / total * abs(row.mean_probability - row.share_right) for row in table)
+
+
+def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = 10) -> tuple[list[Bin], float]:
+    """(bins that hold something, expected calibration error) of many answers at once."""
+    counts = Reliability(bins)
+    for probability, is_right in zip(probabilities, right, strict=True):
+        counts.add(probability, is_right)
+    return counts.bins(), counts.error()

@@ -1,37 +1,106 @@
-"""Sparse retrieval: BM25 over a snapshot's blocks (the bm25s library), the classic baseline."""
+"""Sparse retrieval: BM25 over a snapshot's blocks (the bm25s library), the classic baseline.
+
+An index may be kept in a cache folder, one folder a snapshot, of numpy arrays and JSON:
+
+    bm25-SNAPSHOT/manifest.json   what it is of, and the checksums of the others
+    bm25-SNAPSHOT/…               bm25s's own files
+
+Legend: B questions, N blocks, K results.
+"""
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
 
 from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.index.search import stable_top
 
+_FORMAT = 1  # to be raised when texts are cut into words or weighted in another way
 _READ_AT_ONCE = 10_000
 
 
 class BM25Search:
-    """BM25 (Lucene's variant, k1 = 1.5, b = 0.75) over title and text, English stemming and stop words."""
+    """BM25 (Lucene's variant, k1 = 1.5, b = 0.75) over title and text, English stemming and stop words.
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        import bm25s
+    cache: folder in which the index of this snapshot is found again, or left for the next time.
+    """
+
+    def __init__(self, snapshot: Snapshot, cache: Path | None = None) -> None:
         import Stemmer
 
         self._stemmer = Stemmer.Stemmer("english")
-        self._tokenize = bm25s.tokenize
+        index = self._index_of(snapshot) if cache is None else self._cached(snapshot, cache)
+        self._words: dict[str, int] = index.vocab_dict
+        # The weights of every word's blocks, one word after the other: a word's are those between two bounds.
+        self._weights = torch.from_numpy(index.scores["data"])
+        self._blocks = torch.from_numpy(index.scores["indices"])
+        self._bounds: list[int] = index.scores["indptr"].tolist()
+        self._rows = len(snapshot)
+
+    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Rows and scores of the min(k, N) best blocks of each question, highest first; of equal ones the lower row."""
+        with ThreadPoolExecutor(max(1, torch.get_num_threads())) as threads:
+            found = list(threads.map(lambda words: self._best(words, k), self._cut(questions)))
+        return [rows for rows, _ in found], [scores for _, scores in found]
+
+    def _best(self, words: Sequence[str], k: int) -> tuple[list[int], list[float]]:
+        scores_N = torch.zeros(self._rows)
+        for word in words:
+            number = self._words.get(word, len(self._bounds))
+            if number + 1 < len(self._bounds):  # bm25s knows one word more than it has weights for: the empty one
+                own = slice(self._bounds[number], self._bounds[number + 1])
+                scores_N.index_add_(0, self._blocks[own], self._weights[own])
+        scores_1K, rows_1K = stable_top(scores_N.unsqueeze(0), k)
+        return rows_1K[0].tolist(), scores_1K[0].tolist()
+
+    def _cut(self, texts: Sequence[str], *, numbered: bool = False) -> Any:
+        """The stems of each text; `numbered`: as bm25s's own record of numbers and vocabulary."""
+        import bm25s
+
+        return bm25s.tokenize(
+            list(texts), stopwords="en", stemmer=self._stemmer, return_ids=numbered, show_progress=False
+        )
+
+    def _index_of(self, snapshot: Snapshot) -> Any:
+        import bm25s
+
         texts: list[str] = []
         for start in range(0, len(snapshot), _READ_AT_ONCE):
             titles, bodies = snapshot.titles_texts(start, min(start + _READ_AT_ONCE, len(snapshot)))
             texts.extend(f"{title}\n{body}" for title, body in zip(titles, bodies, strict=True))
-        self._index = bm25s.BM25()
-        self._index.index(self._tokens(texts), show_progress=False)
-        self._rows = len(texts)
+        index = bm25s.BM25()
+        index.index(self._cut(texts, numbered=True), show_progress=False)
+        return index
 
-    def _tokens(self, texts: Sequence[str]):  # type: ignore[no-untyped-def]  # bm25s's own Tokenized, untyped
-        return self._tokenize(list(texts), stopwords="en", stemmer=self._stemmer, show_progress=False)
+    def _cached(self, snapshot: Snapshot, cache: Path) -> Any:
+        import bm25s
 
-    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Rows and scores of the k best blocks of each question, highest first."""
-        rows_BK, scores_BK = self._index.retrieve(
-            self._tokens(questions), k=min(k, self._rows), show_progress=False, n_threads=1
-        )
-        return rows_BK.tolist(), scores_BK.tolist()
+        folder = cache / f"bm25-{snapshot.snapshot_id}"
+        identity = {"format": _FORMAT, "bm25s": bm25s.__version__, "snapshot_id": snapshot.snapshot_id}
+        with disk_errors(cache):
+            cache.mkdir(parents=True, exist_ok=True)
+            with open(cache / f".{folder.name}.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits, and finds what the first has made
+                if not folder.exists():
+                    temporary = folder.with_name(f".{folder.name}.tmp")
+                    remove_folder(temporary)
+                    self._index_of(snapshot).save(temporary, allow_pickle=False, show_progress=False)
+                    files = {path.name: sha256_of_file(path) for path in sorted(temporary.iterdir())}
+                    write_json(temporary / "manifest.json", {**identity, "files": files})
+                    publish_folder(temporary, folder)
+        manifest = read_json(folder / "manifest.json")
+        files = manifest.pop("files", {}) if isinstance(manifest, dict) else {}
+        if manifest != identity:
+            raise RealmError(f"{folder} was made by another version or of another corpus; remove it.")
+        for name, expected in files.items():
+            if not (folder / name).exists() or sha256_of_file(folder / name) != expected:
+                raise RealmError(f"{folder / name} is missing or damaged; remove {folder}.")
+        return bm25s.BM25.load(folder, allow_pickle=False)

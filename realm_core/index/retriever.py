@@ -21,31 +21,39 @@ from realm_core.text.wordpieces import Wordpieces
 class Retriever(Protocol):
     """What finds blocks for questions."""
 
+    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Rows and scores of the k best blocks of each question, best first."""
+        ...
+
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """Rows of the k best blocks of each question, best first."""
+        """The rows alone."""
         ...
 
 
 class SparseRetriever:
-    """BM25 over the blocks' titles and texts."""
+    """BM25 over the blocks' titles and texts. cache: folder for its index, see `index/bm25.py`."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, cache: Path | None = None) -> None:
         from realm_core.index.bm25 import BM25Search
 
-        self._search = BM25Search(snapshot)
+        self._search = BM25Search(snapshot, cache)
+
+    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Rows and BM25 scores of the k best blocks of each question, best first."""
+        return self._search.search(questions, k)
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """Rows of the k best blocks of each question, best first."""
-        return self._search.search(questions, k)[0]
+        """The rows alone."""
+        return self.search(questions, k)[0]
 
 
 class DenseRetriever:
-    """Maximum inner product between Embed_input(x) and the generation's vectors, exactly."""
+    """Maximum inner product between Embed_input(x) and the generation's vectors, exactly, where the model computes."""
 
     def __init__(self, model: Model, generation: Generation) -> None:
         self._model = model
         self._wordpieces = Wordpieces.default()
-        self._search = ExactSearch(generation.vectors_ND)
+        self._search = ExactSearch(generation.vectors_ND, model.query.dense.weight.device)
 
     @classmethod
     def load(cls, model: Path, index: Path, corpus: Path) -> DenseRetriever:
@@ -54,13 +62,16 @@ class DenseRetriever:
         check_fit(loaded, generation, Snapshot.open(corpus))
         return cls(loaded, generation)
 
-    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """Rows of the k best blocks of each question, best first."""
+    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Rows and f(x, z) of the k best blocks of each question, best first."""
         joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
         with torch.inference_mode():
-            rows_BK, _ = self._search.search(embed(self._model.query, joined), k)
-        result: list[list[int]] = rows_BK.tolist()
-        return result
+            rows_BK, scores_BK = self._search.search(embed(self._model.query, joined), k)
+        return rows_BK.tolist(), scores_BK.tolist()
+
+    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
+        """The rows alone."""
+        return self.search(questions, k)[0]
 
 
 def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:

@@ -1,21 +1,20 @@
-"""Figures of many predictions, and what a probability is worth."""
+"""Figures of many predictions, what a probability is worth, and the diagram of it."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.calibration import reliability
-from realm_core.evaluation.evaluate import summarise
-
-
-def prediction(right: bool, probability: float, *, given_answer: bool = True, rank: int | None = 1) -> dict[str, Any]:
-    return {"right": right, "probability": probability, "given": given_answer, "answer_rank": rank}
+from realm_core.evaluation.calibration import Reliability, reliability
+from realm_core.evaluation.chart import reliability_diagram
+from realm_core.evaluation.figures import summarise
+from tests.core.evaluation.material import prediction
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=50), st.integers(1, 12))
@@ -41,25 +40,60 @@ def test_who_is_as_sure_as_right_is_calibrated() -> None:
     assert error == pytest.approx(0.75)
 
 
+def test_nothing_has_no_error() -> None:
+    assert (Reliability().bins(), Reliability().error()) == ([], 0.0)
+
+
 def test_a_summary_counts_what_was_right_given_and_found() -> None:
     figures = summarise(
-        [
-            prediction(True, 0.9, rank=1),
-            prediction(True, 0.2, given_answer=False, rank=4),
-            prediction(False, 0.7, rank=None),
-            prediction(False, 0.1, given_answer=False, rank=20),
-        ]
+        iter(
+            [
+                prediction(True, 0.9, rank=1, ms=1.0),
+                prediction(True, 0.2, given_answer=False, rank=4, ms=2.0),
+                prediction(False, 0.7, rank=None, ms=3.0),
+                prediction(False, 0.1, given_answer=False, rank=100, ms=6.0),
+            ]
+        )
     )
-    assert (figures["n"], figures["exact_match"], figures["exact_match_given"], figures["withheld"]) == (
-        4,
-        0.5,
-        0.25,
-        0.5,
-    )
-    assert (figures["recall@1"], figures["recall@5"], figures["recall@20"]) == (0.25, 0.5, 0.75)
-    assert figures["ece"] == pytest.approx((0.1 + 0.8 + 0.7 + 0.1) / 4)
+    assert (figures.n, figures.exact_match, figures.exact_match_given, figures.withheld) == (4, 0.5, 0.25, 0.5)
+    assert figures.recall == {1: 0.25, 5: 0.5, 20: 0.5, 100: 0.75}
+    assert figures.ece == pytest.approx((0.1 + 0.8 + 0.7 + 0.1) / 4)
+    assert figures.ms == 3.0
+    shown = figures.as_dict()
+    assert (shown["recall@100"], shown["ms_per_question"]) == (0.75, 3.0)
+    assert shown["reliability"] == [
+        {"low": 0.1, "high": 0.2, "count": 1, "mean_probability": 0.1, "share_right": 0.0},
+        {"low": 0.2, "high": 0.3, "count": 1, "mean_probability": 0.2, "share_right": 1.0},
+        {"low": 0.7, "high": 0.8, "count": 1, "mean_probability": 0.7, "share_right": 0.0},
+        {"low": 0.9, "high": 1.0, "count": 1, "mean_probability": 0.9, "share_right": 1.0},
+    ]
 
 
 def test_nothing_cannot_be_summarised() -> None:
     with pytest.raises(RealmError, match="no predictions"):
         summarise([])
+
+
+def test_the_diagram_shows_every_bin_once(tmp_path: Path) -> None:
+    bins, error = reliability([0.05, 0.31, 0.33, 0.97, 1.0], [False, True, False, True, True])
+    assert len(bins) == 3
+    drawing, again = tmp_path / "drawing.svg", tmp_path / "again.svg"
+    for path in (drawing, again):
+        reliability_diagram(path, bins, title="mini on <dev> & test", error=error)
+    root = ElementTree.parse(drawing).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    ids = [element.get("id", "") for element in root.iter()]
+    for kind in ("right", "dot", "count"):
+        assert sorted(i for i in ids if i.startswith(f"{kind}-")) == [f"{kind}-{number}" for number in range(3)]
+    texts = "".join(root.itertext())
+    assert "mini on <dev> & test" in texts and "5 answers" in texts and f"{error:.3f}" in texts
+    assert drawing.read_bytes() == again.read_bytes()  # the same figures are the same file
+
+
+def test_a_diagram_that_cannot_be_written_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    with pytest.raises(RealmError, match="is full"):
+        reliability_diagram(tmp_path / "x.svg", [], title="x", error=0.0)

@@ -1,0 +1,157 @@
+"""Tables of several evaluations: `python -m realm_core compare PREDICTIONS…`, in Markdown.
+
+Each file of predictions says what it is of, so figures, table and significance all follow from it. One table for each
+set of questions, a run a row; every run is compared with the first one of its table, on the same questions. With more
+than one set, a table of exact match over all of them comes first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from realm_core.activity import Activity
+from realm_core.evaluation.figures import RECALL_AT, Figures, summarise
+from realm_core.evaluation.predictions import Header, read_header, read_predictions
+from realm_core.evaluation.significance import Difference, paired_difference
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `compare`."""
+    parser.add_argument("predictions", type=Path, nargs="+", help="files of predictions that `evaluate` has left")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Print the tables."""
+    runs = [Run.of(path) for path in arguments.predictions]
+    print(markdown(runs))
+    activity.result(
+        {
+            "runs": [
+                {"path": str(run.path), "label": label, **run.figures.as_dict(), "of": run.header.identity}
+                for run, label in zip(runs, labels(runs), strict=True)
+            ],
+            "differences": [
+                {"first": str(first.path), "second": str(second.path), **dataclasses.asdict(difference)}
+                for first, second, difference in _differences(runs)
+            ],
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One evaluation that is finished."""
+
+    path: Path
+    header: Header
+    figures: Figures
+
+    @classmethod
+    def of(cls, path: Path) -> Run:
+        """The figures of a file of predictions; `RealmError` if it is none, or not finished."""
+        return cls(path, read_header(path), summarise(read_predictions(path)))
+
+    def against(self, first: Run) -> Difference:
+        """Exact match of this run minus that of another on the same questions."""
+        return paired_difference(
+            (one.right, other.right)
+            for one, other in zip(read_predictions(first.path), read_predictions(self.path), strict=True)
+        )
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """What the runs are called: the model, and of all that decides what is predicted, what is not the same in all."""
+    names = [name for name in runs[0].header.identity if name != "questions"]
+    differing = [name for name in names if len({str(run.header.identity.get(name)) for run in runs}) > 1]
+    models = {(run.header.model, run.header.identity["model"]) for run in runs}
+    if len({model for model, _ in models}) == len(models):
+        differing = [name for name in differing if name != "model"]  # the name says it
+    if "retriever" in differing:  # which decides the index
+        differing = [name for name in differing if name != "index"]
+    return [", ".join([run.header.model, *_options(run.header.identity, differing)]) for run in runs]
+
+
+def markdown(runs: Sequence[Run]) -> str:
+    """The tables of some runs."""
+    sets: dict[str, list[int]] = defaultdict(list)
+    for number, run in enumerate(runs):
+        sets[run.header.identity["questions"]].append(number)
+    called = labels(runs)
+    tables = [_overview(runs, called, list(sets.values()))] if len(sets) > 1 else []
+    tables += [_table([runs[i] for i in members], [called[i] for i in members]) for members in sets.values()]
+    return "\n\n".join(tables)
+
+
+def _options(identity: dict[str, Any], names: Sequence[str]) -> list[str]:
+    shown = []
+    for name in names:
+        value = identity.get(name)
+        if name == "retriever":
+            shown.append(str(value))
+        elif name != "score_scale" or identity["retriever"] != "dense":  # whose scores are never scaled
+            shown.append(f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name} {value}")
+    return shown
+
+
+def _overview(runs: Sequence[Run], called: Sequence[str], sets: Sequence[Sequence[int]]) -> str:
+    matches: dict[str, dict[int, str]] = defaultdict(dict)
+    for column, members in enumerate(sets):
+        for i in members:
+            matches[called[i]][column] = _percent(runs[i].figures.exact_match)
+    rows = [[label, *(cells.get(column, "") for column in range(len(sets)))] for label, cells in matches.items()]
+    return "Exact match, %\n\n" + _rows(
+        ["run", *(f"{runs[members[0]].header.questions} ({runs[members[0]].figures.n:,})" for members in sets)], rows
+    )
+
+
+def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
+    compared = len(runs) > 1
+    rows = []
+    for run, label in zip(runs, called, strict=True):
+        figures = run.figures
+        row = [
+            label,
+            _percent(figures.exact_match),
+            *(_percent(figures.recall[k]) for k in RECALL_AT),
+            f"{figures.ece:.3f}",
+            f"{figures.ms:.1f}",
+        ]
+        if compared:
+            row += ["", ""] if run is runs[0] else _significance(run.against(runs[0]))
+        rows.append(row)
+    columns = ["run", "EM %", *(f"R@{k} %" for k in RECALL_AT), "ECE", "ms"]
+    first = runs[0]
+    return f"{first.header.questions}, {first.figures.n:,} questions\n\n" + _rows(
+        columns + (["EM − first [95 %]", "p"] if compared else []), rows
+    )
+
+
+def _significance(difference: Difference) -> list[str]:
+    points = [f"{100 * value:+.1f}" for value in (difference.difference, difference.low, difference.high)]
+    return [f"{points[0]} [{points[1]}, {points[2]}]", f"{difference.p:.2g}"]
+
+
+def _differences(runs: Sequence[Run]) -> list[tuple[Run, Run, Difference]]:
+    first: dict[str, Run] = {}
+    differences = []
+    for run in runs:
+        own_first = first.setdefault(run.header.identity["questions"], run)
+        if own_first is not run:
+            differences.append((own_first, run, run.against(own_first)))
+    return differences
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first column is text and whose others are numbers."""
+    lines = [columns, ["---", *("---:" for _ in columns[1:])], *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,124 @@
+"""Predictions for many questions: each batch is embedded, searched and read together.
+
+The batches of a question file are always the same, so that one that is resumed says exactly what it would have said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.evaluation.answers import holds_answer, is_correct
+from realm_core.evaluation.figures import RECALL_AT
+from realm_core.evaluation.predictions import Prediction
+from realm_core.index.retriever import Retriever
+from realm_core.model.marginal import Normalisation
+from realm_core.provenance import Answer
+from realm_core.reading import BlockReading, Found, ReadBlock
+from realm_core.training.questions import Question
+
+MOST_RETRIEVED = max(RECALL_AT)
+# Pairs of a batch: on a GPU enough to sort them by length and keep it busy, few enough to hold all their span logits
+# (some 16 kB each); on a CPU larger batches save nothing, and only make predictions come in bursts.
+_PAIRS_AT_ONCE_GPU = 1280
+_PAIRS_AT_ONCE_CPU = 80
+
+
+class Predictor:
+    """Asks as a person would, many questions at a time.
+
+    k: blocks to read. score_scale: what the retriever's scores are multiplied by to become f(x, z).
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        reading: BlockReading,
+        snapshot: Snapshot,
+        *,
+        k: int,
+        normalisation: Normalisation,
+        score_scale: float = 1.0,
+    ) -> None:
+        if not 1 <= k <= MOST_RETRIEVED:
+            raise RealmError(f"k must be from 1 to {MOST_RETRIEVED}, not {k}.")
+        self._retriever, self._reading, self._snapshot = retriever, reading, snapshot
+        self._k, self._normalisation, self._score_scale = k, normalisation, score_scale
+        pairs = _PAIRS_AT_ONCE_GPU if reading.device.type == "cuda" else _PAIRS_AT_ONCE_CPU
+        self._questions_at_once = max(1, pairs // k)
+
+    def predictions(self, questions: Sequence[Question], *, first: int = 0) -> Iterator[Prediction]:
+        """Predictions of the questions from number `first` (counted from 0) on, in order."""
+        size = self._questions_at_once
+        for start in range(first // size * size, len(questions), size):
+            yield from self._batch(questions[start : start + size])[max(0, first - start) :]
+
+    def read(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[ReadBlock]]]:
+        """Each question with its k blocks as the reader sees them, scores as the retriever gives them."""
+        size = self._questions_at_once
+        for start in range(0, len(questions), size):
+            batch = questions[start : start + size]
+            rows, scores = self._retriever.search([question.question for question in batch], self._k)
+            with torch.inference_mode():
+                read = self._reading.read(self._found(batch, rows, scores, 1.0))
+            yield from zip(batch, read, strict=True)
+
+    def _batch(self, batch: Sequence[Question]) -> list[Prediction]:
+        started = time.perf_counter()
+        rows, scores = self._retriever.search([question.question for question in batch], MOST_RETRIEVED)
+        found = self._found(batch, rows, scores, self._score_scale)
+        with torch.inference_mode():
+            read = self._reading.read(found)
+            answers = [
+                self._reading.answer(own.question, blocks, self._normalisation)
+                for own, blocks in zip(found, read, strict=True)
+            ]
+        ms = (time.perf_counter() - started) / len(batch) * 1e3  # looking for answers in blocks is not the model's time
+        return [
+            _prediction(question, answer, self._answer_rank(question, own), ms)
+            for question, answer, own in zip(batch, answers, rows, strict=True)
+        ]
+
+    def _found(
+        self, batch: Sequence[Question], rows: list[list[int]], scores: list[list[float]], scale: float
+    ) -> list[Found]:
+        return [
+            Found(
+                question.question,
+                [self._snapshot.block(row) for row in own_rows[: self._k]],
+                [score * scale for score in own_scores[: self._k]],
+            )
+            for question, own_rows, own_scores in zip(batch, rows, scores, strict=True)
+        ]
+
+    def _answer_rank(self, question: Question, rows: Sequence[int]) -> int | None:
+        texts = (self._snapshot.block(row).text for row in rows)
+        return next(
+            (
+                rank
+                for rank, text in enumerate(texts, start=1)
+                if holds_answer(text, question.answers, question.answer_type)
+            ),
+            None,
+        )
+
+
+def _prediction(question: Question, answer: Answer, answer_rank: int | None, ms: float) -> Prediction:
+    best = answer.answers[0] if answer.answers else None
+    return Prediction(
+        question=question.question,
+        answers=question.answers,
+        answer_type=question.answer_type,
+        prediction=best.text if best else "",
+        probability=best.probability if best else 0.0,
+        no_answer_probability=answer.no_answer_probability,
+        given=answer.answer is not None,
+        right=best is not None and is_correct(best.text, question.answers, question.answer_type),
+        answer_rank=answer_rank,
+        blocks=tuple(block.title for block in answer.evidence),
+        ms=ms,
+    )

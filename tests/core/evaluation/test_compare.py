@@ -1,0 +1,135 @@
+"""Tables of several runs, and whether they differ by more than chance, against sums written out here."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from realm_core.errors import RealmError
+from realm_core.evaluation.compare import Run, labels, markdown
+from realm_core.evaluation.significance import mcnemar, paired_difference
+from tests.core.evaluation.material import header, prediction, prediction_file
+from tests.core.running import activity_of
+
+
+@pytest.mark.parametrize(("first_only", "second_only"), list(itertools.product(range(8), repeat=2)))
+def test_mcnemar_counts_the_throws_that_are_as_uneven(first_only: int, second_only: int) -> None:
+    """By enumerating all throws of the coins."""
+    throws = first_only + second_only
+    uneven = abs(first_only - second_only)
+    as_uneven = sum(abs(2 * sum(heads) - throws) >= uneven for heads in itertools.product((0, 1), repeat=throws))
+    assert mcnemar(first_only, second_only) == pytest.approx(as_uneven / 2**throws)
+
+
+def test_mcnemar_holds_for_many_questions() -> None:
+    # the normal approximation, with the correction for continuity: z = (|b − c| − 1) / √(b + c) = 1.958
+    assert mcnemar(2450, 2590) == pytest.approx(0.0502, abs=3e-4)
+    assert mcnemar(5000, 5000) == 1.0
+    assert mcnemar(0, 5000) == 0.0  # less than a float can tell
+
+
+def test_the_interval_is_that_of_drawing_questions_again() -> None:
+    draw = random.Random(1)
+    outcomes = [(draw.random() < 0.4, draw.random() < 0.5) for _ in range(353)]
+    difference = paired_difference(outcomes)
+    steps = np.array([second - first for first, second in np.array(outcomes, dtype=int)])
+    assert difference.difference == pytest.approx(steps.mean())
+    assert (difference.first_only, difference.second_only) == (sum(steps == -1), sum(steps == 1))
+    again = np.random.default_rng(5).choice(steps, (10_000, len(steps))).mean(axis=1)
+    assert [difference.low, difference.high] == pytest.approx(np.percentile(again, [2.5, 97.5]), abs=4e-3)
+    # and nearly the normal one
+    assert difference.high - difference.low == pytest.approx(2 * 1.96 * steps.std() / len(steps) ** 0.5, rel=0.05)
+    assert paired_difference(outcomes) == difference  # no chance in it
+    swapped = paired_difference((second, first) for first, second in outcomes)
+    assert (swapped.difference, swapped.p) == (-difference.difference, difference.p)
+
+
+def test_runs_that_are_alike_do_not_differ() -> None:
+    same = paired_difference([(True, True), (False, False)] * 50)
+    assert (same.difference, same.low, same.high, same.p) == (0.0, 0.0, 0.0, 1.0)
+    with pytest.raises(RealmError, match="no questions"):
+        paired_difference([])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Two runs on dev, of which the second is better, and the first's on another set."""
+    dev = [prediction(number % 2 == 0, 0.5, rank=(1, 3, 30, None)[number % 4], ms=7.25) for number in range(40)]
+    better = [prediction(number % 4 != 3, 0.75, rank=1, ms=9.0) for number in range(40)]
+    sparse = header(40, retriever="bm25", index="bm25", score_scale=0.5)
+    other = header(20, of="test|set", questions="hash-of-test")
+    return [
+        prediction_file(tmp_path / "dev.jsonl", header(40), dev),
+        prediction_file(tmp_path / "bm25.jsonl", sparse, better),
+        prediction_file(tmp_path / "test.jsonl", other, dev[:20]),
+    ]
+
+
+def test_the_tables_hold_every_run_once(files: list[Path]) -> None:
+    assert (
+        markdown([Run.of(path) for path in files])
+        == """\
+Exact match, %
+
+| run | dev (40) | test\\|set (20) |
+| --- | ---: | ---: |
+| mini, dense | 50.0 | 50.0 |
+| mini, bm25, score scale 0.5 | 75.0 |  |
+
+dev, 40 questions
+
+| run | EM % | R@1 % | R@5 % | R@20 % | R@100 % | ECE | ms | EM − first [95 %] | p |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| mini, dense | 50.0 | 25.0 | 50.0 | 50.0 | 75.0 | 0.000 | 7.2 |  |  |
+| mini, bm25, score scale 0.5 | 75.0 | 100.0 | 100.0 | 100.0 | 100.0 | 0.000 | 9.0 | +25.0 [+12.5, +40.0] | 0.002 |
+
+test|set, 20 questions
+
+| run | EM % | R@1 % | R@5 % | R@20 % | R@100 % | ECE | ms |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| mini, dense | 50.0 | 25.0 | 50.0 | 50.0 | 75.0 | 0.000 | 7.2 |"""
+    )
+
+
+def test_compare_prints_the_tables_and_keeps_the_numbers(
+    files: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    activity_of("compare", files, run=tmp_path / "run")
+    assert capsys.readouterr().out.startswith("Exact match, %\n\n| run | dev (40) |")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert [run["exact_match"] for run in result["runs"]] == [0.5, 0.75, 0.5]
+    (difference,) = result["differences"]
+    assert (difference["first"], difference["second"]) == (str(files[0]), str(files[1]))
+    assert (difference["first_only"], difference["second_only"], difference["n"]) == (0, 10, 40)
+    assert difference["p"] == pytest.approx(2 / 2**10)
+
+
+def test_one_run_needs_no_more_than_its_models_name(files: list[Path]) -> None:
+    assert labels([Run.of(files[0])]) == ["mini"]
+
+
+def test_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """By their hashes; of other names, the name says enough."""
+
+    def called(*headers: object) -> list[str]:
+        runs = []
+        for number, head in enumerate(headers):
+            path = prediction_file(tmp_path / f"{number}.jsonl", head, [prediction()])  # type: ignore[arg-type]
+            runs.append(Run.of(path))
+            path.unlink()
+        return labels(runs)
+
+    assert called(header(1), header(1, model="f" * 16)) == ["mini, model 0123456789abcdef", f"mini, model {'f' * 16}"]
+    assert called(header(1), header(1, called="large", model="f" * 16)) == ["mini", "large"]
+    assert called(header(1, k=5), header(1, k=8)) == ["mini, k 5", "mini, k 8"]
+
+
+def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
+    path = prediction_file(tmp_path / "p.jsonl", header(3), [prediction()])
+    with pytest.raises(RealmError, match="holds 1 of 3 predictions"):
+        Run.of(path)

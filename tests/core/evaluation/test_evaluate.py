@@ -1,0 +1,333 @@
+"""`evaluate` on a tiny deployment: many questions at once say what each says alone, whatever interrupts them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.engine import Engine
+from realm_core.errors import RealmError, Stopped
+from realm_core.evaluation.answers import holds_answer, is_correct
+from realm_core.evaluation.evaluate import BM25_SCALE
+from realm_core.evaluation.figures import summarise
+from realm_core.evaluation.predicting import Predictor
+from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
+from realm_core.evaluation.score_scale import CANDIDATES, fit_score_scale
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import DenseRetriever, SparseRetriever
+from realm_core.model.checkpoint import load_model
+from realm_core.model.marginal import Normalisation
+from realm_core.reading import BlockReading, Found
+from realm_core.training.questions import Question, read_questions
+from tests.core.conftest import Deployment
+from tests.core.processes import finish, run, start, wait_until
+from tests.core.running import activity_of
+from tests.core.training.material import questions, write_lines
+
+MANY = [
+    {**question, "question": f"{question['question']} {number}"} for number in range(5) for question in questions()
+] + [{"question": "In which year?", "answers": [r"(18|19)\d\d"], "answer_type": "regex"}]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def single_precision() -> Iterator[None]:
+    """With whom a question is read then changes next to nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("realm_core.model.encoding.fast_dtype", lambda device: torch.float32)
+        yield
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_lines(tmp_path_factory.mktemp("questions") / "many.jsonl", MANY)
+
+
+@pytest.fixture(scope="module")
+def snapshot(deployment: Deployment) -> Snapshot:
+    return Snapshot.open(deployment.corpus)
+
+
+@pytest.fixture(scope="module")
+def reading(deployment: Deployment) -> BlockReading:
+    model = load_model(deployment.model)
+    model.reader.for_inference(torch.device("cpu"))
+    return BlockReading(model.reader, model.config, model="m", index="i", corpus="c")
+
+
+@pytest.fixture(scope="module")
+def dense(deployment: Deployment) -> DenseRetriever:
+    model = load_model(deployment.model)
+    model.query.for_inference(torch.device("cpu"))
+    return DenseRetriever(model, Generation.open(deployment.index))
+
+
+def untimed(predictions: Sequence[Prediction] | Iterator[Prediction]) -> list[Prediction]:
+    return [dataclasses.replace(prediction, ms=0.0) for prediction in predictions]
+
+
+def evaluate(deployment: Deployment, asked: Path, *options: object, run: Path | None = None) -> None:
+    activity_of("evaluate", [*deployment.arguments(), "--questions", asked, "--device", "cpu", *options], run=run)
+
+
+# ── What is said ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("normalisation", ["block", "joint", "block+null"])
+def test_many_at_once_say_what_a_person_is_told(
+    deployment: Deployment,
+    dense: DenseRetriever,
+    reading: BlockReading,
+    snapshot: Snapshot,
+    normalisation: Normalisation,
+) -> None:
+    many = [Question(row["question"], tuple(row["answers"]), row.get("answer_type", "string")) for row in MANY]
+    predictor = Predictor(dense, reading, snapshot, k=5, normalisation=normalisation)
+    engine = Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu")
+    for question, prediction in zip(many, predictor.predictions(many), strict=True):
+        answer = engine.ask(question.question, k=5, normalisation=normalisation)
+        assert prediction.question == answer.question
+        assert prediction.probability == pytest.approx(answer.answers[0].probability, abs=1e-5)
+        # of two nearly equal candidates either may be the best
+        runner_up = answer.answers[1].probability if len(answer.answers) > 1 else 0.0
+        if answer.answers[0].probability - runner_up > 2e-5:
+            assert prediction.prediction == answer.answers[0].text
+            assert prediction.right == is_correct(answer.answers[0].text, question.answers, question.answer_type)
+        assert set(prediction.blocks) == {e.title for e in answer.evidence}
+        assert prediction.no_answer_probability == pytest.approx(answer.no_answer_probability, abs=1e-5)
+        found = engine.retrieve(question.question, k=12)
+        ranks = [b.rank for b in found if holds_answer(b.text, question.answers, question.answer_type)]
+        assert prediction.answer_rank == (ranks[0] if ranks else None)
+    engine.close()
+
+
+def test_from_any_question_on_the_rest_is_the_same(
+    dense: DenseRetriever, reading: BlockReading, snapshot: Snapshot, asked: Path
+) -> None:
+    many = read_questions(asked)
+    predictor = Predictor(dense, reading, snapshot, k=5, normalisation="joint")
+    at_once = untimed(predictor.predictions(many))
+    for first in (1, 15, 16, 17, 47, len(many)):
+        assert untimed(predictor.predictions(many, first=first)) == at_once[first:]  # to the last bit
+
+
+class Given:
+    """A retriever that always gives these rows."""
+
+    def __init__(self, rows: list[int]) -> None:
+        self._rows = rows
+
+    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
+        own = self._rows[:k]
+        return [own] * len(questions), [[-float(rank) for rank in range(len(own))]] * len(questions)
+
+    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
+        return self.search(questions, k)[0]
+
+
+def test_recall_counts_the_first_block_that_holds_an_answer(reading: BlockReading, snapshot: Snapshot) -> None:
+    row_of = {snapshot.block(row).title: row for row in range(len(snapshot))}
+    order = [row_of[title] for title in ("Bhutan", "Berlin", "Mars", "Tungsten", "Ada Lovelace", "Suez Canal", "Nile")]
+    asked = [
+        Question("a", ("thimphu",)),  # 1: whole words, whatever the casing
+        Question("b", ("two MOONS",)),  # 3
+        Question("c", ("nothing", "Egypt")),  # 6, Suez Canal, and again 7
+        Question("d", ("Amazon",)),  # nowhere among these
+        Question("e", (r"19\d\d",), "regex"),  # 2
+    ]
+    predictor = Predictor(Given(order), reading, snapshot, k=2, normalisation="block")
+    predictions = list(predictor.predictions(asked))
+    assert [prediction.answer_rank for prediction in predictions] == [1, 3, 6, None, 2]
+    assert summarise(predictions).recall == {1: 0.2, 5: 0.6, 20: 0.8, 100: 0.8}
+    assert {title for prediction in predictions for title in prediction.blocks} == {"Bhutan", "Berlin"}  # k = 2
+
+
+def test_figures_are_printed_and_left_behind(
+    deployment: Deployment, asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(deployment, asked, "--json", "--k", 3, "--plot", tmp_path / "plot.svg", run=tmp_path / "run")
+    figures = json.loads(capsys.readouterr().out)
+    assert figures == json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (figures["n"], figures["questions"], figures["of"]["k"]) == (len(MANY), "many", 3)
+    assert (figures["recall@20"], figures["recall@100"]) == (1.0, 1.0)  # there are but twelve blocks
+    predictions = list(read_predictions(tmp_path / "run" / "predictions.jsonl"))
+    assert [prediction.question for prediction in predictions] == [row["question"] for row in MANY]
+    assert figures["exact_match"] == sum(p.right for p in predictions) / len(predictions)
+    ids = [element.get("id", "") for element in ElementTree.parse(tmp_path / "plot.svg").iter()]
+    assert sum(i.startswith("count-") for i in ids) == len(figures["reliability"])
+    evaluate(deployment, asked, "--k", 3)  # without a file, as a table
+    shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert float(shown["exact_match"]) == pytest.approx(figures["exact_match"], abs=1e-3)
+    assert "of" not in shown and "reliability" not in shown
+
+
+# ── Interrupted ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_killed_and_run_again_it_is_as_if_it_had_not_been(deployment: Deployment, asked: Path, tmp_path: Path) -> None:
+    def arguments(name: str) -> list[str]:
+        return [
+            *("evaluate", *deployment.arguments(), "--questions", str(asked), "--device", "cpu", "--quiet"),
+            *("--predictions", str(tmp_path / name)),
+        ]
+
+    whole, killed = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
+    assert run(arguments(whole.name)) == (0, "")
+    process = start(arguments(killed.name))
+    wait_until(lambda: killed.exists() and killed.read_bytes().count(b"\n") > 3, process)
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+    left = killed.read_bytes()
+    assert whole.read_bytes().startswith(left.splitlines(keepends=True)[0])
+    killed.write_bytes(left[:-25])  # its last line is torn
+    assert run(arguments(killed.name)) == (0, "")
+    assert untimed(read_predictions(killed)) == untimed(read_predictions(whole))
+    again, once = (dataclasses.replace(summarise(read_predictions(path)), ms=0.0) for path in (killed, whole))
+    assert again == once
+
+
+def test_stopped_it_keeps_what_it_has_and_says_where_it_goes_on(
+    deployment: Deployment, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.jsonl"
+    checks = iter([False] * 20)
+
+    def stop_at_the_end(_: Activity) -> None:
+        if next(checks, True):
+            raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Activity, "check", stop_at_the_end)
+        with pytest.raises(Stopped):
+            evaluate(deployment, asked, "--predictions", path)
+    assert path.read_bytes().count(b"\n") == 1 + 21
+    said: list[str] = []
+    monkeypatch.setattr(Activity, "say", lambda _, message: said.append(message))
+    evaluate(deployment, asked, "--predictions", path)
+    assert said == [f"Going on behind 21 of {len(MANY)} questions."]
+    before = path.read_bytes()
+    evaluate(deployment, asked, "--predictions", path)  # finished: nothing is asked again
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("options", "named"), [(["--k", "4"], "k"), (["--normalisation", "joint"], "normalisation")])
+def test_predictions_of_another_evaluation_are_refused(
+    deployment: Deployment, asked: Path, tmp_path: Path, options: list[str], named: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    evaluate(deployment, asked, "--predictions", path)
+    with pytest.raises(RealmError, match=rf"of another evaluation \({named}: not the same\)"):
+        evaluate(deployment, asked, "--predictions", path, *options)
+    other = write_lines(tmp_path / "other.jsonl", MANY[:-1])
+    with pytest.raises(RealmError, match=r"of another evaluation \(questions: not the same\)"):
+        evaluate(deployment, other, "--predictions", path)
+
+
+# ── BM25 and the same reader ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sparse(deployment: Deployment, asked: Path, *options: object) -> None:
+    where = ["--model", deployment.model, "--corpus", deployment.corpus, "--device", "cpu"]
+    activity_of("evaluate", [*where, "--retriever", "bm25", "--questions", asked, *options])
+
+
+def test_bm25_needs_no_index_and_its_scores_are_the_prior(
+    deployment: Deployment, asked: Path, tmp_path: Path, reading: BlockReading, snapshot: Snapshot
+) -> None:
+    path = tmp_path / "p.jsonl"
+    sparse(deployment, asked, "--predictions", path, "--bm25-cache", tmp_path / "cache")
+    identity = read_header(path).identity
+    assert (identity["retriever"], identity["index"], identity["score_scale"]) == ("bm25", "bm25", BM25_SCALE)
+    assert (tmp_path / "cache" / f"bm25-{snapshot.snapshot_id}").is_dir()
+    predictions = list(read_predictions(path))
+    retriever = SparseRetriever(snapshot)
+    for row, prediction in list(zip(MANY, predictions, strict=True))[::7]:
+        ((rows,), (scores,)) = retriever.search([row["question"]], 5)
+        blocks = [snapshot.block(number) for number in rows]
+        scaled = [score * BM25_SCALE for score in scores]
+        with torch.inference_mode():
+            (read,) = reading.read([Found(row["question"], blocks, scaled)])
+        answer = reading.answer(row["question"], read, "block+null")
+        weights = torch.softmax(torch.tensor(scores, dtype=torch.float64) * BM25_SCALE, 0).tolist()
+        by_id = {e.block_id: e.prior for e in answer.evidence}
+        assert [by_id[block.block_id] for block in blocks] == pytest.approx(weights)
+        assert prediction.probability == pytest.approx(answer.answers[0].probability, abs=1e-5)
+
+
+def test_the_fitted_scale_is_the_likeliest(
+    deployment: Deployment, reading: BlockReading, snapshot: Snapshot, tmp_path: Path
+) -> None:
+    own = [Question(row["question"], tuple(row["answers"])) for row in questions()] + [Question("x", ("nowhere",))]
+    predictor = Predictor(SparseRetriever(snapshot), reading, snapshot, k=4, normalisation="block")
+    read = list(predictor.read(own))
+    best, fits = fit_score_scale(read, reading, "block", candidates=(0.01, 0.1, 1.0, 3.0))
+    assert [fit.scale for fit in fits] == [0.01, 0.1, 1.0, 3.0]
+    assert best.log_likelihood == max(fit.log_likelihood for fit in fits)
+    # by asking anew with each scale
+    for fit in fits:
+        asking = Predictor(
+            SparseRetriever(snapshot), reading, snapshot, k=4, normalisation="block", score_scale=fit.scale
+        )
+        right = [prediction.right for prediction in asking.predictions(own)]
+        assert fit.exact_match == pytest.approx(sum(right) / len(right))
+    with pytest.raises(RealmError, match="no score scale can be fitted"):
+        fit_score_scale([pair for pair in read if pair[0].question == "x"], reading, "block")
+
+
+def test_a_scale_is_fitted_on_other_questions_alone(
+    deployment: Deployment, asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = write_lines(tmp_path / "fit.jsonl", questions())
+    sparse(deployment, asked, "--fit-score-scale", other, "--json")
+    identity: dict[str, Any] = json.loads(capsys.readouterr().out)["of"]
+    assert identity["score_scale"] in CANDIDATES
+    same = write_lines(tmp_path / "same.jsonl", [*questions(), {**MANY[3], "question": MANY[3]["question"].upper()}])
+    with pytest.raises(RealmError, match=r"1 questions of .*same\.jsonl are also in .*many\.jsonl"):
+        sparse(deployment, asked, "--fit-score-scale", same)
+
+
+# ── Refused ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--k", "0"], "k must be from 1 to 100, not 0"),
+        (["--k", "101"], "k must be from 1 to 100, not 101"),
+        (["--retriever", "bm25"], "--retriever bm25 takes no --index"),
+        (["--score-scale", "1"], "--score-scale is for --retriever bm25 alone"),
+        (["--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone"),
+        (["--fit-score-scale", "/no"], "--fit-score-scale is for --retriever bm25 alone"),
+        (["--device", "abacus"], "device must be auto, cpu, cuda or cuda:N"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    deployment: Deployment, asked: Path, options: list[str], said: str
+) -> None:
+    with pytest.raises(RealmError, match=said):
+        evaluate(deployment, asked, *options)
+
+
+def test_dense_needs_an_index_and_a_scale_is_positive(deployment: Deployment, asked: Path) -> None:
+    where = ["--model", deployment.model, "--corpus", deployment.corpus, "--questions", asked]
+    with pytest.raises(RealmError, match="The dense retriever needs --index"):
+        activity_of("evaluate", where)
+    for scale in ("0", "-1", "nan", "inf"):
+        with pytest.raises(RealmError, match="score-scale must be positive"):
+            activity_of("evaluate", [*where, "--retriever", "bm25", "--score-scale", scale])
+
+
+def test_half_a_character_is_refused_with_the_questions_number(deployment: Deployment, tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"question": "x", "answers": ["y"]}\n{"question": "\\ud800?", "answers": ["y"]}\n')
+    with pytest.raises(RealmError, match=r"q\.jsonl, question 2: it holds half a character"):
+        evaluate(deployment, path)
