@@ -18,9 +18,16 @@ ACTIVITIES = {
     "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),
     "warmstart": ("realm_core.training.warmstart", "make a first model from a sentence encoder's weights"),
     "index": ("realm_core.index.build", "embed every block of a snapshot and publish an index generation"),
-    "mine": ("realm_core.training.mining", "find passages for questions: rows to learn reading from"),
+    "spans": ("realm_core.salient.extract", "find the names and dates of a corpus that pre-training masks"),
+    "ict": ("realm_core.training.ict", "warm up the embedder: which block did this sentence come from?"),
+    "mlm": ("realm_core.training.mlm", "warm up the encoder: fill masks without retrieval"),
+    "pretrain": ("realm_core.training.pretrain", "pre-train retriever and encoder: fill masks with what is retrieved"),
+    "refresh": ("realm_core.training.refresh", "rebuild the index of a running pre-training, again and again"),
     "finetune": ("realm_core.training.finetune", "train retriever and reader from questions with answers"),
     "evaluate": ("realm_core.evaluation.evaluate", "measure exact match and recall on a question file"),
+    "ablate": ("realm_core.training.ablate", "the paper's ablations on any corpus: train and measure each, in a table"),
+    "compare": ("realm_core.evaluation.compare", "tables of several evaluations, with significance"),
+    "combine": ("realm_core.model.combine", "the retriever of one model with the encoder of another"),
     "pack": ("realm_core.model.pack", "store a model small: what changed, in float16 or int8"),
     "ask": ("realm_core.asking", "answer one question on the command line"),
 }
@@ -39,10 +46,11 @@ def main(argv: list[str] | None = None) -> int:
             importlib.import_module(place).add_arguments(sub)
             sub.add_argument("--run", type=Path, help="folder for progress.json, metrics.jsonl and result.json")
             sub.add_argument("--quiet", action="store_true", help="print nothing but errors")
+            sub.add_argument("--with-parent", action="store_true", help="stop when the process that started this ends")
     arguments = parser.parse_args(argv)
     module = importlib.import_module(ACTIVITIES[arguments.activity][0])
     try:
-        activity = Activity(arguments.run, quiet=arguments.quiet)
+        activity = Activity(arguments.run, quiet=arguments.quiet, with_parent=arguments.with_parent)
         activity.stop_on_signals()
         module.main(arguments, activity)
     except RealmError as error:

@@ -19,12 +19,14 @@ import torch
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
-from realm_core.index.embedding import embed
+from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import FORMAT, Generation, read_shard
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
+from realm_core.model.joining import Joiner
 from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
@@ -32,6 +34,9 @@ from realm_core.text.wordpieces import Wordpieces
 SHARD_ROWS = 50_000
 SHIPPED = "vectors"  # a generation that a model folder may bring along: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
+_CHUNK_ROWS_JOINER = (
+    8192  # the same where wordpieces are at hand, and the device is fast or work is shared with training
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,9 +83,12 @@ def build(
     name: str | None = None,
     shard_rows: int = SHARD_ROWS,
     device: str = "auto",
+    tokens: BlockTokens | None = None,
+    about: Mapping[str, object] | None = None,
 ) -> Path:
     """Build the generation of a model and a snapshot under `output`; returns its folder.
 
+    tokens: the snapshot's wordpieces, where they are at hand. about: what else the manifest shall say.
     One that is there already, and sound, is returned at once; `RealmError` if it is of something else.
     """
     if shard_rows < 1:
@@ -103,8 +111,11 @@ def build(
             "rows": len(snapshot),
         }
         _open_partial(partial, identity, activity)
+        place = pick_device(device)
+        if tokens is None and place.type == "cuda":  # a GPU embeds faster than text is cut into wordpieces
+            tokens = open_tokens(snapshot, activity)
         shards = _shipped_shards(model_folder / SHIPPED, model, snapshot, partial, activity) or _build_shards(
-            model, snapshot, partial, shard_rows, pick_device(device), activity
+            model, snapshot, partial, shard_rows, place, tokens, activity
         )
         write_json(
             partial / "manifest.json",
@@ -118,6 +129,7 @@ def build(
                 "dim": model.config.dimension,
                 "shards": shards,
                 "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                **(about or {}),
             },
         )
         (partial / "identity.json").unlink()
@@ -177,10 +189,17 @@ def _shipped_shards(
 
 
 def _build_shards(
-    model: Model, snapshot: Snapshot, partial: Path, shard_rows: int, device: torch.device, activity: Activity
+    model: Model,
+    snapshot: Snapshot,
+    partial: Path,
+    shard_rows: int,
+    device: torch.device,
+    tokens: BlockTokens | None,
+    activity: Activity,
 ) -> list[dict[str, object]]:
-    embedder = model.block
+    embedder, limit = model.block, model.config.block_wordpieces
     embedder.for_inference(device)
+    joiner = None if tokens is None else Joiner(tokens, device)
     wordpieces = Wordpieces.default()
     shards = []
     for number, start in enumerate(range(0, len(snapshot), shard_rows)):
@@ -188,12 +207,16 @@ def _build_shards(
         path = partial / f"vectors-{number:05d}.safetensors"
         if not _finished(path, stop - start, model.config.dimension):
             vectors_RD = torch.empty(stop - start, model.config.dimension, dtype=torch.float16)
-            for low in range(start, stop, _CHUNK_ROWS):
+            step = _CHUNK_ROWS if joiner is None else _CHUNK_ROWS_JOINER
+            for low in range(start, stop, step):
                 activity.check()
-                high = min(low + _CHUNK_ROWS, stop)
-                titles, texts = snapshot.titles_texts(low, high)
-                joined = join_block(wordpieces, titles, texts, model.config.block_wordpieces)
-                vectors_RD[low - start : high - start] = embed(embedder, joined).half()
+                high = min(low + step, stop)
+                if joiner is None:
+                    titles, texts = snapshot.titles_texts(low, high)
+                    vectors_BD = embed(embedder, join_block(wordpieces, titles, texts, limit))
+                else:
+                    vectors_BD = embed_rows(embedder, joiner, range(low, high), limit)
+                vectors_RD[low - start : high - start] = vectors_BD.half()
                 activity.progress(high, len(snapshot), "blocks")
             save_tensors(path, {"vectors": vectors_RD})
         shards.append({"file": path.name, "start": start, "stop": stop, "sha256": sha256_of_file(path)})

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from realm_core.model.embedder import Embedder
+from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
 from realm_core.text.joins import Joined
 
 # Enough work to fill the machine, little enough to stay in cache on a CPU.
 _WORDPIECES_PER_BATCH_CPU = 2048
-_WORDPIECES_PER_BATCH_GPU = 65536
+_WORDPIECES_PER_BATCH_GPU = 131072
 
 
 def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -43,3 +45,15 @@ def embed(embedder: Embedder, joined: Sequence[Joined]) -> Tensor:
             batch = Packed.of([joined[i].ids for i in group], [joined[i].segments for i in group])
             vectors_BD[group] = embedder(batch.to(device)).float().cpu()
     return vectors_BD
+
+
+def embed_rows(embedder: Embedder, joiner: Joiner, rows: Sequence[int], limit: int) -> Tensor:
+    """Vectors [len(rows), D], float32 on the CPU, of the blocks in `rows`, whose wordpieces are at hand."""
+    device = embedder.dense.weight.device
+    budget = _WORDPIECES_PER_BATCH_GPU if device.type == "cuda" else _WORDPIECES_PER_BATCH_CPU
+    rows_B = np.asarray(rows)
+    vectors_BD = torch.empty(len(rows_B), embedder.dense.out_features, device=device)
+    with torch.inference_mode():
+        for group in batches_by_length(joiner.block_lengths(rows_B, limit).tolist(), budget):
+            vectors_BD[torch.tensor(group, device=device)] = embedder(joiner.blocks(rows_B[group], limit)).float()
+    return vectors_BD.cpu()

@@ -3,7 +3,7 @@
 A model folder holds
 
     config.json         ModelConfig, hashes, storage
-    model.safetensors   changed tensors: `query.…`, `block.…` (embedders), `reader.…`
+    model.safetensors   changed tensors: `query.…`, `block.…` (embedders), `reader.…`; pre-trained: `encoder.…`
     README.md           the model card, if it has one
 
 A matrix may be stored as int8 with one scale a row (`NAME` int8 and `NAME:scale` float16): value = int8 · scale.
@@ -24,6 +24,8 @@ from realm_core.files import disk_errors, publish_folder, read_json, remove_fold
 from realm_core.model.base import base_bert, changed_tensors
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
+from realm_core.model.encoder import Encoder
+from realm_core.model.encoding import Encoding
 from realm_core.model.identity import model_hash
 from realm_core.model.reader import Reader
 from realm_core.tensors import load_tensors, save_tensors
@@ -45,10 +47,18 @@ class Model:
     hash: str | None = None
     block_hash: str | None = None  # of the block embedder alone: an index fits every model that shares it
     about: dict[str, Any] | None = None
+    encoder: Encoder | None = None  # of masked sentences; only a pre-trained model has one
 
     def parts(self) -> dict[str, nn.Module]:
         """The trainable parts by the prefix of their tensors."""
-        return {"query": self.query, "block": self.block, "reader": self.reader}
+        parts: dict[str, nn.Module] = {"query": self.query, "block": self.block, "reader": self.reader}
+        return parts if self.encoder is None else parts | {"encoder": self.encoder}
+
+
+def new_encoder(config: ModelConfig, *, seed: int = 0) -> Encoder:
+    """An encoder of base weights; its head is drawn from `seed`, its bias is zero."""
+    torch.manual_seed(seed)
+    return Encoder(base_bert(config.base)).eval()
 
 
 def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
@@ -76,8 +86,9 @@ def save_model(
         temporary.mkdir(parents=True)
     base = {name: tensor.clone() for name, tensor in base_bert(model.config.base).state_dict().items()}
     tensors: dict[str, Tensor] = {}
+    shared = model.query is model.block  # one embedder for both sides, as in pre-training, is stored once
     for part, module in model.parts().items():
-        for name, tensor in _changed(module, base).items():
+        for name, tensor in () if shared and part == "query" else _changed(module, base).items():
             tensors |= _store(f"{part}.{name}", tensor.detach().cpu(), (storage or {}).get(part, "float32"))
     save_tensors(temporary / "model.safetensors", tensors)
     block_hash = _hash_of({n: t for n, t in tensors.items() if n.startswith("block.")}, model.config)
@@ -87,6 +98,7 @@ def save_model(
         "model": model.config.as_dict(),
         "block_hash": block_hash,
         "weights_sha256": weights_hash,
+        "shared_embedder": shared,
         "about": about or {},
     }
     write_json(temporary / "config.json", record)
@@ -111,6 +123,10 @@ def load_model(folder: Path) -> Model:
     config = ModelConfig.from_dict(record["model"], where)
     model = new_model(config)
     stored = load_tensors(weights)
+    if any(name.startswith("encoder.") for name in stored):
+        model = replace(model, encoder=new_encoder(config))
+    if record.get("shared_embedder"):
+        stored |= {f"query.{name[6:]}": tensor for name, tensor in stored.items() if name.startswith("block.")}
     targets = {f"{part}.{name}": t for part, module in model.parts().items() for name, t in module.state_dict().items()}
     for name in targets:
         if ".bert." not in name and name not in stored:  # of BERT, the base has whatever is not stored
@@ -131,7 +147,7 @@ def load_model(folder: Path) -> Model:
 
 
 def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:
-    assert isinstance(module, Embedder | Reader)
+    assert isinstance(module, Encoding)
     own = {name: tensor for name, tensor in module.state_dict().items() if not name.startswith("bert.")}
     return own | {f"bert.{name}": tensor for name, tensor in changed_tensors(module.bert, base).items()}
 

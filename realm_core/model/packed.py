@@ -8,14 +8,21 @@ Legend: B sequences, T wordpieces of all of them together, L longest sequence, H
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 from transformers import AttentionInterface, BertModel
+
+try:  # flash attention over sequences of any lengths; torch 2.10 and later
+    from torch.nn.attention.varlen import varlen_attn
+except ImportError:  # pragma: no cover
+    varlen_attn = None  # type: ignore[assignment]
 
 _ATTENTION = "realm_packed"
 
@@ -37,10 +44,10 @@ class Packed:
         """Lay the sequences `ids` (with `segments`, default 0) end to end."""
         lengths = tuple(len(sequence) for sequence in ids)
         return cls(
-            ids_T=torch.tensor([i for sequence in ids for i in sequence], dtype=torch.long),
+            ids_T=_end_to_end(ids, sum(lengths)),
             segments_T=torch.zeros(sum(lengths), dtype=torch.long)
             if segments is None
-            else torch.tensor([i for sequence in segments for i in sequence], dtype=torch.long),
+            else _end_to_end(segments, sum(lengths)),
             positions_T=torch.cat([torch.arange(length) for length in lengths]),
             lengths=lengths,
         )
@@ -51,11 +58,46 @@ class Packed:
 
     def starts(self) -> list[int]:
         """Position in T of each sequence's first wordpiece."""
-        starts, start = [], 0
-        for length in self.lengths:
-            starts.append(start)
-            start += length
-        return starts
+        return list(itertools.accumulate(self.lengths, initial=0))[:-1]
+
+    def layout(self) -> Layout:
+        """Where the sequences lie, for attention on the device that the wordpieces are on."""
+        return Layout(self.lengths, self.ids_T.device)
+
+
+class Layout:
+    """Boundaries of packed sequences; what a kernel needs of them is made once for all layers."""
+
+    def __init__(self, lengths: tuple[int, ...], device: torch.device) -> None:
+        self.lengths = lengths
+        self._device = device
+
+    @cached_property
+    def longest(self) -> int:
+        return max(self.lengths)
+
+    @cached_property
+    def bounds_B1(self) -> Tensor:
+        """Where each sequence begins and, last, where all end; int32 [B + 1]."""
+        bounds = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
+        return torch.from_numpy(bounds).to(self._device)
+
+    @cached_property
+    def places_T(self) -> Tensor:
+        """Place of each wordpiece among B · L padded ones; int64 [T]."""
+        lengths_B = np.asarray(self.lengths)
+        shift_B = np.arange(len(lengths_B)) * self.longest - np.concatenate([[0], np.cumsum(lengths_B)[:-1]])
+        return torch.from_numpy(np.arange(lengths_B.sum()) + np.repeat(shift_B, lengths_B)).to(self._device)
+
+    @cached_property
+    def present_BL(self) -> Tensor:
+        """bool [B, L], False at padding."""
+        lengths_B1 = torch.tensor(self.lengths, device=self._device).unsqueeze(1)
+        return torch.arange(self.longest, device=self._device) < lengths_B1
+
+
+def _end_to_end(sequences: Sequence[Sequence[int]], total: int) -> Tensor:
+    return torch.from_numpy(np.fromiter(itertools.chain.from_iterable(sequences), np.int64, total))
 
 
 def _attend(
@@ -67,13 +109,12 @@ def _attend(
     *,
     dropout: float = 0.0,
     scaling: float | None = None,
-    lengths: tuple[int, ...],
+    layout: Layout,
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention within each sequence alone; returns [1, T, H, D], the layout that transformers expects."""
-    if query_1HTD.is_cuda:  # one kernel over sequences padded for it alone; a loop would leave the device idle
-        context_1HTD = _attend_padded(query_1HTD, key_1HTD, value_1HTD, lengths, dropout, scaling)
-    else:  # on a CPU a call per sequence wastes nothing and stays in cache
+    if not query_1HTD.is_cuda:  # on a CPU a call per sequence wastes nothing and stays in cache
+        lengths = layout.lengths
         context_1HTD = torch.cat(
             [
                 F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=scaling)
@@ -83,33 +124,43 @@ def _attend(
             ],
             dim=2,
         )
-    return context_1HTD.transpose(1, 2), None
+        return context_1HTD.transpose(1, 2), None
+    if varlen_attn is not None and query_1HTD.dtype != torch.float32 and dropout == 0.0:
+        # transformers' scaling is 1/√D, which is the kernel's own.
+        context_THD = varlen_attn(
+            query_1HTD[0].transpose(0, 1),
+            key_1HTD[0].transpose(0, 1),
+            value_1HTD[0].transpose(0, 1),
+            layout.bounds_B1,
+            layout.bounds_B1,
+            layout.longest,
+            layout.longest,
+        )
+        assert isinstance(context_THD, Tensor)
+        return context_THD.unsqueeze(0), None
+    return _attend_padded(query_1HTD, key_1HTD, value_1HTD, layout, dropout, scaling), None
 
 
 def _attend_padded(
-    query_1HTD: Tensor,
-    key_1HTD: Tensor,
-    value_1HTD: Tensor,
-    lengths: tuple[int, ...],
-    dropout: float,
-    scaling: float | None,
+    query_1HTD: Tensor, key_1HTD: Tensor, value_1HTD: Tensor, layout: Layout, dropout: float, scaling: float | None
 ) -> Tensor:
-    present_BL = torch.arange(max(lengths), device=query_1HTD.device) < torch.tensor(
-        lengths, device=query_1HTD.device
-    ).unsqueeze(1)
+    """One kernel over sequences padded for it alone: where flash attention cannot serve. Returns [1, T, H, D]."""
+    count, longest = len(layout.lengths), layout.longest
 
     def spread(packed_1HTD: Tensor) -> Tensor:  # [1, H, T, D] → [B, H, L, D]
-        return pad_sequence(list(packed_1HTD[0].transpose(0, 1).split(lengths)), batch_first=True).transpose(1, 2)
+        packed_THD = packed_1HTD[0].transpose(0, 1)
+        padded = packed_THD.new_zeros(count * longest, *packed_THD.shape[1:]).index_copy(0, layout.places_T, packed_THD)
+        return padded.view(count, longest, *packed_THD.shape[1:]).transpose(1, 2)
 
     context_BHLD = F.scaled_dot_product_attention(
         spread(query_1HTD),
         spread(key_1HTD),
         spread(value_1HTD),
-        attn_mask=present_BL[:, None, None, :],
+        attn_mask=layout.present_BL[:, None, None, :],
         dropout_p=dropout,
         scale=scaling,
     )
-    return context_BHLD.transpose(1, 2)[present_BL].transpose(0, 1).unsqueeze(0)
+    return context_BHLD.transpose(1, 2).flatten(0, 1)[layout.places_T].unsqueeze(0)
 
 
 AttentionInterface.register(_ATTENTION, _attend)
@@ -123,5 +174,5 @@ def encode(bert: BertModel, batch: Packed) -> Tensor:
         token_type_ids=batch.segments_T.unsqueeze(0),
         position_ids=batch.positions_T.unsqueeze(0),
     )
-    hidden_1TW: Tensor = bert.encoder(embeddings_1TW, attention_mask=None, lengths=batch.lengths).last_hidden_state
+    hidden_1TW: Tensor = bert.encoder(embeddings_1TW, attention_mask=None, layout=batch.layout()).last_hidden_state
     return hidden_1TW.squeeze(0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
-_TITLE_WORDPIECES = 64  # a longer title is cut: the body matters more
+TITLE_WORDPIECES = 64  # a longer title is cut: the body matters more
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def join_block(wordpieces: Wordpieces, titles: Sequence[str], bodies: Sequence[s
     """join(z) of each block, its body cut to what `limit` wordpieces leave."""
     joined = []
     for title, body in zip(wordpieces.encode(titles), wordpieces.encode(bodies), strict=True):
-        head = [wordpieces.cls_id, *title.ids[:_TITLE_WORDPIECES], wordpieces.sep_id]
+        head = [wordpieces.cls_id, *title.ids[:TITLE_WORDPIECES], wordpieces.sep_id]
         joined.append(_with_body(wordpieces, head, len(head), body, limit))
     return joined
 
@@ -52,7 +52,7 @@ def join_pair(
     head = [wordpieces.cls_id, *question.ids[: question_limit - 2], wordpieces.sep_id]
     question_length = len(head)
     if title is not None:
-        head += [*title.ids[:_TITLE_WORDPIECES], wordpieces.sep_id]
+        head += [*title.ids[:TITLE_WORDPIECES], wordpieces.sep_id]
     return _with_body(wordpieces, head, question_length, body, limit)
 
 

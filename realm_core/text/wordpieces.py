@@ -77,6 +77,26 @@ class Wordpieces:
             counts.extend(map(len, batch))
         return counts
 
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text's wordpieces and nothing else: much cheaper than `encode`."""
+        ids: list[list[int]] = []
+        for first in range(0, len(texts), _TEXTS_PER_CALL):
+            batch = self._tokenizer.encode_batch_fast(
+                list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False
+            )
+            ids.extend(item.ids for item in batch)
+        return ids
+
+    def ids_and_places(
+        self, texts: Sequence[str], characters: Sequence[Sequence[int]]
+    ) -> list[tuple[list[int], list[int | None]]]:
+        """The ids of each text, and which wordpiece each of its `characters` is in (None: in none, as white space)."""
+        batch = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [
+            (item.ids, [item.char_to_token(character) for character in own])
+            for item, own in zip(batch, characters, strict=True)
+        ]
+
     def encode(self, texts: Sequence[str]) -> list[Encoded]:
         """The wordpieces of each text with their places, without special tokens."""
         encoded: list[Encoded] = []

@@ -1,8 +1,9 @@
-"""Fine-tune retriever and reader: `python -m realm_core finetune`.
+"""Fine-tuning, end to end: `python -m realm_core finetune` (also under torchrun).
 
-    main → retriever stage (query embedder, block matrix frozen) → reader stage → model folder
+    main → supervision (where the answers stand) → FinetuneStep in a loop → model folder
 
-The run folder holds the checkpoints; the same command run again goes on where it stopped.
+Blocks are found by the model, whose query embedder learns, or by BM25: the baseline in which the reader alone does.
+Block vectors never change. The run folder holds the checkpoints; the same command run again goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -10,191 +11,272 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
-from realm_core.files import remove_folder
+from realm_core.evaluation.answers import normalise_answer
+from realm_core.evaluation.evaluate import BM25_SCALE, check_retriever_options
+from realm_core.files import read_json
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import check_fit
-from realm_core.model.checkpoint import Model, load_model, save_model
-from realm_core.model.device import fast_dtype, pick_device
-from realm_core.model.pairs import collate
+from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
+from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.device import pick_device
+from realm_core.model.joining import Joiner
+from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import FinetuneConfig, read_config
+from realm_core.training.distributed import World, place
+from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
-from realm_core.training.reader_stage import Examples, ReaderBatches, reader_exact_match, reader_loss
-from realm_core.training.retriever_stage import (
-    RetrieverBatches,
-    retriever_loss,
-    retriever_recall,
-    retriever_steps,
-    retriever_task,
-    scores,
-)
-from realm_core.training.rows import ReadingRow, read_rows
+from realm_core.training.occurrences import find_all
+from realm_core.training.questions import Question, read_questions
+from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder
+
+_CANDIDATES = 200  # blocks in which regular expressions are looked for, and those that BM25 ranks
+_LEAST_HELD_OUT = 8
+_ROWS_AT_ONCE = 10_000
+_QUESTIONS_AT_ONCE = 256
+_Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `finetune`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--index", type=Path, required=True, help="generation of that model and snapshot")
-    parser.add_argument("--rows", type=Path, nargs="+", required=True, help="rows made by `mine`")
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-    parser.add_argument("--config", type=Path, help="TOML file of settings")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    add_stage_arguments(parser)
+    parser.add_argument("--index", type=Path, help="generation of that model and corpus (for the dense retriever)")
+    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
+    parser.add_argument(
+        "--exclude-titles", type=Path, help="JSON list of articles that are neither read nor learnt from"
+    )
+    parser.add_argument("--retriever", choices=("dense", "bm25"), default="dense", help="what finds blocks")
+    parser.add_argument("--score-scale", type=float, help=f"of BM25's scores as prior logits (default {BM25_SCALE})")
+    parser.add_argument("--bm25-cache", type=Path, metavar="FOLDER", help="keep BM25's index for the next time")
 
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
-    """Train both stages and save the model."""
+    """Fine-tune and save the model."""
+    check_retriever_options(arguments)
     config = read_config(FinetuneConfig, arguments.config, arguments.set)
-    if arguments.output.exists():
-        raise RealmError(f"{arguments.output} exists already; choose another name for the new model.")
-    run = activity.run or arguments.output.with_name(f".{arguments.output.name}.run")
-    device = pick_device(arguments.device)
-    model, generation = load_model(arguments.model), Generation.open(arguments.index)
-    snapshot = Snapshot.open(arguments.corpus)
-    check_fit(model, generation, snapshot)
-    learnt, held_out = split([row for path in arguments.rows for row in read_rows(path)], config.holdout)
-    if not learnt:
-        raise RealmError("The rows hold nothing to learn from.")
-    activity.say(f"{len(learnt):,} rows to learn from, {len(held_out):,} held out.")
-    for part in (model.query, model.block, model.reader):
+    run = run_folder(arguments, activity)
+    device = place(pick_device(arguments.device))
+    world = World.join(device)
+    files = {path.stem: read_questions(path) for path in arguments.questions}
+    unknown = sorted(set(config.repeat) - set(files))
+    if unknown:
+        raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
+    model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
+    retriever, matrix_ND, found_by = _retriever(arguments, model, snapshot)
+    score_scale = None
+    if matrix_ND is None:
+        score_scale = BM25_SCALE if arguments.score_scale is None else arguments.score_scale
+        config = dataclasses.replace(config, query_lr=0.0)  # what the query embedder says is not asked
+    if world.leads:
+        open_tokens(snapshot, activity)
+    world.wait()
+    tokens = open_tokens(snapshot, activity)
+    excluded_N = _excluded(arguments.exclude_titles, snapshot)
+    learnt, held_out = _supervision(
+        files, excluded_N, config, model, retriever, score_scale, snapshot, tokens, activity
+    )
+    del retriever  # and with it a second copy of the block vectors
+    activity.say(f"{len(learnt):,} questions to learn from, {len(held_out):,} held out.")
+    for part in (model.query, model.reader):
         part.to(device)
         freeze(part.bert.embeddings)
-    measured: dict[str, float] = {}
-    if config.retriever_epochs:
-        measured |= _train_retriever(model, snapshot, generation, learnt, held_out, config, run, activity)
-    if config.reader_epochs:
-        measured |= _train_reader(model, learnt, held_out, config, run, activity)
-    about = {
-        "recipe": [
-            *(model.about or {}).get("recipe", []),
-            f"fine-tuned from {model.hash} on {len(learnt)} rows: {dataclasses.asdict(config)}",
-        ],
-        "held_out": measured,
-    }
-    saved = save_model(dataclasses.replace(model), arguments.output, about=about)
-    activity.say(f"The model is {arguments.output}.")
-    activity.result({"path": str(arguments.output), "model_hash": saved.hash, "held_out": measured})
-    for stage in ("retriever", "reader"):
-        remove_folder(run / stage)
+        no_dropout_in_attention(part.bert, config.dropout)
+    if config.query_lr == 0:
+        freeze(model.query)
+    step = FinetuneStep(
+        model.config,
+        model.query,
+        model.reader,
+        Joiner(tokens, device),
+        None if matrix_ND is None else matrix_ND.to(device).float(),
+        torch.from_numpy(excluded_N).to(device),
+        k=config.k,
+        beam=config.beam,
+        pairs=config.pairs,
+        supply=config.supply,
+    )
+    loop = _loop(model, learnt, snapshot, config, score_scale, run, activity, world)
+    measured = _train(loop, step, learnt, held_out, config, world)
+    if not world.leads:
+        return
+    recipe = (
+        f"fine-tuned from {model.hash} with {found_by} on {len(learnt)} questions of {', '.join(files)}: "
+        f"{dataclasses.asdict(config)}"
+    )
+    publish(model, arguments.output, recipe, measured, run / "finetune", activity)
 
 
-def split(rows: Sequence[ReadingRow], holdout: float) -> tuple[list[ReadingRow], list[ReadingRow]]:
-    """(learnt, held out), by the article of the first passage: no article is on both sides."""
-    learnt: list[ReadingRow] = []
-    held_out: list[ReadingRow] = []
-    for row in rows:
-        draw = int(hashlib.sha256(row.positives[0][0].encode()).hexdigest()[:8], 16) / 2**32
-        (held_out if draw < holdout else learnt).append(row)
+def _retriever(
+    arguments: argparse.Namespace, model: Model, snapshot: Snapshot
+) -> tuple[Retriever, torch.Tensor | None, str]:
+    """(what finds blocks, vectors of all blocks where the model does, what it is called)."""
+    if arguments.retriever == "bm25":
+        return SparseRetriever(snapshot, arguments.bm25_cache), None, "BM25"
+    generation = Generation.open(arguments.index)
+    check_fit(model, generation, snapshot)
+    return DenseRetriever(model, generation), generation.vectors_ND, generation.name
+
+
+def _excluded(path: Path | None, snapshot: Snapshot) -> _Array:
+    """bool [N]: blocks of the articles that a JSON list names."""
+    excluded_N = np.zeros(len(snapshot), np.bool_)
+    if path is None:
+        return excluded_N
+    titles = read_json(path)
+    if not isinstance(titles, list) or not all(isinstance(title, str) for title in titles):
+        raise RealmError(f"{path} is not a JSON list of titles.")
+    wanted = {normalise_answer(title) for title in titles}
+    for start in range(0, len(snapshot), _ROWS_AT_ONCE):
+        own = snapshot.titles_texts(start, start + _ROWS_AT_ONCE)[0]
+        excluded_N[start : start + len(own)] = [normalise_answer(title) in wanted for title in own]
+    return excluded_N
+
+
+def _supervision(
+    files: dict[str, list[Question]],
+    excluded_N: _Array,
+    config: FinetuneConfig,
+    model: Model,
+    retriever: Retriever,
+    score_scale: float | None,
+    snapshot: Snapshot,
+    tokens: BlockTokens,
+    activity: Activity,
+) -> tuple[list[Supervised], list[Supervised]]:
+    """(learnt, held out): the questions whose answer stands somewhere in the corpus, those learnt as often as asked.
+
+    score_scale: None where the model finds blocks; else each question brings its ranking, with scores times this.
+    """
+    questions = [(group, question) for group, own in files.items() for question in own]
+    found = find_all(
+        [question for _, question in questions],
+        snapshot,
+        tokens,
+        lambda texts: retriever.rows(texts, _CANDIDATES) if texts else [],
+        activity,
+    )
+    limit = model.config.query_wordpieces - 2
+    texts = [question.question for _, question in questions]
+    ids = Wordpieces.default().ids(texts)
+    rankings = [None] * len(texts) if score_scale is None else _rankings(retriever, texts, score_scale, activity)
+    learnt: list[Supervised] = []
+    held_out: list[Supervised] = []
+    for (group, question), own_ids, everywhere, ranking in zip(questions, ids, found, rankings, strict=True):
+        occurrences = everywhere.without(excluded_N)
+        held = _draw(question.question) < config.holdout
+        one = Supervised(own_ids[:limit], occurrences, group, ranking)
+        if held:
+            held_out.append(one)
+        elif len(occurrences.rows_O):
+            learnt.extend([one] * config.repeat.get(group, 1))
+    if not learnt:
+        raise RealmError("No answer of the questions stands in the corpus; there is nothing to learn from.")
     return learnt, held_out
 
 
-def _train_retriever(
-    model: Model,
-    snapshot: Snapshot,
-    generation: Generation,
-    learnt: list[ReadingRow],
-    held_out: list[ReadingRow],
-    config: FinetuneConfig,
-    run: Path,
-    activity: Activity,
-) -> dict[str, float]:
-    device = model.query.dense.weight.device
-    steps = retriever_steps(len(learnt), config.retriever_batch, config.retriever_epochs)
-    identity = _identity(learnt, config.seed, config.retriever_batch)
-    loop = _loop("retriever", [Group(model.query, config.retriever_lr)], steps, identity, config, run, activity)
-    measured = loop.resume()
-    if loop.step == steps:
-        return measured
-    activity.say("Embedding the passages that are not in the corpus.")
-    task = retriever_task(model, snapshot, generation.vectors_ND, learnt, held_out)
-    task = dataclasses.replace(task, matrix_ND=task.matrix_ND.to(device))
-    activity.say(f"Retriever before: {_shown(retriever_recall(model, task))}")
-    batches = RetrieverBatches(task, config.retriever_batch, config.seed)
-    no_dropout_in_attention(model.query.bert, config.dropout)
-    model.query.train()
-
-    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
-        examples = batches(step)
-        return retriever_loss(scores(model, task.matrix_ND, examples), examples), {"sequences": len(examples)}
-
-    measured = loop.run(loss_of, lambda: retriever_recall(model, task))
-    model.query.eval()
-    return measured
+def _rankings(retriever: Retriever, texts: Sequence[str], scale: float, activity: Activity) -> list[Ranking]:
+    """The best blocks of every question, their scores times `scale`."""
+    rankings: list[Ranking] = []
+    for start in range(0, len(texts), _QUESTIONS_AT_ONCE):
+        activity.check()
+        rows, scores = retriever.search(texts[start : start + _QUESTIONS_AT_ONCE], _CANDIDATES)
+        for own_rows, own_scores in zip(rows, scores, strict=True):
+            rankings.append(Ranking(np.array(own_rows, np.int64), np.array(own_scores, np.float32) * np.float32(scale)))
+    return rankings
 
 
-def _train_reader(
-    model: Model,
-    learnt: list[ReadingRow],
-    held_out: list[ReadingRow],
-    config: FinetuneConfig,
-    run: Path,
-    activity: Activity,
-) -> dict[str, float]:
-    device = model.reader.ends.weight.device
-    examples_of = Examples(model.config)
-    batches = ReaderBatches(learnt, examples_of, config)
-    no_dropout_in_attention(model.reader.bert, config.dropout)
-    model.reader.train()
-
-    def loss_of(step: int) -> tuple[torch.Tensor, dict[str, float]]:
-        examples = batches(step)
-        packed, bodies = collate([example.pair for example in examples])
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
-            logits_NM = model.reader(packed.to(device), bodies.to(device))
-        return reader_loss(logits_NM.float(), examples, bodies.lengths), {"sequences": len(examples)}
-
-    groups = [Group(model.reader.bert, config.reader_lr)] + [
-        Group(module, config.reader_head_lr) for module in (model.reader.ends, model.reader.norm, model.reader.score)
-    ]
-    identity = _identity(
-        learnt, config.seed, config.reader_batch_wordpieces, config.negative_share, sorted(config.repeat.items())
-    )
-    loop = _loop("reader", groups, batches.steps, identity, config, run, activity)
-    measured = loop.run(
-        loss_of, lambda: reader_exact_match(model, held_out, examples_of, config.reader_batch_wordpieces)
-    )
-    model.reader.eval()
-    return measured
+def _draw(question: str) -> float:
+    return int(hashlib.sha256(question.encode()).hexdigest()[:8], 16) / 2**32
 
 
 def _loop(
-    name: str,
-    groups: list[Group],
-    steps: int,
-    identity: str,
+    model: Model,
+    learnt: Sequence[Supervised],
+    snapshot: Snapshot,
     config: FinetuneConfig,
+    score_scale: float | None,
     run: Path,
     activity: Activity,
+    world: World,
 ) -> Loop:
+    groups = [Group(model.reader.bert, config.reader_lr)]
+    groups += [Group(part, config.head_lr) for part in (model.reader.ends, model.reader.norm, model.reader.score)]
+    if config.query_lr:
+        groups.append(Group(model.query, config.query_lr))
+    free = ("epochs", "checkpoint_every", "at_once")
     return Loop(
-        name,
+        "finetune",
         groups,
-        steps=steps,
+        steps=max(1, len(learnt) // config.batch) * config.epochs,
         warmup=config.warmup,
         weight_decay=config.weight_decay,
         clip=config.clip,
         seed=config.seed,
         checkpoint_every=config.checkpoint_every,
-        folder=run / name,
-        identity=identity,
+        identity=identity_of(
+            model.hash,
+            snapshot.snapshot_id,
+            [item for item in dataclasses.asdict(config).items() if item[0] not in free],
+            [(one.group, one.ids) for one in learnt],
+            *([] if score_scale is None else [score_scale]),
+        ),
+        folder=run / "finetune",
         activity=activity,
+        world=world,
     )
 
 
-def _identity(rows: Sequence[ReadingRow], *settings: object) -> str:
-    digest = hashlib.sha256(repr(settings).encode())
-    for row in rows:
-        digest.update(f"{row.group}\0{row.question}\0{row.positives[0][0]}\n".encode())
-    return digest.hexdigest()[:16]
+def _train(
+    loop: Loop,
+    step: FinetuneStep,
+    learnt: Sequence[Supervised],
+    held_out: Sequence[Supervised],
+    config: FinetuneConfig,
+    world: World,
+) -> dict[str, float]:
+    per_epoch = max(1, len(learnt) // config.batch)
+
+    def losses_of(number: int) -> Iterator[tuple[torch.Tensor, dict[str, float]]]:
+        epoch, position = divmod(number, per_epoch)
+        order = list(range(len(learnt)))
+        random.Random(f"{config.seed} questions {epoch}").shuffle(order)
+        batch = [learnt[i] for i in order[position * config.batch : (position + 1) * config.batch]]
+        own = batch[world.share(len(batch))]
+        for start in range(0, len(own), config.at_once):
+            part = own[start : start + config.at_once]
+            loss, figures = step(part)
+            yield loss * (len(part) / len(own)), figures
+
+    step.train()
+    measured = loop.run(losses_of, lambda: _measure(step, held_out, config.at_once))
+    step.eval()
+    return measured
 
 
-def _shown(figures: dict[str, float]) -> str:
-    return ", ".join(f"{key} {value:.3f}" for key, value in figures.items())
+def _measure(step: FinetuneStep, held_out: Sequence[Supervised], at_once: int) -> dict[str, float]:
+    """Held-out recall, and how often the best span reads an answer; by set where it has enough questions."""
+    sums: dict[str, list[bool]] = defaultdict(list)
+    step.eval()
+    for start in range(0, len(held_out), at_once):
+        part = held_out[start : start + at_once]
+        for one, figures in zip(part, step.figures(part), strict=True):
+            for name, value in figures.items():
+                sums[name].append(value)
+                sums[f"{name}.{one.group}"].append(value)
+    step.train()
+    return {
+        name: sum(values) / len(values)
+        for name, values in sorted(sums.items())
+        if "." not in name or (len(values) >= _LEAST_HELD_OUT and not name.startswith("recall@1"))
+    }

@@ -7,7 +7,7 @@ only then. A resumed run goes on with the same batches: they follow from the ste
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import publish_folder, read_json, remove_folder, write_json
 from realm_core.tensors import load_tensors, save_tensors
+from realm_core.training.distributed import World
 
 _ADAM_EPSILON = 1e-6  # BERT's
 _METRICS_EVERY = 10
@@ -52,7 +53,9 @@ class Loop:
         identity: str,
         folder: Path,
         activity: Activity,
+        world: World | None = None,
     ) -> None:
+        self._world = world or World()
         self.name, self.steps, self._clip, self._seed = name, steps, clip, seed
         self._checkpoint_every, self._folder, self._activity = checkpoint_every, folder, activity
         self._identity = identity
@@ -82,30 +85,24 @@ class Loop:
 
     def run(
         self,
-        loss_of: Callable[[int], tuple[Tensor, dict[str, float]]],
+        losses_of: Callable[[int], Iterable[tuple[Tensor, dict[str, float]]]],
         measure: Callable[[], dict[str, float]],
     ) -> dict[str, float]:
         """Train to the last step; returns the last held-out measure.
 
-        loss_of(step) computes the loss of a step's batch and figures to report. measure() is called at each
-        checkpoint and at the end.
+        losses_of(step) yields the parts of a step's loss (they are summed; memory holds one part's graph at a time),
+        each with figures to report, which are averaged, but `sequences`, which is summed. measure() is called at each
+        checkpoint and at the end, by every process.
         """
         measured = self.resume()
+        device = next(iter(self._named.values())).device
         sums: dict[str, float] = {}
         count, since = 0, time.monotonic()
         while self.step < self.steps:
-            try:
-                self._activity.check()
-            except Stopped:
-                self._save(measured)
-                raise
+            self._stop_if_asked(device, measured)
             torch.manual_seed(self._seed * 1_000_003 + self.step)  # dropout, too, follows from the step's number
-            loss, figures = loss_of(self.step)
-            if not torch.isfinite(loss):
-                raise RealmError(
-                    f"{self.name}: the loss of step {self.step} is {loss.item()}; lower the learning rate."
-                )
-            loss.backward()
+            figures = self._gradients(losses_of(self.step))
+            self._world.average_gradients(self._named.values())
             torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip)
             factor = self._factor(self.step)
             for group in self._optimizer.param_groups:
@@ -114,24 +111,58 @@ class Loop:
             self._optimizer.zero_grad(set_to_none=True)
             self.step += 1
             count += 1
-            for key, value in {"loss": loss.item(), **figures}.items():
+            for key, value in figures.items():
                 sums[key] = sums.get(key, 0.0) + value
             if self.step % _METRICS_EVERY == 0 or self.step == self.steps:
-                elapsed_s = time.monotonic() - since
-                row = {key: value / count for key, value in sums.items() if key != "sequences"}
-                if "sequences" in sums:
-                    row["sequences_per_s"] = sums["sequences"] / elapsed_s
-                self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in row.items()})
-                self._activity.progress(self.step, self.steps, "steps", f"{self.name} loss {row['loss']:.3f}")
+                self._report(self._world.average(sums, device), count, time.monotonic() - since)
                 sums, count, since = {}, 0, time.monotonic()
             if self.step % self._checkpoint_every == 0 or self.step == self.steps:
-                measured = measure()
-                self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in measured.items()})
-                shown = ", ".join(f"{key} {value:.3f}" for key, value in measured.items())
-                self._activity.say(f"{self.name}, step {self.step}, held out: {shown}")
+                paused = time.monotonic()
+                measured = self._world.average(measure(), device)
+                if measured and self._world.leads:
+                    self._activity.metrics(
+                        self.step, **{f"{self.name}.{key}": value for key, value in measured.items()}
+                    )
+                    shown = ", ".join(f"{key} {value:.3f}" for key, value in measured.items())
+                    self._activity.say(f"{self.name}, step {self.step}, held out: {shown}")
                 self._save(measured)
-                since = time.monotonic()
+                since += time.monotonic() - paused
         return measured or measure()
+
+    def _stop_if_asked(self, device: torch.device, measured: dict[str, float]) -> None:
+        """Checkpoint and raise `Stopped` if any process was asked to stop: they stop at the same step."""
+        asked = False
+        try:
+            self._activity.check()
+        except Stopped:
+            asked = True
+        if self._world.any(asked, device):
+            self._save(measured)
+            raise Stopped
+
+    def _gradients(self, losses: Iterable[tuple[Tensor, dict[str, float]]]) -> dict[str, float]:
+        """Add up a step's gradients; returns its loss and figures."""
+        figures: dict[str, float] = {"loss": 0.0}
+        parts = 0
+        for loss, own in losses:
+            if not torch.isfinite(loss):
+                raise RealmError(
+                    f"{self.name}: the loss of step {self.step} is {loss.item()}; lower the learning rate."
+                )
+            loss.backward()
+            figures["loss"] += loss.item()
+            for key, value in own.items():
+                figures[key] = figures.get(key, 0.0) + value
+            parts += 1
+        return {key: value if key in ("loss", "sequences") else value / parts for key, value in figures.items()}
+
+    def _report(self, sums: dict[str, float], count: int, elapsed_s: float) -> None:
+        row = {key: value / count for key, value in sums.items() if key != "sequences"}
+        if "sequences" in sums:
+            row["sequences_per_s"] = sums["sequences"] * self._world.size / elapsed_s
+        if self._world.leads:
+            self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in row.items()})
+            self._activity.progress(self.step, self.steps, "steps", f"{self.name} loss {row['loss']:.3f}")
 
     def _factor(self, step: int) -> float:
         if step < self._warmup_steps:
@@ -139,6 +170,11 @@ class Loop:
         return max(0.0, (self.steps - step) / max(1, self.steps - self._warmup_steps))
 
     def _save(self, measured: dict[str, float]) -> None:
+        if self._world.leads:
+            self._write(measured)
+        self._world.wait()
+
+    def _write(self, measured: dict[str, float]) -> None:
         final = self._folder / f"checkpoint-{self.step}"
         if final.exists():
             return
@@ -159,15 +195,19 @@ class Loop:
             if folder != final:
                 remove_folder(folder)
 
+    def saved_step(self) -> int | None:
+        """The step of the last checkpoint, if there is one."""
+        return max((int(path.name.rpartition("-")[2]) for path in self._folder.glob("checkpoint-*")), default=None)
+
     def resume(self) -> dict[str, float]:
         """Go to the last checkpoint, if there is one; returns what was measured there.
 
         With `step` equal to `steps` afterwards there is nothing left to do.
         """
-        checkpoints = sorted(self._folder.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
-        if not checkpoints:
+        saved = self.saved_step()
+        if saved is None:
             return {}
-        folder = checkpoints[-1]
+        folder = self._folder / f"checkpoint-{saved}"
         state = read_json(folder / "state.json")
         if state.get("identity") != self._identity:
             raise RealmError(f"{folder} is of other rows or settings than this run's; choose another run folder.")
@@ -179,7 +219,7 @@ class Loop:
                 for name, parameter in self._named.items():
                     parameter.copy_(tensors[f"parameter.{name}"])
                     self._optimizer.state[parameter] = {
-                        key: tensors[f"{key}.{name}"].to(parameter.device if key != "step" else "cpu")
+                        key: tensors[f"{key}.{name}"].to(parameter.device)  # the fused AdamW wants "step" there, too
                         for key in ("step", "exp_avg", "exp_avg_sq")
                         if f"{key}.{name}" in tensors
                     }

@@ -22,7 +22,6 @@ from realm_core.model.config import ModelConfig
 from realm_core.provenance import Answer
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.rows import read_rows
 from tests.core.conftest import Deployment
 from tests.core.processes import TOP, run
 from tests.core.running import activity_of
@@ -54,10 +53,7 @@ def test_ask_prints_an_answer_that_can_be_read_back(
         (["ask", " ", "DEPLOYMENT"], "error: The question is empty."),
         (["ask", "x", "--k", "0", "DEPLOYMENT"], "error: k must be from 1 to 50, not 0."),
         (["ask", "x", "--model", "/no", "--index", "/no", "--corpus", "/no"], "error: /no/config.json does not exist."),
-        (
-            ["mine", "--questions", "/no.jsonl", "--corpus", "CORPUS", "--output", "/no"],
-            "error: /no.jsonl does not exist.",
-        ),
+        (["evaluate", "--questions", "/no.jsonl", "DEPLOYMENT"], "error: /no.jsonl does not exist."),
         (
             ["index", "--model", "MODEL", "--corpus", "/no", "--output", "/tmp"],
             "error: /no/manifest.json does not exist.",
@@ -167,17 +163,11 @@ def test_evaluate_asks_every_question(
     options = ["--questions", path, "--predictions", predictions, "--json", "--k", 12, "--quiet"]
     assert command("evaluate", *deployment.arguments(), *options) == 0
     figures = json.loads(capsys.readouterr().out)
-    said = [json.loads(line) for line in predictions.read_text().splitlines()]
+    said = [json.loads(line) for line in predictions.read_text().splitlines()[1:]]  # behind what they are of
     assert figures["n"] == len(said) == len(QUESTIONS)
     assert figures["exact_match"] == sum(row["right"] for row in said) / len(said)
     assert figures["recall@20"] == 1.0  # there are but twelve blocks
     assert [row["question"] for row in said] == [question for question, _, _ in QUESTIONS]
-
-
-def test_mine_needs_no_model(deployment: Deployment, tmp_path: Path) -> None:
-    path, rows = write_lines(tmp_path / "q.jsonl", questions()), tmp_path / "rows.jsonl"
-    assert command("mine", "--questions", path, "--corpus", deployment.corpus, "--output", rows, "--quiet") == 0
-    assert len(read_rows(rows)) == len(QUESTIONS)
 
 
 def test_a_warm_start_ranks_by_cosine(

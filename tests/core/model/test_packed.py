@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import BertModel
 
-from realm_core.model.packed import Packed, _attend_padded, encode
+from realm_core.model.packed import Layout, Packed, _attend_padded, encode
 from tests.core.model.small import VOCABULARY, padded_hidden, small_bert
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=8)
@@ -49,14 +49,15 @@ def test_hidden_states_equal_the_padded_computation(lengths: list[int]) -> None:
 def test_the_way_for_a_gpu_attends_as_the_way_for_a_cpu(lengths: list[int]) -> None:
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 1, 2, sum(lengths), 4).unbind()
-    context = _attend_padded(query, key, value, tuple(lengths), 0.0, 0.7)
+    layout = Layout(tuple(lengths), query.device)
+    context_HTD = _attend_padded(query, key, value, layout, 0.0, 0.7)[0].transpose(0, 1)
     start = 0
     for length in lengths:
         own = slice(start, start + length)
         weights = torch.softmax(query[0, :, own] @ key[0, :, own].transpose(1, 2) * 0.7, dim=-1)
-        torch.testing.assert_close(context[0, :, own], weights @ value[0, :, own], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(context_HTD[:, own], weights @ value[0, :, own], rtol=1e-4, atol=1e-5)
         start += length
-    assert start == context.shape[2]
+    assert start == context_HTD.shape[1]
 
 
 def test_a_sequence_does_not_see_its_neighbours() -> None:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from realm_core.errors import RealmError
-from realm_core.training.config import FinetuneConfig, read_config
+from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig, Schedule, read_config
+
+KINDS = [FinetuneConfig, Schedule, IctConfig, MlmConfig, PretrainConfig]
+SCHEDULES = [Schedule, IctConfig, MlmConfig, PretrainConfig]
+SHARE = "must be a share from 0 up to 1, not"
 
 
-def test_without_a_file_the_defaults_hold() -> None:
-    assert read_config(FinetuneConfig, None) == FinetuneConfig()
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_file_the_defaults_hold(kind: type) -> None:
+    assert read_config(kind, None) == kind()
 
 
 def test_overrides_come_after_the_file(tmp_path: Path) -> None:
-    (tmp_path / "c.toml").write_text("seed = 3\nreader_lr = 1\nholdout = 0.2\n[repeat]\nplain = 2\n")
-    config = read_config(FinetuneConfig, tmp_path / "c.toml", ["holdout=0.1", "reader_epochs = 7"])
-    assert (config.seed, config.reader_lr, config.holdout, config.reader_epochs) == (3, 1.0, 0.1, 7)
-    assert config.repeat == {"plain": 2} and isinstance(config.reader_lr, float)
+    (tmp_path / "c.toml").write_text("seed = 3\nreader_lr = 1\nholdout = 0.2\nsupply = false\n[repeat]\nplain = 2\n")
+    config = read_config(FinetuneConfig, tmp_path / "c.toml", ["holdout=0.1", "epochs = 7", "repeat={trec = 0}"])
+    assert (config.seed, config.reader_lr, config.holdout, config.epochs) == (3, 1.0, 0.1, 7)
+    assert (config.supply, config.repeat) == (False, {"trec": 0}) and isinstance(config.reader_lr, float)
+
+
+def test_texts_are_written_as_toml_has_them(tmp_path: Path) -> None:
+    config = read_config(PretrainConfig, None, ["masking = 'uniform'", 'refresh="in-loop"', "title=true"])
+    assert (config.masking, config.refresh, config.title, config.loss) == ("uniform", "in-loop", True, "paper")
 
 
 def test_the_shipped_recipe_can_be_read() -> None:
@@ -29,30 +40,114 @@ def test_the_shipped_recipe_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("learning_rate=1e-4", r"Unknown setting 'learning_rate'; known are seed, holdout"),
+        ("retriever_lr=1e-4", r"Unknown setting 'retriever_lr'; known are seed, epochs, batch"),
         ("seed=1.5", "seed must be of type int, not 1.5"),
         ("seed=true", "seed must be of type int, not True"),
+        ("supply=1", "supply must be of type bool, not 1"),
+        ("repeat=2", r"repeat must be of type dict\[str, int\], not 2"),
         ("reader_lr='fast'", "reader_lr must be of type float, not 'fast'"),
-        ("reader_lr=0", "reader_lr must be positive, not 0.0"),
-        ("holdout=1.0", "holdout must be a share from 0 up to 1, not 1.0"),
-        ("holdout=nan", "holdout must be a share"),
-        ("dropout=-0.1", "dropout must be a share"),
-        ("negative_share=1.1", "negative_share must be a share"),
-        ("checkpoint_every=0", "checkpoint_every must be at least 1, not 0"),
-        ("reader_epochs=-1", "reader_epochs must not be negative, not -1"),
-        ("repeat={plain = -1}", r"repeat\.plain must be a whole number that is not negative, not -1"),
-        ("repeat={plain = 'x'}", r"repeat\.plain must be a whole number"),
         ("seed", "'seed' is not an override; write KEY=VALUE"),
         ("seed=one", "'one' is not a TOML value"),
     ],
 )
-def test_a_wrong_setting_is_named(override: str, message: str) -> None:
+def test_a_setting_that_cannot_be_read_is_named(override: str, message: str) -> None:
     with pytest.raises(RealmError, match=message):
         read_config(FinetuneConfig, None, [override])
 
 
-def test_all_rows_may_bring_a_negative() -> None:
-    assert read_config(FinetuneConfig, None, ["negative_share=1.0"]).negative_share == 1.0
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("holdout=1.0", f"holdout {SHARE} 1.0"),
+        ("holdout=nan", f"holdout {SHARE} nan"),
+        ("dropout=-0.1", f"dropout {SHARE} -0.1"),
+        ("warmup=1", f"warmup {SHARE} 1.0"),
+        ("checkpoint_every=0", "checkpoint_every must be at least 1, not 0"),
+        ("at_once=0", r"at_once must be at least [12], not 0"),
+        ("batch=-3", r"batch must be at least [12], not -3"),
+        ("clip=0", r"clip must be positive and finite, not 0\.0"),
+        ("clip=nan", "clip must be positive and finite, not nan"),
+        ("weight_decay=-0.01", "weight_decay must be finite and not negative, not -0.01"),
+        ("weight_decay=nan", "weight_decay must be finite and not negative, not nan"),
+        ("seed=-1", "seed must be from 0 to 4294967295, not -1"),
+        ("seed=4294967296", "seed must be from 0 to 4294967295, not 4294967296"),
+    ],
+)
+def test_what_no_training_can_have_is_named(kind: type, override: str, message: str) -> None:
+    with pytest.raises(RealmError, match=f"^{message}"):
+        read_config(kind, None, [override])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("epochs=0", "epochs must be at least 1, not 0"),
+        ("k=0", "k must be at least 1, not 0"),
+        ("beam=-1", "beam must be finite and not negative, not -1"),
+        ("pairs=-0.5", "pairs must be finite and not negative, not -0.5"),
+        ("pairs=nan", "pairs must be finite and not negative, not nan"),
+        ("query_lr=-1e-5", "query_lr must be finite and not negative, not -1e-05"),
+        ("query_lr=inf", "query_lr must be finite and not negative, not inf"),
+        ("reader_lr=0", r"reader_lr must be positive and finite, not 0\.0"),
+        ("head_lr=inf", "head_lr must be positive and finite, not inf"),
+        ("repeat={plain = -1}", r"repeat\.plain must be a whole number that is not negative, not -1"),
+        ("repeat={plain = 1.5}", r"repeat\.plain must be a whole number that is not negative, not 1\.5"),
+        ("repeat={plain = 'x'}", r"repeat\.plain must be a whole number"),
+        ("repeat={plain = true}", r"repeat\.plain must be a whole number that is not negative, not True"),
+    ],
+)
+def test_what_fine_tuning_cannot_have_is_named(override: str, message: str) -> None:
+    with pytest.raises(RealmError, match=f"^{message}"):
+        read_config(FinetuneConfig, None, [override])
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize("value", ["0", "-1e-5", "nan", "inf"])
+def test_a_learning_rate_is_a_positive_number(kind: type, value: str) -> None:
+    with pytest.raises(RealmError, match=r"^learning_rate must be positive and finite, not"):
+        read_config(kind, None, [f"learning_rate={value}"])
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_a_schedule_has_a_step(kind: type) -> None:
+    with pytest.raises(RealmError, match=r"^steps must be at least 1, not 0"):
+        read_config(kind, None, ["steps=0"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "override", "message"),
+    [
+        (IctConfig, "batch=1", "batch must be at least 2, not 1"),  # its negatives are the others of the batch
+        (IctConfig, "at_once=1", "at_once must be at least 2, not 1"),
+        (IctConfig, "keep_sentence=1.0", f"keep_sentence {SHARE} 1.0"),
+        (MlmConfig, "mask_share=0", r"mask_share must lie between 0 and 1, not 0\.0"),
+        (MlmConfig, "mask_share=1", r"mask_share must lie between 0 and 1, not 1\.0"),
+        (MlmConfig, "mask_share=nan", "mask_share must lie between 0 and 1, not nan"),
+        (PretrainConfig, "masking='names'", "masking must be one of salient, uniform, span, not 'names'"),
+        (PretrainConfig, "loss='both'", "loss must be one of paper, release, not 'both'"),
+        (PretrainConfig, "refresh='no'", "refresh must be one of process, elsewhere, in-loop, never, not 'no'"),
+        (PretrainConfig, "k=1", "k must be at least 2, not 1"),  # the null block is one of them
+        (PretrainConfig, "refresh_every=0", "refresh_every must be at least 1, not 0"),
+        (PretrainConfig, "query_wordpieces=15", "query_wordpieces must be from 16 to 512, not 15"),
+        (PretrainConfig, "pair_wordpieces=513", "pair_wordpieces must be from 32 to 512, not 513"),
+    ],
+)
+def test_what_one_stage_cannot_have_is_named(kind: type, override: str, message: str) -> None:
+    with pytest.raises(RealmError, match=f"^{message}"):
+        read_config(kind, None, [override])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_setting_is_explained(kind: type) -> None:
+    explained = "".join(parent.__doc__ or "" for parent in kind.__mro__)
+    assert [field.name for field in dataclasses.fields(kind) if field.name not in explained] == []
+
+
+@pytest.mark.parametrize("value", ["beam=0", "pairs=0", "query_lr=0", "weight_decay=0", "holdout=0", "repeat={x=0}"])
+def test_what_zero_switches_off_may_be_zero(value: str) -> None:
+    config = read_config(FinetuneConfig, None, [value])
+    assert getattr(config, value.partition("=")[0]) in (0, {"x": 0})
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:

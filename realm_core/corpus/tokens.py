@@ -1,0 +1,125 @@
+"""A snapshot's blocks as wordpieces, made once: training and refreshes read them thousands of times.
+
+Kept in a folder of its own beside the snapshot (which is immutable): `titles.npy` and `bodies.npy` with all ids end to
+end (uint16: the vocabulary has 30,522 entries), `title_starts.npy` and `body_starts.npy` with where each block begins,
+`text_hashes.npy` with 64 bits of each text's hash, and `manifest.json`, written last. Memory-mapped when opened.
+
+Legend: N blocks, T wordpieces.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.text.joins import TITLE_WORDPIECES
+from realm_core.text.wordpieces import Wordpieces
+
+FORMAT = 1
+_ROWS_AT_ONCE = 4096
+_Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences of wordpieces end to end. values_T: ids; starts_N1: where each begins and, last, where all end."""
+
+    values_T: _Array
+    starts_N1: _Array
+
+    def __len__(self) -> int:
+        return len(self.starts_N1) - 1
+
+
+@dataclass(frozen=True)
+class BlockTokens:
+    """Wordpieces of every block of a snapshot. text_hashes_N: uint64; blocks of equal text have equal ones."""
+
+    titles: Ragged
+    bodies: Ragged
+    text_hashes_N: _Array
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+
+def text_hash(text: str) -> int:
+    """64 bits of a text's hash: what "the same text" means where trivial retrievals are dropped."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = None) -> BlockTokens:
+    """The snapshot's wordpieces; made first if they are not there yet.
+
+    folder: where they are kept (default: a hidden folder beside the snapshot).
+    """
+    wordpieces = Wordpieces.default()
+    folder = folder or snapshot.folder.with_name(f".{snapshot.snapshot_id}.tokens")
+    identity = {
+        "format": FORMAT,
+        "snapshot_id": snapshot.snapshot_id,
+        "tokenizer_sha256": sha256_of_file(wordpieces.path),
+        "blocks": len(snapshot),
+    }
+    if not folder.exists():
+        with disk_errors(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits, and finds what the first has made
+                if not folder.exists():
+                    _make(snapshot, wordpieces, folder, identity, activity)
+    if read_json(folder / "manifest.json") != identity:
+        raise RealmError(f"{folder} holds the wordpieces of another snapshot or vocabulary; remove it.")
+
+    def read(name: str) -> _Array:
+        path = folder / f"{name}.npy"
+        try:
+            array: _Array = np.load(path, mmap_mode="c", allow_pickle=False)  # torch wants it writable
+        except (OSError, ValueError, EOFError) as error:
+            raise RealmError(f"{path} is missing or damaged: {error}; remove {folder}.") from None
+        return array
+
+    return BlockTokens(
+        Ragged(read("titles"), read("title_starts")), Ragged(read("bodies"), read("body_starts")), read("text_hashes")
+    )
+
+
+def _make(
+    snapshot: Snapshot, wordpieces: Wordpieces, folder: Path, identity: dict[str, Any], activity: Activity
+) -> None:
+    activity.say("Cutting the corpus into wordpieces, once.")
+    ids: dict[str, list[_Array]] = {"titles": [], "bodies": []}
+    lengths: dict[str, list[int]] = {"titles": [], "bodies": []}
+    hashes = np.empty(len(snapshot), np.uint64)
+    for start in range(0, len(snapshot), _ROWS_AT_ONCE):
+        activity.check()
+        titles, texts = snapshot.titles_texts(start, start + _ROWS_AT_ONCE)
+        hashes[start : start + len(texts)] = [text_hash(text) for text in texts]
+        for name, part, limit in (("titles", titles, TITLE_WORDPIECES), ("bodies", texts, None)):
+            for one in wordpieces.ids(part):
+                ids[name].append(np.asarray(one[:limit], np.uint16))
+                lengths[name].append(len(ids[name][-1]))
+        activity.progress(min(start + _ROWS_AT_ONCE, len(snapshot)), len(snapshot), "blocks cut")
+    temporary = folder.with_name(f"{folder.name}.tmp")
+    remove_folder(temporary)
+    temporary.mkdir()
+    for name, one_name in (("titles", "title"), ("bodies", "body")):
+        np.save(
+            temporary / f"{name}.npy",
+            np.concatenate(ids[name]) if ids[name] else np.empty(0, np.uint16),
+            allow_pickle=False,
+        )
+        starts = np.concatenate([[0], np.cumsum(lengths[name], dtype=np.int64)]).astype(np.int64)
+        np.save(temporary / f"{one_name}_starts.npy", starts, allow_pickle=False)
+    np.save(temporary / "text_hashes.npy", hashes, allow_pickle=False)
+    write_json(temporary / "manifest.json", identity)
+    publish_folder(temporary, folder)

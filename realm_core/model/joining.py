@@ -1,0 +1,160 @@
+"""join(x), join(z) and join(x, z) of whole batches, from wordpieces that are kept end to end: a few gathers, no loop.
+
+What `text.joins` does one sequence at a time, for training and refreshes, where it is done millions of times; a test
+compares the two. Works on any device that holds the wordpieces.
+
+Legend: N blocks, P sequences, T wordpieces of all sequences, C pieces of a sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from realm_core.corpus.tokens import BlockTokens, Ragged
+from realm_core.model.packed import Packed
+from realm_core.text.wordpieces import Wordpieces
+
+_Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """One part of each sequence: P slices of one tensor of wordpieces.
+
+    source_S: ids, on the device; starts_P, lengths_P: which slice each sequence takes; segment: its token type.
+    """
+
+    source_S: Tensor
+    starts_P: _Array
+    lengths_P: _Array
+    segment: int
+
+    @classmethod
+    def of(cls, sequences: Sequence[Sequence[int]], device: torch.device, segment: int = 0) -> Pieces:
+        """Pieces that are given as lists."""
+        lengths = np.array([len(sequence) for sequence in sequences], np.int64)
+        flat = np.fromiter((i for sequence in sequences for i in sequence), np.int64, int(lengths.sum()))
+        return cls(torch.from_numpy(flat).to(device), np.cumsum(lengths) - lengths, lengths, segment)
+
+    def repeated(self, times: int) -> Pieces:
+        """Each slice `times` times running."""
+        return Pieces(self.source_S, np.repeat(self.starts_P, times), np.repeat(self.lengths_P, times), self.segment)
+
+    def cut(self, limit_P: _Array | int) -> Pieces:
+        """No slice longer than `limit_P`."""
+        return Pieces(self.source_S, self.starts_P, np.minimum(self.lengths_P, np.maximum(limit_P, 0)), self.segment)
+
+
+def concatenated(pieces: Sequence[Pieces]) -> Packed:
+    """Sequences whose parts are `pieces`, in this order, laid end to end."""
+    device = pieces[0].source_S.device
+    lengths_PC = np.stack([piece.lengths_P for piece in pieces], axis=1)
+    lengths_P = lengths_PC.sum(1)
+    total = int(lengths_P.sum())
+    # One run of wordpieces for each (sequence, piece), in the order of T.
+    runs = lengths_PC.reshape(-1)
+    run_starts = np.cumsum(runs) - runs
+    shift_runs = np.stack([piece.starts_P for piece in pieces], axis=1).reshape(-1) - run_starts
+    sequence_starts = np.repeat(np.cumsum(lengths_P) - lengths_P, len(pieces))
+    table = torch.from_numpy(np.stack([shift_runs, sequence_starts, runs])).to(device)
+    run_T = torch.repeat_interleave(torch.arange(len(runs), device=device), table[2], output_size=total)
+    place_T = torch.arange(total, device=device)
+    index_T = place_T + table[0][run_T]
+    piece_T = run_T % len(pieces)
+    ids_T = torch.zeros(total, dtype=torch.long, device=device)
+    for number, piece in enumerate(pieces):
+        if len(piece.source_S):
+            taken_T = piece.source_S[index_T.clamp(0, len(piece.source_S) - 1)].long()
+            ids_T = torch.where(piece_T == number, taken_T, ids_T)
+    segments = torch.tensor([piece.segment for piece in pieces], device=device)
+    return Packed(ids_T, segments[piece_T], place_T - table[1][run_T], tuple(lengths_P.tolist()))
+
+
+class Joiner:
+    """The joins over one corpus's wordpieces, kept on `device`."""
+
+    def __init__(self, tokens: BlockTokens, device: torch.device) -> None:
+        wordpieces = Wordpieces.default()
+        self.device = device
+        self._cls = torch.tensor([wordpieces.cls_id], device=device)
+        self._sep = torch.tensor([wordpieces.sep_id], device=device)
+        self._titles, self._bodies = tokens.titles, tokens.bodies
+        self._title_ids = _on(tokens.titles, device)
+        self._body_ids = _on(tokens.bodies, device)
+
+    def blocks(self, rows_P: _Array, limit: int) -> Packed:
+        """join(z) of the blocks in rows_P; row −1 is the null block, `[CLS] [SEP] [SEP]`."""
+        title, body = self._title(rows_P), self._body(rows_P)
+        body = body.cut(limit - 3 - title.lengths_P)
+        return concatenated(
+            [self._special("cls", rows_P), title, self._special("sep", rows_P), body, self._end(rows_P)]
+        )
+
+    def blocks_without(self, rows_P: _Array, first_P: _Array, stop_P: _Array, limit: int) -> Packed:
+        """join(z) of the blocks in rows_P with the body's wordpieces from first_P up to stop_P taken out."""
+        title, body = self._title(rows_P), self._body(rows_P)
+        room_P = limit - 3 - title.lengths_P
+        before = Pieces(body.source_S, body.starts_P, first_P, 1).cut(room_P)
+        after = Pieces(body.source_S, body.starts_P + stop_P, body.lengths_P - stop_P, 1).cut(room_P - before.lengths_P)
+        head = [self._special("cls", rows_P), title, self._special("sep", rows_P)]
+        return concatenated([*head, before, after, self._end(rows_P)])
+
+    def block_lengths(self, rows_P: _Array, limit: int) -> _Array:
+        """Wordpieces of join(z) of the blocks in rows_P."""
+        title_P, body_P = self._title(rows_P).lengths_P, self._body(rows_P).lengths_P
+        return np.asarray(np.minimum(title_P + body_P + 3, np.maximum(limit, title_P + 3)))
+
+    def queries(self, queries: Pieces) -> Packed:
+        """join(x) of queries that are short enough."""
+        rows = queries.lengths_P
+        return concatenated([self._special("cls", rows), queries, self._special("sep", rows)])
+
+    def pairs(self, queries: Pieces, rows_P: _Array, limit: int, *, title: bool) -> Packed:
+        """join(x, z), x from `queries` and z from rows_P (−1: the null block); `title` puts the title between."""
+        return self.readings(queries, rows_P, limit, title=title)[0]
+
+    def readings(self, queries: Pieces, rows_P: _Array, limit: int, *, title: bool) -> tuple[Packed, _Array, _Array]:
+        """As `pairs`; also where in T each body begins, and how many of its wordpieces were taken."""
+        body = self._body(rows_P)
+        head = [self._special("cls", rows_P), queries, self._special("sep", rows_P)]
+        if title:
+            own = self._title(rows_P)
+            absent_P = rows_P < 0  # the null block has no title, nor the [SEP] behind it
+            separator = Pieces(self._sep, np.zeros_like(rows_P), np.where(absent_P, 0, 1), 1)
+            head += [Pieces(own.source_S, own.starts_P, own.lengths_P, 1), separator]
+        used_P = np.sum([piece.lengths_P for piece in head], axis=0)
+        body = body.cut(limit - used_P - 1)
+        packed = concatenated([*head, body, self._end(rows_P)])
+        lengths_P = np.asarray(packed.lengths)
+        return packed, np.cumsum(lengths_P) - lengths_P + used_P, body.lengths_P
+
+    def _special(self, which: str, like_P: _Array) -> Pieces:
+        source = self._cls if which == "cls" else self._sep
+        return Pieces(source, np.zeros(len(like_P), np.int64), np.ones(len(like_P), np.int64), 0)
+
+    def _end(self, like_P: _Array) -> Pieces:
+        return Pieces(self._sep, np.zeros(len(like_P), np.int64), np.ones(len(like_P), np.int64), 1)
+
+    def _title(self, rows_P: _Array) -> Pieces:
+        return _slices(self._title_ids, self._titles.starts_N1, rows_P, 0)
+
+    def _body(self, rows_P: _Array) -> Pieces:
+        return _slices(self._body_ids, self._bodies.starts_N1, rows_P, 1)
+
+
+def _slices(ids_T: Tensor, starts_N1: _Array, rows_P: _Array, segment: int) -> Pieces:
+    present_P = rows_P >= 0
+    safe_P = np.where(present_P, rows_P, 0)
+    starts_P = starts_N1[safe_P]
+    return Pieces(ids_T, starts_P, np.where(present_P, starts_N1[safe_P + 1] - starts_P, 0), segment)
+
+
+def _on(ragged: Ragged, device: torch.device) -> Tensor:
+    # torch cannot index with uint16, nor needs to: no id of the vocabulary reaches 2^15.
+    return torch.from_numpy(np.asarray(ragged.values_T).view(np.int16)).to(device)

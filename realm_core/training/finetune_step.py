@@ -1,0 +1,243 @@
+"""One step of fine-tuning, end to end: retrieve from the frozen matrix, read the best k, two marginals.
+
+    loss = −log Σ_{z correct, z in beam} softmax_beam f(x, z)               retriever
+           −log Σ_{z in top k} Σ_{s correct} p(s | z, x) p(z | x)            reader, in the model's normalisation
+           + pairs · mean over the k of −log p(correct spans, or "not here")  so that "not here" means something
+
+The first two are the released recipe (paper, section 3.3; ORQA's early and main loss); each is zero where nothing is
+correct. Gradients reach the reader and the query embedder; block vectors never change, so an index stays right. Where
+blocks were ranked by something else (BM25), f is its scores: the first term is a constant, and only the reader learns.
+
+Legend: B questions, N blocks, R ranked, K read, S spans of a block (longest body × M), D dimension, M widest span.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from realm_core.model.config import ModelConfig
+from realm_core.model.device import fast_dtype
+from realm_core.model.embedder import Embedder
+from realm_core.model.joining import Joiner, Pieces
+from realm_core.model.marginal import log_answer_marginal, log_reading, log_retriever_marginal, mean_over_possible
+from realm_core.model.packed import Packed
+from realm_core.model.reader import Bodies, Reader, by_block
+from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.occurrences import Occurrences
+
+_Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The blocks that another retriever thinks best for a question. scores_R: prior logits, highest first."""
+
+    rows_R: _Array
+    scores_R: _Array
+
+
+@dataclass(frozen=True)
+class Supervised:
+    """A question as it is learnt from. ids: its wordpieces; group: the set that it comes from.
+
+    ranking: its blocks, where not the query embedder finds them.
+    """
+
+    ids: list[int]
+    occurrences: Occurrences
+    group: str
+    ranking: Ranking | None = None
+
+
+@dataclass(frozen=True)
+class Read:
+    """What was read of a batch. rows_BK: blocks; correct_BKS: spans that read an answer."""
+
+    rows_BK: _Array
+    scores_BK: Tensor
+    logits_BKS: Tensor
+    correct_BKS: Tensor
+
+
+class FinetuneStep(nn.Module):
+    """The trainable parts and how a batch of questions goes through them.
+
+    matrix_ND: block vectors, float32; None where every question brings its ranking. excluded_N: bool, blocks that are
+    never retrieved. k: blocks read; beam: blocks whose softmax the retriever's loss is (0: all); pairs: weight of the
+    pairs' loss; supply: read a correct block in the last place where the best k hold none.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        query: Embedder,
+        reader: Reader,
+        joiner: Joiner,
+        matrix_ND: Tensor | None,
+        excluded_N: Tensor,
+        *,
+        k: int,
+        beam: int,
+        pairs: float,
+        supply: bool,
+    ) -> None:
+        super().__init__()
+        self.query, self.reader = query, reader
+        self._config, self._joiner = config, joiner
+        self._matrix_ND, self._excluded_N = matrix_ND, excluded_N
+        self._k, self._beam, self._pairs, self._supply = k, beam, pairs, supply
+        self._autocast = fast_dtype(joiner.device) == torch.bfloat16
+        wordpieces = Wordpieces.default()
+        pieces = wordpieces.pieces(range(wordpieces.vocabulary_size))
+        self._continues_V = torch.tensor([piece.startswith("##") for piece in pieces], device=joiner.device)
+
+    def forward(self, batch: Sequence[Supervised]) -> tuple[Tensor, dict[str, float]]:
+        """The loss of a batch, and its figures."""
+        scores_BN = self._scores(batch)
+        retriever_loss, retrievable = mean_over_possible(self._log_retrieved(scores_BN, batch))
+        read = self.read(batch, scores_BN, supply=self._supply)
+        weight, likelihood, _null = log_reading(read.logits_BKS, read.scores_BK, self._config.normalisation)
+        log_answer_B = log_answer_marginal(weight, likelihood, read.correct_BKS)
+        reader_loss, readable = mean_over_possible(log_answer_B)
+        pair_loss = _pair_loss(read)
+        # A batch where nothing is correct teaches nothing, rather than dividing by none.
+        loss = retriever_loss * (retrievable / len(batch)) + reader_loss * (readable / len(batch))
+        loss = loss + self._pairs * pair_loss
+        return loss, {
+            "retriever_loss": retriever_loss.item(),
+            "reader_loss": reader_loss.item(),
+            "pair_loss": pair_loss.item(),
+            "answerable": readable.item() / len(batch),
+            "sequences": len(batch),
+        }
+
+    @torch.no_grad()
+    def figures(self, batch: Sequence[Supervised]) -> list[dict[str, bool]]:
+        """For each question: is a correct block among the best 1, 5, 20, and is the best span correct?"""
+        scores_BN = self._scores(batch)
+        best_BK = scores_BN.topk(min(20, scores_BN.shape[1])).indices.cpu().numpy()
+        read = self.read(batch, scores_BN, supply=False)
+        weight, likelihood, _null = log_reading(read.logits_BKS, read.scores_BK, self._config.normalisation)
+        spans_BS = (weight.unsqueeze(-1) + likelihood).flatten(1)
+        right_B = read.correct_BKS.flatten(1).gather(1, spans_BS.argmax(1, keepdim=True)).squeeze(1).tolist()
+        results = []
+        for question, best_K, right in zip(batch, best_BK, right_B, strict=True):
+            hits_K = np.isin(best_K, question.occurrences.rows_O)
+            results.append({"span": right, **{f"recall@{k}": bool(hits_K[:k].any()) for k in (1, 5, 20)}})
+        return results
+
+    def read(self, batch: Sequence[Supervised], scores_BN: Tensor, *, supply: bool) -> Read:
+        """Read the k best blocks of each question."""
+        best_BK = scores_BN.detach().topk(min(self._k, scores_BN.shape[1])).indices.cpu().numpy()
+        if supply:
+            self._supply_correct(best_BK, scores_BN, batch)
+        rows_BK = torch.from_numpy(best_BK).to(scores_BN.device)
+        logits_NM, lengths = self._span_logits(batch, best_BK)
+        widest = logits_NM.shape[1]
+        logits_PS = by_block(logits_NM, lengths)
+        correct_PS = torch.zeros_like(logits_PS, dtype=torch.bool)
+        places = self._correct(batch, best_BK, lengths, widest)
+        if len(places[0]):
+            pairs, spans = (torch.from_numpy(part).to(logits_PS.device) for part in places)
+            correct_PS[pairs, spans] = True
+        correct_PS &= torch.isfinite(logits_PS)
+        shape = (*best_BK.shape, logits_PS.shape[1])
+        return Read(best_BK, scores_BN.gather(1, rows_BK), logits_PS.view(shape), correct_PS.view(shape))
+
+    def _scores(self, batch: Sequence[Supervised]) -> Tensor:
+        """f(x, z) [B, N] of every block, with a gradient to the query embedder."""
+        if self._matrix_ND is None:
+            return self._ranked(batch)
+        device = self._joiner.device
+        queries = Pieces.of([question.ids for question in batch], device)
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            query_BD = self.query(self._joiner.queries(queries))
+        scores_BN: Tensor = query_BD.float() @ self._matrix_ND.T  # in full precision: differences are what counts
+        return scores_BN.masked_fill(self._excluded_N, -math.inf)
+
+    def _ranked(self, batch: Sequence[Supervised]) -> Tensor:
+        """Scores [B, N] of rankings. Blocks beyond a ranking get its last score, the most that they can have."""
+        scores_BN = torch.empty(len(batch), len(self._excluded_N), device=self._excluded_N.device)
+        for own_N, question in zip(scores_BN, batch, strict=True):
+            assert question.ranking is not None
+            scores_R = torch.from_numpy(question.ranking.scores_R).to(own_N.device)
+            own_N.fill_(scores_R[-1])
+            own_N[torch.from_numpy(question.ranking.rows_R).to(own_N.device)] = scores_R
+        return scores_BN.masked_fill(self._excluded_N, -math.inf)
+
+    def _log_retrieved(self, scores_BN: Tensor, batch: Sequence[Supervised]) -> Tensor:
+        """log of the retriever's marginal over the correct blocks of the beam [B]."""
+        correct_BN = torch.zeros_like(scores_BN, dtype=torch.bool)
+        for number, question in enumerate(batch):
+            correct_BN[
+                number, torch.from_numpy(question.occurrences.blocks().astype(np.int64)).to(scores_BN.device)
+            ] = True
+        if 0 < self._beam < scores_BN.shape[1]:
+            beam_BK = scores_BN.detach().topk(self._beam).indices
+            return log_retriever_marginal(scores_BN.gather(1, beam_BK), correct_BN.gather(1, beam_BK))
+        return log_retriever_marginal(scores_BN, correct_BN)
+
+    def _supply_correct(self, best_BK: _Array, scores_BN: Tensor, batch: Sequence[Supervised]) -> None:
+        for number, question in enumerate(batch):
+            correct = question.occurrences.blocks()
+            if len(correct) and not np.isin(best_BK[number], correct).any():
+                rows = torch.from_numpy(correct.astype(np.int64)).to(scores_BN.device)
+                best_BK[number, -1] = correct[int(scores_BN[number].detach()[rows].argmax())]
+
+    def _span_logits(self, batch: Sequence[Supervised], rows_BK: _Array) -> tuple[Tensor, tuple[int, ...]]:
+        device = self._joiner.device
+        queries = Pieces.of([question.ids for question in batch], device).repeated(rows_BK.shape[1])
+        pairs, first_P, length_P = self._joiner.readings(
+            queries, rows_BK.reshape(-1), self._config.reader_wordpieces, title=self._config.reader_title
+        )
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            logits_NM: Tensor = self.reader(pairs, self._bodies(pairs, first_P, length_P))
+        return logits_NM.float(), tuple(length_P.tolist())
+
+    def _bodies(self, pairs: Packed, first_P: _Array, length_P: _Array) -> Bodies:
+        """Where the bodies lie, from vocabulary and lengths alone."""
+        device = self._joiner.device
+        total = int(length_P.sum())
+        starts_P = np.cumsum(length_P) - length_P
+        table = torch.from_numpy(np.stack([first_P - starts_P, starts_P + length_P, length_P])).to(device)
+        owner_N = torch.repeat_interleave(torch.arange(len(length_P), device=device), table[2], output_size=total)
+        place_N = torch.arange(total, device=device)
+        positions_N = place_N + table[0][owner_N]
+        room_N = table[1][owner_N] - place_N
+        begins_N = ~self._continues_V[pairs.ids_T[positions_N]]
+        # A word ends where the next wordpiece begins one; behind the last wordpiece of a body nothing goes on.
+        ends_N = torch.cat([begins_N[1:], begins_N.new_ones(1)]) | (room_N == 1)
+        return Bodies(positions_N, room_N, begins_N, ends_N, tuple(length_P.tolist()))
+
+    def _correct(
+        self, batch: Sequence[Supervised], rows_BK: _Array, lengths: tuple[int, ...], widest: int
+    ) -> tuple[_Array, _Array]:
+        """(pairs, places in S) of every correct span that was read whole."""
+        pairs, spans = [], []
+        for number, question in enumerate(batch):
+            for rank, row in enumerate(rows_BK[number].tolist()):
+                first_O, last_O = (part.astype(np.int64) for part in question.occurrences.of(row))
+                pair = number * rows_BK.shape[1] + rank
+                fits = (last_O < lengths[pair]) & (last_O - first_O < widest)
+                spans.append((first_O * widest + last_O - first_O)[fits])
+                pairs.append(np.full(int(fits.sum()), pair, np.int64))
+        return np.concatenate(pairs), np.concatenate(spans)
+
+
+def _pair_loss(read: Read) -> Tensor:
+    """Mean over all pairs of −log p(correct spans), or of "not here" where there are none, under `block+null`."""
+    logits_P1S = read.logits_BKS.flatten(0, 1).unsqueeze(1)
+    correct_P1S = read.correct_BKS.flatten(0, 1).unsqueeze(1)
+    weight, likelihood, null = log_reading(logits_P1S, logits_P1S.new_zeros(len(logits_P1S), 1), "block+null")
+    assert null is not None
+    # "Not here" joins the spans as one more reading, right where no span is.
+    readings = torch.cat([likelihood, null.unsqueeze(-1)], dim=-1)
+    right = torch.cat([correct_P1S, ~correct_P1S.any(-1, keepdim=True)], dim=-1)
+    return -log_answer_marginal(weight, readings, right).mean()

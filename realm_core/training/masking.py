@@ -1,0 +1,142 @@
+"""Masked sentences to pre-train on: one passage, one of its sentences, some of its wordpieces hidden.
+
+    salient  one salient span of the sentence, whole (paper, section 3.4); at most 10 wordpieces
+    uniform  15 % of the sentence's wordpieces, each drawn alone; what is drawn becomes [MASK] (paper's ablation)
+    span     a run of wordpieces whose length is drawn as in SpanBERT: geometric, p = 0.2, at most 10 (ablation)
+
+All three draw the same passages and sentences for a step, so that ablations differ in the mask alone. Batches follow
+from the seed and the step's number.
+
+Legend: B examples, J masks of an example.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import text_hash
+from realm_core.salient.cache import SalientSpans
+from realm_core.text.wordpieces import Wordpieces
+
+Masking = Literal["salient", "uniform", "span"]
+MASKINGS: tuple[str, ...] = get_args(Masking)
+
+MOST_MASKS = 10
+_UNIFORM_SHARE = 0.15
+_SPAN_STOP = 0.2
+_DRAWS = 4  # a span may be too long or fall between wordpieces; then another one of the passage is tried
+
+_Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class MaskedSentences:
+    """A batch. queries: ids with [MASK]; masks: their places in the query; targets: what stood there.
+
+    passage_hashes_B: uint64, the text hash of the passage that each sentence came from.
+    """
+
+    queries: list[list[int]]
+    masks: list[list[int]]
+    targets: list[list[int]]
+    passage_hashes_B: _Array
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def part(self, which: slice) -> MaskedSentences:
+        """Some of the batch's examples."""
+        return MaskedSentences(
+            self.queries[which], self.masks[which], self.targets[which], self.passage_hashes_B[which]
+        )
+
+
+class MaskedBatches:
+    """Draws masked sentences.
+
+    passages: indexes into spans.rows_N to draw from. limit: wordpieces of join(x), special tokens counted.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        spans: SalientSpans,
+        passages: Sequence[int],
+        *,
+        masking: Masking,
+        batch: int,
+        limit: int,
+        seed: int,
+    ) -> None:
+        self._snapshot, self._spans, self._passages = snapshot, spans, list(passages)
+        self._masking, self._batch, self._limit, self._seed = masking, batch, limit - 2, seed
+        self._wordpieces = Wordpieces.default()
+        self._epoch, self._order = -1, self._passages
+
+    def __call__(self, step: int) -> MaskedSentences:
+        """The batch of a step. Passages come in a new order each epoch; the last of an epoch go on into the next."""
+        first = step * self._batch
+        chosen = [self._passage(number) for number in range(first, first + self._batch)]
+        return self.masked(chosen, random.Random(f"{self._seed} masks {step}"))
+
+    def masked(self, passages: Sequence[int], draw: random.Random) -> MaskedSentences:
+        """A masked sentence of each passage; passages without a span that can be masked are left out."""
+        spans, texts, places = [], [], []
+        for passage in passages:
+            own = range(self._spans.first_N1[passage], self._spans.first_N1[passage + 1])
+            drawn = [self._spans.spans_M5[draw.choice(own)].tolist() for _ in range(_DRAWS)]
+            spans.append(drawn)
+            texts.append(self._snapshot.block(drawn[0][0]).text)
+            places.append([place for span in drawn for place in (span[1], span[2] - 1, span[3], span[4] - 1)])
+        queries, masks, targets, hashes = [], [], [], []
+        for text, (ids, found) in zip(texts, self._wordpieces.ids_and_places(texts, places), strict=True):
+            # What a mask draws for one example does not move the draws of the next.
+            own_draw = random.Random(draw.getrandbits(64))
+            made = self._sentence(ids, found, own_draw)
+            if made is not None:
+                query, hidden = made
+                queries.append([self._wordpieces.mask_id if i in set(hidden) else one for i, one in enumerate(query)])
+                masks.append(hidden)
+                targets.append([query[i] for i in hidden])
+                hashes.append(text_hash(text))
+        return MaskedSentences(queries, masks, targets, np.array(hashes, np.uint64))
+
+    def _passage(self, number: int) -> int:
+        epoch, position = divmod(number, len(self._passages))
+        if epoch != self._epoch:
+            self._order = list(self._passages)
+            random.Random(f"{self._seed} passages {epoch}").shuffle(self._order)
+            self._epoch = epoch
+        return self._order[position]
+
+    def _sentence(
+        self, ids: list[int], places: list[int | None], draw: random.Random
+    ) -> tuple[list[int], list[int]] | None:
+        """(sentence, masks) of the first drawn span that can be masked."""
+        for first, last, start, end in zip(places[::4], places[1::4], places[2::4], places[3::4], strict=True):
+            if first is None or last is None or start is None or end is None or not 0 <= last - first < MOST_MASKS:
+                continue
+            if end + 1 - start > self._limit:  # a long sentence is cut around the span
+                start = min(max(start, (first + last - self._limit) // 2), end + 1 - self._limit)
+                end = start + self._limit - 1
+            query = ids[start : end + 1]
+            return query, self._hidden(len(query), range(first - start, last + 1 - start), draw)
+        return None
+
+    def _hidden(self, length: int, span: range, draw: random.Random) -> list[int]:
+        if self._masking == "salient":
+            return list(span)
+        if self._masking == "uniform":
+            count = min(length, MOST_MASKS, max(1, round(_UNIFORM_SHARE * length)))
+            return sorted(draw.sample(range(length), count))
+        width = 1
+        while width < min(MOST_MASKS, length) and draw.random() >= _SPAN_STOP:
+            width += 1
+        first = draw.randrange(length - width + 1)
+        return list(range(first, first + width))

@@ -1,0 +1,124 @@
+"""Masked-language warm-up: `python -m realm_core mlm` gives the encoder a head, and practice, before retrieval.
+
+Weights that come from a sentence encoder have no masked-language head. Here blocks alone are read, with a share of
+their wordpieces hidden as in BERT: 80 % become [MASK], 10 % another word, 10 % stay (Devlin et al., 2019).
+
+Legend: B blocks, T wordpieces of all of them, M hidden ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import open_tokens
+from realm_core.errors import RealmError
+from realm_core.model.checkpoint import load_model, new_encoder
+from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.encoder import Encoder
+from realm_core.model.joining import Joiner
+from realm_core.model.packed import Packed
+from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.config import MlmConfig, read_config
+from realm_core.training.distributed import World, place
+from realm_core.training.loop import Group, freeze, no_dropout_in_attention
+from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder, split_passages, stage_loop
+
+_FIRST_WORD = 1996  # of the vocabulary; before it stand special tokens, single characters and unused places
+_HEAD_FASTER = 5.0  # the head begins with nothing
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `mlm`."""
+    add_stage_arguments(parser)
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Warm the encoder up and save the model."""
+    config = read_config(MlmConfig, arguments.config, arguments.set)
+    run = run_folder(arguments, activity)
+    device = place(pick_device(arguments.device))
+    world = World.join(device)
+    model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
+    tokens = open_tokens(snapshot, activity)
+    encoder = model.encoder or new_encoder(model.config, seed=config.seed)
+    encoder.to(device)
+    freeze(encoder.bert.embeddings)
+    no_dropout_in_attention(encoder.bert, config.dropout)
+    joiner, limit = Joiner(tokens, device), model.config.block_wordpieces
+    learnt, held_out = (np.array(rows) for rows in split_passages(len(snapshot), config.holdout))
+    if not len(learnt):
+        raise RealmError(f"{arguments.corpus} holds no blocks to learn from.")
+
+    def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
+        draw = np.random.default_rng([config.seed, step, 1])
+        rows = learnt[draw.integers(len(learnt), size=config.batch)][world.share(config.batch)]
+        for start in range(0, len(rows), config.at_once):
+            part = rows[start : start + config.at_once]
+            loss, accuracy = _loss(encoder, joiner.blocks(part, limit), config.mask_share, draw, device)
+            yield loss * (len(part) / len(rows)), {"accuracy": accuracy, "sequences": len(part)}
+
+    def measure() -> dict[str, float]:
+        if not len(held_out):
+            return {}
+        encoder.eval()
+        draw = np.random.default_rng(0)
+        with torch.no_grad():
+            results = [
+                _loss(encoder, joiner.blocks(held_out[i : i + config.at_once], limit), config.mask_share, draw, device)
+                for i in range(0, len(held_out), config.at_once)
+            ]
+        encoder.train()
+        losses, accuracies = zip(*results, strict=True)
+        return {
+            "loss": sum(loss.item() for loss in losses) / len(results),
+            "accuracy": sum(accuracies) / len(results),
+        }
+
+    groups = [Group(encoder.bert, config.learning_rate), Group(encoder.head, config.learning_rate * _HEAD_FASTER)]
+    free = ("steps", "checkpoint_every", "at_once")
+    identity = identity_of(
+        model.hash, snapshot.snapshot_id, [item for item in dataclasses.asdict(config).items() if item[0] not in free]
+    )
+    loop = stage_loop("mlm", groups, config, identity, run, activity, world)
+    encoder.train()
+    measured = loop.run(losses_of, measure)
+    if not world.leads:
+        return
+    recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {dataclasses.asdict(config)}"
+    made = dataclasses.replace(model, encoder=encoder.eval())
+    publish(made, arguments.output, recipe, measured, run / "mlm", activity)
+
+
+def _loss(
+    encoder: Encoder, blocks: Packed, share: float, draw: np.random.Generator, device: torch.device
+) -> tuple[Tensor, float]:
+    """Mean −log p of the hidden wordpieces, and how often the likeliest word is right."""
+    masked, hidden_M = hide(blocks, share, draw)
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
+        logits_MV = encoder.word_logits(encoder.encode(masked)[hidden_M])
+    targets_M = blocks.ids_T[hidden_M]
+    accuracy = (logits_MV.detach().argmax(-1) == targets_M).float().mean().item()
+    return torch.nn.functional.cross_entropy(logits_MV, targets_M), accuracy
+
+
+def hide(blocks: Packed, share: float, draw: np.random.Generator) -> tuple[Packed, Tensor]:
+    """The blocks with a share of their wordpieces hidden, and the places of those."""
+    wordpieces = Wordpieces.default()
+    ids_T, device = blocks.ids_T, blocks.ids_T.device
+    fate_T = torch.from_numpy(draw.random(len(ids_T), dtype=np.float32)).to(device)
+    words_T = torch.from_numpy(draw.integers(_FIRST_WORD, wordpieces.vocabulary_size, len(ids_T))).to(device)
+    open_T = (ids_T != wordpieces.cls_id) & (ids_T != wordpieces.sep_id)
+    hidden_T = open_T & (fate_T < share)
+    if not hidden_T.any():
+        hidden_T = open_T & (fate_T == fate_T[open_T].min()) if open_T.any() else torch.ones_like(open_T)
+    shown_T = torch.where(hidden_T & (fate_T < 0.8 * share), torch.full_like(ids_T, wordpieces.mask_id), ids_T)
+    shown_T = torch.where(hidden_T & (fate_T >= 0.9 * share), words_T, shown_T)
+    return dataclasses.replace(blocks, ids_T=shown_T), hidden_T.nonzero().squeeze(1)

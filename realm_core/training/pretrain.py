@@ -1,0 +1,216 @@
+"""Pre-training with latent retrieval: `python -m realm_core pretrain` (also under torchrun).
+
+    main → train → PretrainStep          main → refreshing → LiveIndex ⇄ refresh.py, another process
+
+The run folder holds the checkpoints, the snapshots and the generations; the same command run again goes on where it
+stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import open_tokens
+from realm_core.errors import RealmError
+from realm_core.files import remove_folder
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import check_fit
+from realm_core.model.checkpoint import Model, load_model, new_encoder
+from realm_core.model.device import pick_device
+from realm_core.model.joining import Joiner
+from realm_core.salient.cache import SalientSpans
+from realm_core.training.config import PretrainConfig, read_config
+from realm_core.training.distributed import World, place
+from realm_core.training.live_index import HandedOver, InLoop, LiveIndex, Never, Refreshing, forget_after
+from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
+from realm_core.training.masking import MaskedBatches, MaskedSentences
+from realm_core.training.pretrain_step import PretrainStep
+from realm_core.training.refresh import BuilderProcess, build_generation
+from realm_core.training.stage import (
+    Ahead,
+    add_stage_arguments,
+    identity_of,
+    publish,
+    run_folder,
+    split_passages,
+    stage_loop,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `pretrain`."""
+    add_stage_arguments(parser)
+    parser.add_argument("--index", type=Path, required=True, help="generation of that model and corpus to begin with")
+    parser.add_argument("--spans", type=Path, required=True, help="salient spans made by `spans`")
+    parser.add_argument(
+        "--sentences",
+        type=Path,
+        help="snapshot that the spans are of, where sentences come from another corpus (X ≠ Z)",
+    )
+    parser.add_argument("--builder-device", default="auto", help="of the builder process (refresh = process)")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Pre-train and save the model."""
+    config = read_config(PretrainConfig, arguments.config, arguments.set)
+    run = run_folder(arguments, activity)
+    device = place(pick_device(arguments.device))
+    world = World.join(device)
+    model, generation = load_model(arguments.model), Generation.open(arguments.index)
+    snapshot = Snapshot.open(arguments.corpus)
+    check_fit(model, generation, snapshot)
+    source = snapshot if arguments.sentences is None else Snapshot.open(arguments.sentences)
+    spans = SalientSpans.open(arguments.spans, source)
+    if world.leads:
+        open_tokens(snapshot, activity)
+    world.wait()
+    tokens = open_tokens(snapshot, activity)
+    if model.encoder is None:
+        activity.say("The model has no masked-language head; it begins untrained (`mlm` would warm it up).")
+        model = dataclasses.replace(model, encoder=new_encoder(model.config, seed=config.seed))
+    model = dataclasses.replace(model, query=model.block)  # one embedder of sentences and blocks, as in the paper
+    assert model.encoder is not None
+    for part in (model.block, model.encoder):
+        part.to(device)
+        freeze(part.bert.embeddings)
+        no_dropout_in_attention(part.bert, config.dropout)
+    step = PretrainStep(
+        model.block,
+        model.encoder,
+        Joiner(tokens, device),
+        tokens.text_hashes_N,
+        k=config.k,
+        block_wordpieces=model.config.block_wordpieces,
+        pair_wordpieces=config.pair_wordpieces,
+        title=config.title,
+        per_token=config.loss == "release",
+    )
+    identity = identity_of(model.hash, snapshot.snapshot_id, source.snapshot_id, len(spans), _deciding(config))
+    groups = [Group(model.block, config.learning_rate), Group(model.encoder, config.learning_rate)]
+    loop = stage_loop("pretrain", groups, config, identity, run, activity, world)
+    if world.leads:
+        forget_after(run, loop.saved_step() or 0)
+    world.wait()
+    with ExitStack() as stack:
+        if config.refresh == "process" and world.leads:
+            stack.enter_context(BuilderProcess(run, arguments.corpus, arguments.builder_device))
+        index = _refreshing(config, model, generation, run, arguments.corpus, device, world, activity)
+        stack.callback(index.close)
+        measured = _train(loop, step, index, source, spans, config, world, stack)
+    if world.leads:
+        model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader begins where the encoder ended
+        recipe = (
+            f"pre-trained from {model.hash} on {snapshot.snapshot_id}, {len(spans)} salient spans: "
+            f"{dataclasses.asdict(config)}"
+        )
+        publish(model, arguments.output, recipe, measured, run / "pretrain", activity)
+        for name in ("snapshots", "generations"):
+            remove_folder(run / name)
+
+
+def _train(
+    loop: Loop,
+    step: PretrainStep,
+    index: Refreshing,
+    source: Snapshot,
+    spans: SalientSpans,
+    config: PretrainConfig,
+    world: World,
+    stack: ExitStack,
+) -> dict[str, float]:
+    learnt, held_out = split_passages(len(spans.rows_N), config.holdout)
+    if not learnt:
+        raise RealmError("The spans hold no passage to learn from.")
+    batches = MaskedBatches(
+        source,
+        spans,
+        learnt,
+        masking=config.masking,  # type: ignore[arg-type]  # checked when the configuration was read
+        batch=config.batch,
+        limit=config.query_wordpieces,
+        seed=config.seed,
+    )
+    ahead = Ahead(batches)
+    stack.callback(ahead.close)
+    measured_on = batches.masked(held_out, random.Random("held out")) if held_out else None
+
+    def losses_of(number: int) -> Iterator[tuple[torch.Tensor, dict[str, float]]]:
+        current = index.before(number)
+        batch = ahead(number)
+        for part in _parts(batch.part(world.share(len(batch))), config.at_once):
+            loss, figures = step(part, current)
+            share = len(part) / len(batch) * world.size  # the processes' gradients are averaged
+            yield loss * share, {**figures, **_lag(current, number), "sequences": len(part)}
+
+    def measure() -> dict[str, float]:
+        return _measure(step, measured_on, index.before(loop.step), config.at_once)
+
+    step.train()
+    measured = loop.run(losses_of, measure)
+    step.eval()
+    return measured
+
+
+def _measure(step: PretrainStep, sentences: MaskedSentences | None, index: LiveIndex, at_once: int) -> dict[str, float]:
+    """Figures of the held-out sentences, with the index of the moment."""
+    if sentences is None:
+        return {}
+    sums: dict[str, float] = {}
+    step.eval()
+    with torch.no_grad():
+        for part in _parts(sentences, at_once):
+            loss, figures = step(part, index)
+            for key, value in {"loss": loss.item(), **figures}.items():
+                sums[key] = sums.get(key, 0.0) + value * len(part) / len(sentences)
+    step.train()
+    return sums
+
+
+def _parts(batch: MaskedSentences, at_once: int) -> Iterator[MaskedSentences]:
+    for start in range(0, len(batch), at_once):
+        yield batch.part(slice(start, start + at_once))
+
+
+def _lag(index: LiveIndex, step: int) -> dict[str, float]:
+    return {
+        "index_lag_steps": float(max(0, step - index.step)),
+        "index_lag_s": max(0.0, time.time() - index.parameters_at),
+    }
+
+
+def _refreshing(
+    config: PretrainConfig,
+    model: Model,
+    generation: Generation,
+    run: Path,
+    corpus: Path,
+    device: torch.device,
+    world: World,
+    activity: Activity,
+) -> Refreshing:
+    common = (model, generation, run, config.refresh_every, device, world)
+    if config.refresh == "never":
+        return Never(*common)
+    if config.refresh == "in-loop":
+        return InLoop(
+            *common,
+            lambda made, output, step: build_generation(made, corpus, output, step, str(device), activity),
+            config.checkpoint_every,
+        )
+    return HandedOver(*common)
+
+
+def _deciding(config: PretrainConfig) -> list[tuple[str, object]]:
+    """The settings that a resumed run must share; how often it saves or refreshes may change."""
+    free = {"steps", "checkpoint_every", "refresh", "refresh_every", "at_once"}
+    return [(name, value) for name, value in dataclasses.asdict(config).items() if name not in free]

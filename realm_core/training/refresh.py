@@ -1,0 +1,111 @@
+"""The builder of asynchronous refresh: `python -m realm_core refresh`, a process beside the trainer.
+
+Newest snapshot → generation, again and again, on a device of its own where there is one. Killed, it is started again
+and goes on behind its last finished shard; the trainer neither waits for it nor notices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import open_tokens
+from realm_core.errors import RealmError
+from realm_core.files import remove_folder
+from realm_core.index.build import build
+from realm_core.training.live_index import newest_step, step_name
+
+_POLL_S = 0.2
+_RESTART_AFTER_S = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `refresh`."""
+    parser.add_argument("--trainer-run", type=Path, required=True, help="run folder of the training to serve")
+    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Build what the trainer asks for until stopped."""
+    snapshots, generations = arguments.trainer_run / "snapshots", arguments.trainer_run / "generations"
+    generations.mkdir(parents=True, exist_ok=True)
+    open_tokens(Snapshot.open(arguments.corpus), activity)
+    while True:
+        activity.check()
+        wanted = newest_step(snapshots)
+        if wanted is None or wanted <= (newest_step(generations) or 0):
+            time.sleep(_POLL_S)
+            continue
+        try:
+            build_generation(
+                snapshots / step_name(wanted), arguments.corpus, generations, wanted, arguments.device, activity
+            )
+        except (RealmError, FileNotFoundError) as error:
+            if (snapshots / step_name(wanted)).exists():
+                activity.say(f"{error} Trying again.")
+            time.sleep(_POLL_S)  # the trainer has a newer one, or another builder is at it
+
+
+def build_generation(made: Path, corpus: Path, generations: Path, step: int, device: str, activity: Activity) -> Path:
+    """Embed the corpus with the parameters of a step and publish the generation."""
+    parameters_at = (made / "config.json").stat().st_mtime
+    published = build(
+        made,
+        corpus,
+        generations,
+        activity,
+        name=step_name(step),
+        device=device,
+        tokens=open_tokens(Snapshot.open(corpus), activity),
+        about={"step": step, "parameters_at": parameters_at},
+    )
+    for unfinished in generations.glob(".step-*.partial"):  # left by a builder that died; nobody will go on with it
+        if unfinished.name[1:] < step_name(step):
+            remove_folder(unfinished)
+    return published
+
+
+class BuilderProcess:
+    """A builder that lives as long as the `with` block; one that dies is started again."""
+
+    def __init__(self, run: Path, corpus: Path, device: str) -> None:
+        self._command = [
+            *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent"),
+            *("--trainer-run", str(run), "--corpus", str(corpus), "--device", device),
+        ]
+        self._log = run / "builder.log"
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="builder keeper", daemon=True)
+
+    def __enter__(self) -> BuilderProcess:
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        # A builder is one of this process's, not of torchrun's.
+        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        while not self._closed.is_set():
+            with open(self._log, "ab") as log:
+                process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment)
+                while process.poll() is None and not self._closed.wait(_POLL_S):
+                    pass
+                if process.poll() is None:
+                    process.terminate()
+                    process.wait()
+            self._closed.wait(_RESTART_AFTER_S)

@@ -1,0 +1,102 @@
+"""What the trainings of a whole corpus share: options, the passages held out, the loop, batches made ahead."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.files import remove_folder
+from realm_core.model.checkpoint import Model, save_model
+from realm_core.training.config import Schedule
+from realm_core.training.distributed import World
+from realm_core.training.loop import Group, Loop
+
+T = TypeVar("T")
+MOST_HELD_OUT = 512
+
+
+def add_stage_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that every such training has."""
+    parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
+    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
+    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--config", type=Path, help="TOML file of settings")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+
+
+def run_folder(arguments: argparse.Namespace, activity: Activity) -> Path:
+    """Where checkpoints go: the run's folder, or one beside the model to be made, which must not be there yet."""
+    output: Path = arguments.output
+    if output.exists():
+        raise RealmError(f"{output} exists already; choose another name for the new model.")
+    return activity.run or output.with_name(f".{output.name}.run")
+
+
+def split_passages(passages: int, holdout: float) -> tuple[list[int], list[int]]:
+    """(learnt, held out) among passages 0 … passages − 1; the same for every seed."""
+    wanted = min(MOST_HELD_OUT, round(holdout * passages))
+    drawn = sorted(range(passages), key=lambda i: hashlib.sha256(f"held out {i}".encode()).digest())
+    return sorted(drawn[wanted:]), sorted(drawn[:wanted])
+
+
+def stage_loop(
+    name: str, groups: Sequence[Group], config: Schedule, identity: str, run: Path, activity: Activity, world: World
+) -> Loop:
+    """The loop of a schedule."""
+    if config.batch < world.size:
+        raise RealmError(f"batch must be at least {world.size}, one example a process, not {config.batch}.")
+    return Loop(
+        name,
+        groups,
+        steps=config.steps,
+        warmup=config.warmup,
+        weight_decay=config.weight_decay,
+        clip=config.clip,
+        seed=config.seed,
+        checkpoint_every=config.checkpoint_every,
+        identity=identity,
+        folder=run / name,
+        activity=activity,
+        world=world,
+    )
+
+
+def identity_of(*parts: object) -> str:
+    """A short hash of what decides a step's batch."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def publish(model: Model, output: Path, recipe: str, measured: dict[str, float], run: Path, activity: Activity) -> None:
+    """Save what a training made, with one more line of its recipe, and remove `run`, which only resuming needed."""
+    about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
+    saved = save_model(model, output, about=about)
+    activity.say(f"The model is {output}.")
+    activity.result({"path": str(output), "model_hash": saved.hash, "held_out": measured})
+    remove_folder(run)
+
+
+class Ahead(Generic[T]):
+    """Calls `make(step)` for the next step in another thread while the current one is worked on."""
+
+    def __init__(self, make: Callable[[int], T]) -> None:
+        self._make = make
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
+        self._next: tuple[int, Future[T]] | None = None
+
+    def __call__(self, step: int) -> T:
+        """What `make(step)` returns."""
+        known = self._next
+        value = known[1].result() if known is not None and known[0] == step else self._make(step)
+        self._next = (step + 1, self._thread.submit(self._make, step + 1))
+        return value
+
+    def close(self) -> None:
+        """Stop making."""
+        self._thread.shutdown(cancel_futures=True)
