@@ -30,6 +30,7 @@ ACTIVITIES = {
     "combine": ("realm_core.model.combine", "the retriever of one model with the encoder of another"),
     "pack": ("realm_core.model.pack", "store a model small: what changed, in float16 or int8"),
     "ask": ("realm_core.asking", "answer one question on the command line"),
+    "fill": ("realm_core.filling", "fill the masks of one sentence: without retrieval, from blocks, and marginal"),
 }
 
 EXIT_REFUSED, EXIT_STOPPED = 2, 3

@@ -7,12 +7,13 @@ The same `Activity` serves a terminal, a test and a supervised subprocess. With 
     result.json     what came of it, written last
 
 and on a terminal a line that is rewritten in place. SIGTERM and SIGINT ask it to stop: `check()` raises
-`Stopped` at the next safe point.
+`Stopped` at the next safe point. So does, where that is wanted, the end of the process that started this one.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -30,12 +31,14 @@ _LOG_EVERY_S = 5.0  # where output is a file, lines are kept and should be few
 class Activity:
     """One run of something long.
 
-    run:    folder for progress, metrics and result, or None.
-    quiet:  print nothing.
+    run:          folder for progress, metrics and result, or None.
+    quiet:        print nothing.
+    with_parent:  stop when the process that started this one has ended, however it did.
     """
 
-    def __init__(self, run: Path | None = None, *, quiet: bool = False) -> None:
+    def __init__(self, run: Path | None = None, *, quiet: bool = False, with_parent: bool = False) -> None:
         self.run = run
+        self._parent = os.getppid() if with_parent else None
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._stop_requested = False
@@ -59,7 +62,7 @@ class Activity:
 
     def check(self) -> None:
         """Raise `Stopped` if someone asked for it. Call this wherever stopping loses nothing."""
-        if self._stop_requested:
+        if self._stop_requested or (self._parent is not None and os.getppid() != self._parent):
             raise Stopped
 
     def say(self, message: str) -> None:

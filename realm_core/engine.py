@@ -1,6 +1,7 @@
 """Question → answer with provenance. The only door that the web needs.
 
-    ask → (a batch of waiting questions) embed → search → read the k blocks of all → marginalise, each its own
+    ask  → (a batch of waiting questions) embed → search → read the k blocks of all → marginalise, each its own
+    fill → the same for one masked sentence, with the parts of the model that pre-training made
 
 Thread-safe: askers wait on futures, one thread computes. Questions that arrive while a batch is being computed form
 the next one, so that concurrent questions share the machine instead of fighting for it.
@@ -22,11 +23,13 @@ import torch
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
+from realm_core.errors import CannotFill, RealmError
+from realm_core.filled import Filling
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
+from realm_core.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.marginal import NORMALISATIONS, Normalisation, prior
@@ -64,6 +67,15 @@ class _Request:
     future: Future[Answer | list[RetrievedBlock]]
 
 
+@dataclass(frozen=True)
+class _FillRequest:
+    sentence: MaskedSentence
+    k: int
+    exclude: tuple[str, ...]
+    asked_at: float
+    future: Future[Filling]
+
+
 class Engine:
     """A model, an index and a corpus that fit together, ready to answer."""
 
@@ -74,13 +86,14 @@ class Engine:
         self.corpus_id = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
         self.config = model.config
         self.reader_product = model.reader.product
-        self._query = model.query  # the block embedder is not needed, nor kept
-        self._reading = BlockReading(
-            model.reader, model.config, model=self.model_id, index=self.index_id, corpus=self.corpus_id
-        )
+        made_from = {"model": self.model_id, "index": self.index_id, "corpus": self.corpus_id}
+        self._query = model.query
+        self._reading = BlockReading(model.reader, model.config, **made_from)
+        # For questions alone the block embedder is not needed, nor kept.
+        self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
         self._search = search
         self._wordpieces = Wordpieces.default()
-        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Request | _FillRequest | None] = queue.SimpleQueue()
         self._closed = False
         self._closing = threading.Lock()  # nothing is put into the queue behind the word that ends it
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
@@ -104,11 +117,13 @@ class Engine:
         place = pick_device(device)
         loaded, generation, snapshot = load_model(model), Generation.open(index), Snapshot.open(corpus)
         check_fit(loaded, generation, snapshot)
-        for part in (loaded.query, loaded.reader):
+        of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)
+        words = loaded.query.bert.embeddings.word_embeddings
+        for part in (loaded.query, loaded.reader, *of_masks):
             part.for_inference(place)
-        words, same = loaded.query.bert.embeddings.word_embeddings, loaded.reader.bert.embeddings.word_embeddings
-        if torch.equal(words.weight, same.weight):
-            same.weight = words.weight  # one copy of what neither training changed
+            same = part.bert.embeddings.word_embeddings
+            if torch.equal(words.weight, same.weight):
+                same.weight = words.weight  # one copy of what no training changed
         finder: Search = (
             ExactSearch(generation.vectors_ND, place)
             if search == "exact"
@@ -135,6 +150,28 @@ class Engine:
         assert isinstance(blocks, list)
         return blocks
 
+    @property
+    def can_fill(self) -> bool:
+        """Whether the model has an encoder of masked sentences."""
+        return self._masks is not None
+
+    def fill(self, sentence: str, *, k: int = 8, exclude: Sequence[str] = (), truth: str | None = None) -> Filling:
+        """What fills the masks of `sentence`: from the null block, the k − 1 best blocks, and all of them together.
+
+        truth: the words that stand there, whose probabilities are wanted. `CannotFill` where `can_fill` is false.
+        """
+        if not self.can_fill:
+            raise CannotFill(
+                f"The model {self.model_id} has no encoder of masked sentences; it answers questions only."
+            )
+        text = _checked_text(sentence, "sentence")
+        truth = None if truth is None else _checked_text(truth, "truth")
+        if not 2 <= k <= MAX_BLOCKS:
+            raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_BLOCKS}, not {k}.")
+        future: Future[Filling] = Future()
+        self._put(_FillRequest(masked_sentence(text, truth), k, tuple(exclude), time.perf_counter(), future))
+        return future.result()
+
     def block(self, block_id: str) -> Block | None:
         """A block of the corpus by its id."""
         row = self.snapshot.row_of(block_id)
@@ -143,6 +180,8 @@ class Engine:
     def warm_up(self) -> None:
         """Answer something, so that the first person does not wait for what is made on first use."""
         self.ask("Is anyone there?", k=min(5, len(self.snapshot)))
+        if self.can_fill:
+            self.fill("Is [MASK] there?", k=2)
 
     def close(self) -> None:
         """Answer what is waiting, then stop. Questions asked later are refused."""
@@ -155,22 +194,21 @@ class Engine:
     def _submit(
         self, question: str, k: int, exclude: Sequence[str], normalisation: Normalisation | None, *, read: bool
     ) -> Future[Answer | list[RetrievedBlock]]:
-        if not question.strip():
-            raise RealmError("The question is empty.")
-        if any("\ud800" <= character <= "\udfff" for character in question):
-            raise RealmError("The question is not valid text: it holds half a character (a lone surrogate).")
+        text = _checked_text(question, "question")
         if not 1 <= k <= MAX_BLOCKS:
             raise RealmError(f"k must be from 1 to {MAX_BLOCKS}, not {k}.")
         normalisation = normalisation or self.config.normalisation
         if normalisation not in NORMALISATIONS:
             raise RealmError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, not {normalisation!r}.")
         future: Future[Answer | list[RetrievedBlock]] = Future()
-        request = _Request(question.strip(), k, tuple(exclude), normalisation, read, time.perf_counter(), future)
+        self._put(_Request(text, k, tuple(exclude), normalisation, read, time.perf_counter(), future))
+        return future
+
+    def _put(self, request: _Request | _FillRequest) -> None:
         with self._closing:
             if self._closed:
                 raise RealmError("This engine has been closed.")
             self._waiting.put(request)
-        return future
 
     # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -193,10 +231,14 @@ class Engine:
             if last:
                 return
 
-    def _serve_batch(self, batch: Sequence[_Request]) -> None:
+    def _serve_batch(self, batch: Sequence[_Request | _FillRequest]) -> None:
         try:
             with torch.inference_mode():
-                self._answer(batch)
+                if questions := [request for request in batch if isinstance(request, _Request)]:
+                    self._answer(questions)
+                for request in batch:
+                    if isinstance(request, _FillRequest):  # each has many blocks, all with all words: a batch by itself
+                        self._fill(request)
         except BaseException as error:  # whoever asked must hear of it, and nobody else: the others are asked again
             unanswered = [request for request in batch if not request.future.done()]
             for request in unanswered:
@@ -234,10 +276,42 @@ class Engine:
             }
             request.future.set_result(replace(answer, latency_ms=(done - request.asked_at) * 1e3, timings_ms=own_ms))
 
+    def _fill(self, request: _FillRequest) -> None:
+        assert self._masks is not None
+        started = time.perf_counter()
+        query_D, null_score = self._masks.embed(request.sentence)
+        embedded = time.perf_counter()
+        blocks, scores = self._nearest(query_D, request.k - 1, request.exclude)
+        searched = time.perf_counter()
+        log_token_KJV = self._masks.read(request.sentence, blocks)
+        read_at = time.perf_counter()
+        filling = self._masks.filling(request.sentence, blocks, [null_score, *scores], log_token_KJV)
+        done = time.perf_counter()
+        timings_ms = {
+            "wait": (started - request.asked_at) * 1e3,
+            "embed": (embedded - started) * 1e3,
+            "search": (searched - embedded) * 1e3,
+            "read": (read_at - searched) * 1e3,
+            "marginalise": (done - read_at) * 1e3,
+        }
+        request.future.set_result(replace(filling, latency_ms=(done - request.asked_at) * 1e3, timings_ms=timings_ms))
+
     def _find(self, request: _Request, query_D: torch.Tensor) -> Found:
-        excluded = {row for block_id in request.exclude if (row := self.snapshot.row_of(block_id)) is not None}
-        rows, scores = search_without(self._search, query_D, request.k, excluded)
-        return Found(request.question, [self.snapshot.block(row) for row in rows], scores)
+        return Found(request.question, *self._nearest(query_D, request.k, request.exclude))
+
+    def _nearest(self, query_D: torch.Tensor, k: int, exclude: Sequence[str]) -> tuple[list[Block], list[float]]:
+        """The k best blocks and their scores, those with the ids `exclude` left aside."""
+        excluded = {row for block_id in exclude if (row := self.snapshot.row_of(block_id)) is not None}
+        rows, scores = search_without(self._search, query_D, k, excluded)
+        return [self.snapshot.block(row) for row in rows], scores
+
+
+def _checked_text(text: str, name: str) -> str:
+    if not text.strip():
+        raise RealmError(f"The {name} is empty.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise RealmError(f"The {name} is not valid text: it holds half a character (a lone surrogate).")
+    return text.strip()
 
 
 def _retrieved(found: Found) -> list[RetrievedBlock]:

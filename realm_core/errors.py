@@ -10,5 +10,9 @@ class RealmError(Exception):
     """What went wrong and where, in a sentence for the person who caused it."""
 
 
+class CannotFill(RealmError):
+    """Masked sentences were to be filled by a model that has no encoder for them: it answers questions only."""
+
+
 class Stopped(Exception):
     """The activity was asked to stop and did so at a safe point; what it had finished is kept."""

@@ -75,7 +75,7 @@ class MediaWikiSource:
         self.attribution = attribution or f"Text from the contributors of {home}, licensed under {licence}"
 
     def fingerprint(self) -> str:
-        return f"mediawiki {self.language} {self._file.fingerprint()}"
+        return f"mediawiki with links {self.language} {self._file.fingerprint()}"
 
     def share_read(self) -> float | None:
         return self._file.share_read()

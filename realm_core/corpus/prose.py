@@ -8,8 +8,12 @@ be seen stays as it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 MAX_TITLE_CHARACTERS = 512  # MediaWiki's own limit is 255 bytes; what is longer is no title
+
+Replacement = str | Callable[[re.Match[str]], str]  # a string stands for itself: it names no groups
+Rules = tuple[tuple[re.Pattern[str], Replacement], ...]  # applied one after the other
 
 _LINE_BREAKS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _INVISIBLE = re.compile(
@@ -17,8 +21,16 @@ _INVISIBLE = re.compile(
     r"\u2066-\u2069\ufeff\ufff9-\ufffb]"
 )
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
-_SPACES = re.compile(r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+")
+_NOT_PLAIN = r"\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_SPACES = re.compile(rf" [ {_NOT_PLAIN}]+|[{_NOT_PLAIN}][ {_NOT_PLAIN}]*")  # all but a plain space by itself
 _AROUND_BREAKS = re.compile(r" ?\n[ \n]*")
+TIDYING: Rules = (
+    (_LINE_BREAKS, "\n"),
+    (_INVISIBLE, ""),
+    (_SURROGATES, "\ufffd"),
+    (_SPACES, " "),
+    (_AROUND_BREAKS, "\n"),
+)
 
 
 def without_surrogates(text: str) -> str:
@@ -26,13 +38,16 @@ def without_surrogates(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
+def edited(text: str, rules: Rules) -> str:
+    """The text with every rule's matches replaced."""
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
+    return text
+
+
 def tidy(text: str) -> str:
     """Prose with plain spaces and single line breaks, and no space at either end."""
-    text = _LINE_BREAKS.sub("\n", text)
-    text = _INVISIBLE.sub("", text)
-    text = without_surrogates(text)
-    text = _SPACES.sub(" ", text)
-    return _AROUND_BREAKS.sub("\n", text).strip()
+    return edited(text, TIDYING).strip()
 
 
 # What is left where a template, a formula or a pronunciation was taken out of a sentence: "( ; born 1815)",
@@ -40,18 +55,26 @@ def tidy(text: str) -> str:
 _GAP_AFTER_OPENING = re.compile(r"\([\s,;:]+(?=[^\s,;:])")
 _GAP_BEFORE_CLOSING = re.compile(r"(?<=[^\s,;:])[\s,;:]+\)")
 _EMPTY_PARENTHESES = re.compile(r"[ \xa0]*\([\s,;:]*\)")
-_STRAY_SPACE = {True: re.compile(r"[ \xa0]+(?=[,.](?:\s|$))"), False: re.compile(r"[ \xa0]+(?=[,;.](?:\s|$))")}
+_STRAY_SPACE = re.compile(r"[ \xa0]+(?=[,;.](?:\s|$))")
+_STRAY_SPACE_FRENCH = re.compile(r"[ \xa0]+(?=[,.](?:\s|$))")
 _DOUBLED_MARKS = re.compile(r",(?=[,;.](?:\s|$))")
 
 
+def gap_closing(language: str) -> Rules:
+    """Rules that mend the punctuation around things that were taken out of sentences."""
+    return (
+        (_EMPTY_PARENTHESES, ""),
+        (_GAP_AFTER_OPENING, "("),
+        (_GAP_BEFORE_CLOSING, ")"),
+        (_EMPTY_PARENTHESES, ""),
+        (_STRAY_SPACE_FRENCH if language == "fr" else _STRAY_SPACE, ""),
+        (_DOUBLED_MARKS, ""),
+    )
+
+
 def close_gaps(text: str, language: str) -> str:
-    """Mend the punctuation around things that were taken out of sentences."""
-    text = _EMPTY_PARENTHESES.sub("", text)
-    text = _GAP_AFTER_OPENING.sub("(", text)
-    text = _GAP_BEFORE_CLOSING.sub(")", text)
-    text = _EMPTY_PARENTHESES.sub("", text)
-    text = _STRAY_SPACE[language == "fr"].sub("", text)
-    return _DOUBLED_MARKS.sub("", text)
+    """The text with its punctuation mended by `gap_closing`."""
+    return edited(text, gap_closing(language))
 
 
 def tidy_line(text: str, limit: int = MAX_TITLE_CHARACTERS) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from realm_core.corpus import tables
-from realm_core.corpus.records import Article, Block, Section
+from realm_core.corpus.records import Article, Block, Section, Span
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
 
@@ -65,8 +66,10 @@ class Snapshot:
         self.articles: int = manifest["articles"]
         self._blocks = _Batches(folder / tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA, manifest["blocks"])
         self._articles = _Batches(folder / tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA, self.articles)
-        self._prefixes = _open_numbers(folder / tables.PREFIXES_FILE, len(self))
-        self._rows = _open_numbers(folder / tables.ROWS_FILE, len(self))
+        self._prefixes = _open_numbers(folder / tables.PREFIXES_FILE, (len(self),))
+        self._rows = _open_numbers(folder / tables.ROWS_FILE, (len(self),))
+        links: int = manifest.get("links", 0)
+        self._links_M3 = _open_numbers(folder / tables.LINKS_FILE, (links, 3)) if links else np.empty((0, 3), np.int32)
 
     @classmethod
     def open(cls, folder: Path | str) -> Snapshot:
@@ -135,6 +138,18 @@ class Snapshot:
             row += taken.num_rows
         return titles, texts
 
+    @property
+    def has_links(self) -> bool:
+        """Whether it is known where links stand in the blocks."""
+        return len(self._links_M3) > 0
+
+    def links(self, row: int) -> list[Span]:
+        """The anchors of links in the block at `row`: characters [start, end) of its text, in order."""
+        rows_M = self._links_M3[:, 0]
+        first = bisect_left(rows_M, row)
+        own = self._links_M3[first : bisect_left(rows_M, row + 1, first)]
+        return [(start, end) for start, end in own[:, 1:].tolist()]
+
     def verify(self) -> None:
         """Compare every file with its checksum in the manifest; reads the whole snapshot."""
         for name, expected in self.manifest["files"].items():
@@ -167,11 +182,11 @@ def _block(row: int, block_id: str, article_row: int, article: Article, start: i
     )
 
 
-def _open_numbers(path: Path, rows: int) -> np.ndarray[Any, np.dtype[Any]]:
+def _open_numbers(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[Any]]:
     try:
-        numbers = np.load(path, mmap_mode="r" if rows else None, allow_pickle=False)
+        numbers = np.load(path, mmap_mode="r" if shape[0] else None, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise RealmError(f"{path} is missing or damaged: {error}.") from error
-    if numbers.shape != (rows,):
-        raise RealmError(f"{path} does not hold the {rows:,} rows that its manifest promises.")
+    if numbers.shape != shape:
+        raise RealmError(f"{path} does not hold the {shape[0]:,} rows that its manifest promises.")
     return numbers  # type: ignore[no-any-return]

@@ -1,4 +1,7 @@
-"""The two Arrow tables of a snapshot, and how articles and their blocks become rows of them."""
+"""The files of a snapshot, and how articles and their blocks become rows of its two Arrow tables.
+
+Legend: M links.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ BLOCKS_FILE = "blocks.arrow"
 # Sorted first halves of the block ids, and the rows that they stand for: a lookup without a dictionary.
 PREFIXES_FILE = "block_prefixes.npy"
 ROWS_FILE = "block_rows.npy"
+# int32 [M, 3]: block row, start and end in characters of the block's text; in order. Only where the source has links.
+LINKS_FILE = "links.npy"
 MANIFEST_FILE = "manifest.json"
 
 ARTICLES_SCHEMA = pa.schema(
@@ -28,6 +33,8 @@ ARTICLES_SCHEMA = pa.schema(
 BLOCKS_SCHEMA = pa.schema(
     [("block_id", pa.string()), ("article", pa.int64()), ("start", pa.int64()), ("end", pa.int64())]
 )
+# Blocks on their way to a snapshot bring their links along: start, end, start, end, … in each block's text.
+UNFINISHED_BLOCKS_SCHEMA = BLOCKS_SCHEMA.append(pa.field("links", pa.list_(pa.int32())))
 
 
 def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
@@ -50,14 +57,28 @@ def article_rows(articles: Sequence[Article]) -> pa.RecordBatch:
     )
 
 
-def block_rows(articles: Sequence[Article], spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
-    """One row a block; `article` counts from the first of `articles`."""
+def block_rows(
+    articles: Sequence[Article], spans: Sequence[Sequence[Span]], links: Sequence[Sequence[Span]]
+) -> pa.RecordBatch:
+    """One row a block, with its links; `article` counts from the first of `articles`.
+
+    spans: the blocks of each article. links: the links of each, of which those count that lie within one block.
+    """
     ids: list[str] = []
     owners: list[int] = []
     starts: list[int] = []
     ends: list[int] = []
-    for row, (article, article_spans) in enumerate(zip(articles, spans, strict=True)):
+    links_within: list[list[int]] = []
+    for row, (article, article_spans, article_links) in enumerate(zip(articles, spans, links, strict=True)):
+        number = 0
         for start, end in article_spans:
+            within: list[int] = []
+            while number < len(article_links) and article_links[number][0] < end:
+                link_start, link_end = article_links[number]
+                if link_start >= start and link_end <= end:
+                    within += (link_start - start, link_end - start)
+                number += 1
+            links_within.append(within)
             ids.append(block_id(article.title, article.text[start:end]))
             owners.append(row)
             starts.append(start)
@@ -68,8 +89,9 @@ def block_rows(articles: Sequence[Article], spans: Sequence[Sequence[Span]]) -> 
             pa.array(owners, pa.int64()),
             pa.array(starts, pa.int64()),
             pa.array(ends, pa.int64()),
+            pa.array(links_within, UNFINISHED_BLOCKS_SCHEMA.field("links").type),
         ],
-        schema=BLOCKS_SCHEMA,
+        schema=UNFINISHED_BLOCKS_SCHEMA,
     )
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import html
 import re
 
-from realm_core.corpus.prose import close_gaps, tidy, tidy_line
-from realm_core.corpus.records import Section
+from realm_core.corpus.anchors import Anchored, joined, marked, unmarked
+from realm_core.corpus.prose import TIDYING, Rules, gap_closing, tidy_line
+from realm_core.corpus.records import Section, Span
 from realm_core.corpus.wikitemplates import expand
 
 # Sections that hold references and lists of links, not prose; compared in lower case.
@@ -52,11 +53,14 @@ _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)\b[^<>]*>")
 _BLOCK_TAGS = frozenset({"p", "div", "blockquote", "center", "li", "ul", "ol", "dl", "dt", "dd", "poem", "hr"})
 _CELL_TAGS = frozenset({"table", "tr", "td", "th"})
 
-_TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|^[ \t:*#]*\{\||^[ \t]*\|\}|\|\}(?!\})", re.MULTILINE)
+# Lower-case letters right behind a link, as in [[bus]]es, are part of its anchor.
+_TRAIL = "[a-zß-öø-ſά-ώа-џ]*+"
+_TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]" + _TRAIL + r"|^[ \t:*#]*\{\||^[ \t]*\|\}|\|\}(?!\})", re.MULTILINE)
 _DEEPEST = 100  # MediaWiki itself stops at 40; deeper brackets are taken for text
 _EXTERNAL_LINK = re.compile(r"\[(?:(?:(?:https?|ftp):)?//|mailto:)[^\s\]\[<>]++(?:\s++([^\]\[\n]*))?\]", re.IGNORECASE)
 _PARAMETER = re.compile(r"\{\{\{[^{}]*\}\}\}")  # of a template, pasted into an article by mistake
 _BARE_URL = re.compile(r"(?:https?|ftp)://[^\s<>\[\]{}|\"]+[^\s<>\[\]{}|\".,;:!?)']", re.IGNORECASE)
+_ENTITY = re.compile(r"&#?\w+;?")
 _QUOTES = re.compile(r"'{2,}")
 _MAGIC_WORD = re.compile(r"__[A-ZÀ-Þ]{3,}__")
 _LIST_MARKS = re.compile(r"[*#:;]+\s*")
@@ -78,22 +82,25 @@ _INTERWIKI = re.compile(
 _PIPE_TRICK = re.compile(r"\s*(?:\([^()]*\)|,.*)$")
 
 
-def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, ...]]:
-    """The article's prose and its sections; a section starts at a character of the prose that is not white space.
+def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, ...], tuple[Span, ...]]:
+    """The article's prose, its sections, and the places of its links' anchors in the prose.
 
-    Headings are not in the prose. A subsection's heading has its ancestors' before it. Sections without
-    prose of their own, and those with references and links, are left out.
+    A section starts at a character of the prose that is not white space. Headings are not in the prose. A
+    subsection's heading has its ancestors' before it. Sections without prose of their own, and those with
+    references and links, are left out.
     """
-    text = _COMMENT.sub("", wikitext)
+    text = _COMMENT.sub("", unmarked(wikitext))
     text = _drop_elements(text)
     text = _PARAMETER.sub("", text)
     text = _EXTERNAL_LINK.sub(_words_of_link, text)  # here, so that their "]" closes nothing else
-    text = _resolve(text, language)
-    text = _TAG.sub(_tag, text)
-    text = _EXTERNAL_LINK.sub(_words_of_link, text)  # and those that held something nested
-    text = _BARE_URL.sub("", text)
-    text = _MAGIC_WORD.sub("", text)
-    return _sections(text, language)
+    remains: Rules = (
+        (_TAG, _tag),
+        (_EXTERNAL_LINK, _words_of_link),  # those that held something nested
+        (_BARE_URL, ""),
+        (_MAGIC_WORD, ""),
+    )
+    prose, sections = _sections(Anchored.read(_resolve(text, language)).edited(remains), language)
+    return prose.text, sections, _links(prose)
 
 
 def _drop_elements(text: str) -> str:
@@ -124,7 +131,7 @@ def _drop_elements(text: str) -> str:
 
 
 def _resolve(text: str, language: str) -> str:
-    """Without templates, tables and link brackets."""
+    """Without templates, tables and link brackets; anchors of links are marked."""
     nesting = _Nesting(language)
     position = 0
     while match := _TOKEN.search(text, position):
@@ -137,9 +144,12 @@ def _resolve(text: str, language: str) -> str:
             nesting.open("{|")
         elif token == "}}":
             nesting.close("{{")
-        elif token == "]]":
+        elif token.startswith("]]"):
+            trail = token.removeprefix("]]")
             if nesting.innermost == "[[":
-                nesting.close("[[")
+                nesting.close("[[", trail)
+            else:
+                nesting.add(trail)
         elif nesting.innermost != "{{":
             nesting.close("{|")
         else:
@@ -168,8 +178,11 @@ class _Nesting:
             self._stack.append((kind, []))
             self._open_count[kind] += 1
 
-    def close(self, kind: str) -> None:
-        """Resolve the innermost open `kind`; what was opened inside it and never closed becomes its text."""
+    def close(self, kind: str, trail: str = "") -> None:
+        """Resolve the innermost open `kind`; what was opened inside it and never closed becomes its text.
+
+        trail: letters behind a link that belong to its anchor.
+        """
         if not self._open_count[kind]:
             return
         first = len(self._stack) - 1
@@ -177,9 +190,9 @@ class _Nesting:
             first -= 1
         content = self._text_from(first)
         if kind == "{{":
-            self.add(expand(content, self._language))
+            self.add(_template(content, self._language))
         elif kind == "[[":
-            self.add(_link(content))
+            self.add(_link(content, trail))
 
     def text(self) -> str:
         return self._text_from(0)
@@ -197,26 +210,35 @@ class _Nesting:
         return "".join(parts)
 
 
-def _link(content: str) -> str:
-    """What is read of [[content]]."""
+def _template(content: str, language: str) -> str:
+    """What is read of {{content}}, with its links marked unless the marks would change what is read."""
+    plain = unmarked(content)
+    words = expand(plain, language)
+    if not words or plain == content:
+        return words
+    with_links = expand(content, language)
+    return with_links if unmarked(with_links) == words else words
+
+
+def _link(content: str, trail: str) -> str:
+    """What is read of [[content]]trail, marked if it is the anchor of a link to a page."""
     target, bar, display = content.partition("|")
-    target = target.strip()
+    target = unmarked(target).strip()
     shown_on_purpose = target.startswith(":")
     target = target.lstrip(":")
     prefix, colon, rest = target.partition(":")
-    if colon and not shown_on_purpose:
-        if prefix.strip().lower() in _DROPPED_NAMESPACES:
-            return ""
-        if not bar and _LANGUAGE_PREFIX.match(target):
-            return ""
-    if bar:
-        if display.strip():
-            return display
-        return _PIPE_TRICK.sub("", rest if colon and _INTERWIKI.match(target) else target)
-    if colon and _INTERWIKI.match(target):
-        target = rest
-    page, _, section = target.partition("#")
-    return (page or section).replace("_", " ")
+    is_file_or_such = bool(colon) and prefix.strip().lower() in _DROPPED_NAMESPACES
+    if not shown_on_purpose and (is_file_or_such or (colon and not bar and _LANGUAGE_PREFIX.match(target))):
+        return trail
+    if bar and display.strip():
+        words = display
+    else:
+        if colon and _INTERWIKI.match(target):
+            target = rest
+        page, _, section = target.partition("#")
+        words = _PIPE_TRICK.sub("", target) if bar else (page or section).replace("_", " ")
+    holds_link = unmarked(display) != display  # links do not nest: it is the inner one that is a link
+    return words + trail if is_file_or_such or holds_link or not words.strip() else marked(words + trail)
 
 
 def _words_of_link(match: re.Match[str]) -> str:
@@ -230,31 +252,43 @@ def _tag(match: re.Match[str]) -> str:
     return " " if name == "br" or name in _CELL_TAGS else ""
 
 
-def _sections(text: str, language: str) -> tuple[str, tuple[Section, ...]]:
-    bodies: list[tuple[str, list[str]]] = [("", [])]
+def _links(prose: Anchored) -> tuple[Span, ...]:
+    """The places of the anchors in which something is left to read, without white space around it."""
+    links: list[Span] = []
+    for start, end in prose.anchors:
+        words = prose.text[start:end]
+        stripped = words.strip()
+        if stripped:
+            start += len(words) - len(words.lstrip())
+            links.append((start, start + len(stripped)))
+    return tuple(links)
+
+
+def _sections(text: Anchored, language: str) -> tuple[Anchored, tuple[Section, ...]]:
+    bodies: list[tuple[str, list[Anchored]]] = [("", [])]
     path: list[tuple[int, str]] = []  # open headings with their levels
-    for line in text.split("\n"):
-        level, heading = _heading(line)
+    for line in text.lines():
+        level, heading = _heading(line.text)
         if level:
             path = [(outer, title) for outer, title in path if outer < level]
-            path.append((level, _plain(heading, language)))
+            path.append((level, _plain(Anchored(heading, []), language).text))
             bodies.append((" › ".join(title for _, title in path if title), []))
         elif not any(title.lower().strip(" :.") in _DROPPED_SECTIONS for _, title in path):
             bodies[-1][1].append(line)
-    prose: list[str] = []
+    prose: list[Anchored] = []
     sections: list[Section] = []
     length = 0
     for heading_path, lines in bodies:
         body = _body(lines, language)
-        if not body:
+        if not body.text:
             continue
         if prose:
             length += 1  # the line break before it
         if heading_path:
             sections.append(Section(tidy_line(heading_path), length))
         prose.append(body)
-        length += len(body)
-    return "\n".join(prose), tuple(sections)
+        length += len(body.text)
+    return joined("\n", prose), tuple(sections)
 
 
 def _heading(line: str) -> tuple[int, str]:
@@ -268,28 +302,40 @@ def _heading(line: str) -> tuple[int, str]:
     return (level, words.strip()) if level >= 2 and words.strip() else (0, "")
 
 
-def _body(lines: list[str], language: str) -> str:
-    kept: list[str] = []
+def _body(lines: list[Anchored], language: str) -> Anchored:
+    paragraphs: list[list[Anchored]] = []
     continues = False  # a line break inside a paragraph is a space
     for raw_line in lines:
         line = raw_line.strip()
-        if line.startswith(("|", "!", "{|", "----")) or _HATNOTE.fullmatch(line):
+        if line.text.startswith(("|", "!", "{|", "----")) or _HATNOTE.fullmatch(line.text):
             continue  # what broken tables left, rules, notes to the reader
-        item = _LIST_MARKS.match(line)
-        line = _plain(line[item.end() :] if item else line, language)
-        if not any(map(str.isalnum, line)):
+        item = _LIST_MARKS.match(line.text)
+        line = _plain(line.cut(item.end(), len(line.text)) if item else line, language)
+        if not any(map(str.isalnum, line.text)):
             continues = False
             continue
         if continues and not item:
-            kept[-1] = f"{kept[-1]} {line}"
+            paragraphs[-1].append(line)
         else:
-            kept.append(line)
+            paragraphs.append([line])
         continues = item is None
-    return close_gaps(tidy("\n".join(kept)), language)
+    return _tidied(joined("\n", [joined(" ", paragraph) for paragraph in paragraphs]), language)
 
 
-def _plain(line: str, language: str) -> str:
+def _plain(line: Anchored, language: str) -> Anchored:
     """A line without quotation marks for bold and italics, entities and stray brackets."""
-    line = _QUOTES.sub(lambda match: {4: "'"}.get(len(match[0]), "'" * max(0, len(match[0]) - 5)), line)
-    line = html.unescape(_RESIDUE.sub("", line)).translate(_SHOWN)
-    return close_gaps(tidy(line), language)
+    text, anchors = line.edited(((_QUOTES, _apostrophes), (_RESIDUE, ""), (_ENTITY, _character)))
+    return _tidied(Anchored(text.translate(_SHOWN), anchors), language)
+
+
+def _apostrophes(match: re.Match[str]) -> str:
+    """Those of a run that are not for bold or italics."""
+    return {4: "'"}.get(len(match[0]), "'" * max(0, len(match[0]) - 5))
+
+
+def _character(match: re.Match[str]) -> str:
+    return html.unescape(match[0])
+
+
+def _tidied(text: Anchored, language: str) -> Anchored:
+    return text.edited(TIDYING).strip().edited(gap_closing(language))

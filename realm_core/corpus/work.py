@@ -24,6 +24,7 @@ from realm_core.files import disk_errors, read_json, remove_folder, write_json
 # A part is closed when it holds this much: small enough to lose, large enough for few files.
 _PART_ARTICLES = 4096
 _PART_BYTES = 64 << 20
+_FORMAT = 2  # of parts and journal
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class WorkFolder:
             return
         number = len(self.parts)
         articles = pa.Table.from_batches(self._pending_articles, tables.ARTICLES_SCHEMA).combine_chunks()
-        blocks = pa.Table.from_batches(self._pending_blocks, tables.BLOCKS_SCHEMA).combine_chunks()
+        blocks = pa.Table.from_batches(self._pending_blocks, tables.UNFINISHED_BLOCKS_SCHEMA).combine_chunks()
         for table, path in ((articles, self.articles_file(number)), (blocks, self.blocks_file(number))):
             with disk_errors(path), open(path, "wb") as file:
                 with pa.ipc.new_file(file, table.schema) as writer:
@@ -129,6 +130,7 @@ class WorkFolder:
 
     def _write_journal(self) -> None:
         journal = {
+            "format": _FORMAT,
             "fingerprint": self._fingerprint,
             "complete": self.complete,
             "parts": [asdict(part) for part in self.parts],
@@ -140,7 +142,7 @@ class WorkFolder:
         kept = {"lock"}
         if self._journal.exists():
             journal = read_json(self._journal)
-            if journal.get("fingerprint") == self._fingerprint:
+            if (journal.get("format"), journal.get("fingerprint")) == (_FORMAT, self._fingerprint):
                 self.parts = [Part(**part) for part in journal["parts"]]
                 self.complete = journal["complete"]
                 kept.add(self._journal.name)

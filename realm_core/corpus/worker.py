@@ -28,9 +28,11 @@ def to_request(articles: list[RawArticle]) -> bytes:
 def prepare(request: bytes) -> tuple[bytes, bytes]:
     """Articles and their blocks, each an Arrow stream of one batch; block rows count articles from the first."""
     raw = [RawArticle(*fields) for fields in json.loads(request)]
-    articles = [article for article in map(article_of, raw) if article is not None]
+    cleaned = [article for article in map(article_of, raw) if article is not None]
+    articles = [article for article, _ in cleaned]
+    links = [article_links for _, article_links in cleaned]
     spans = _packer().pack(articles)
-    return _to_bytes(article_rows(articles)), _to_bytes(block_rows(articles, spans))
+    return _to_bytes(article_rows(articles)), _to_bytes(block_rows(articles, spans, links))
 
 
 def _to_bytes(batch: pa.RecordBatch) -> bytes:

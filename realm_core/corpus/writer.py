@@ -25,7 +25,9 @@ from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+
+_UNFINISHED_LINKS_FILE = "links.part"  # bare numbers: how many there will be is known at the end
 
 _Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -34,6 +36,7 @@ _Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 class _Counts:
     articles: int = 0
     blocks: int = 0
+    links: int = 0
     repeated_articles: int = 0
     repeated_blocks: int = 0
 
@@ -59,19 +62,25 @@ class SnapshotWriter:
             if counts.blocks == 0:
                 raise RealmError(f"The source {self._description['source']} holds no article with text.")
             self._index_ids(counts.blocks)
+            self._finish_links(counts.links)
         if counts.repeated_articles:
             self._activity.say(f"{counts.repeated_articles:,} articles repeat an earlier id and were left out.")
         if counts.repeated_blocks:
             self._activity.say(f"{counts.repeated_blocks:,} blocks repeat an earlier title and text and were left out.")
         final = name_folder / snapshot_id
         if final.exists():
+            if counts.links and not read_json(final / tables.MANIFEST_FILE).get("links"):
+                self._activity.say(f"{final} was made without links; ingest under another name to have them too.")
             return final, False
-        files = (tables.ARTICLES_FILE, tables.BLOCKS_FILE, tables.PREFIXES_FILE, tables.ROWS_FILE)
+        files = [tables.ARTICLES_FILE, tables.BLOCKS_FILE, tables.PREFIXES_FILE, tables.ROWS_FILE]
+        if counts.links:
+            files.append(tables.LINKS_FILE)
         manifest = {
             "format": tables.FORMAT,
             "snapshot_id": snapshot_id,
             "articles": counts.articles,
             "blocks": counts.blocks,
+            **({"links": counts.links} if counts.links else {}),
             "max_wordpieces": MAX_WORDPIECES,
             **self._description,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -89,7 +98,7 @@ class SnapshotWriter:
             self._activity.check()
             yield (
                 _read_part(self._work.articles_file(part.number), tables.ARTICLES_SCHEMA),
-                _read_part(self._work.blocks_file(part.number), tables.BLOCKS_SCHEMA),
+                _read_part(self._work.blocks_file(part.number), tables.UNFINISHED_BLOCKS_SCHEMA),
             )
 
     def _repetitions(self) -> tuple[_Numbers, _Numbers]:
@@ -101,13 +110,14 @@ class SnapshotWriter:
         return _occurring_twice(articles), _occurring_twice(blocks)
 
     def _concatenate(self, repeated_articles: _Numbers, repeated_blocks: _Numbers) -> tuple[_Counts, str]:
-        """Write both tables without the repetitions; returns counts and the snapshot's id."""
+        """Write both tables and the links without the repetitions; returns counts and the snapshot's id."""
         counts = _Counts()
         digest = hashlib.sha256()
         first_of_article, first_of_block = _FirstOnly(repeated_articles), _FirstOnly(repeated_blocks)
         with (
             open(self._folder / tables.ARTICLES_FILE, "wb") as articles_file,
             open(self._folder / tables.BLOCKS_FILE, "wb") as blocks_file,
+            open(self._folder / _UNFINISHED_LINKS_FILE, "wb") as links_file,
             pa.ipc.new_file(articles_file, tables.ARTICLES_SCHEMA) as articles_writer,
             pa.ipc.new_file(blocks_file, tables.BLOCKS_SCHEMA) as blocks_writer,
         ):
@@ -121,10 +131,13 @@ class SnapshotWriter:
                 blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field(1), pa.array(new_rows[owners], pa.int64()))
                 articles, blocks = articles.filter(pa.array(kept_articles)), blocks.filter(pa.array(kept_blocks))
                 articles_writer.write_batch(articles)
-                blocks_writer.write_batch(blocks)
+                blocks_writer.write_batch(blocks.select(tables.BLOCKS_SCHEMA.names))
+                links_M3 = _links(blocks, counts.blocks)
+                links_file.write(links_M3.tobytes())
                 digest.update("".join(blocks.column(0).to_pylist()).encode("ascii"))
                 counts.articles += articles.num_rows
                 counts.blocks += blocks.num_rows
+                counts.links += len(links_M3)
                 counts.repeated_articles += len(kept_articles) - articles.num_rows
                 counts.repeated_blocks += int(in_kept_article.sum()) - blocks.num_rows
         return counts, digest.hexdigest()[:16]
@@ -143,6 +156,14 @@ class SnapshotWriter:
         np.save(self._folder / tables.ROWS_FILE, order, allow_pickle=False)
         np.save(self._folder / tables.PREFIXES_FILE, prefixes[order], allow_pickle=False)
 
+    def _finish_links(self, links: int) -> None:
+        """Make an array of the links, or nothing where the source has none."""
+        unfinished = self._folder / _UNFINISHED_LINKS_FILE
+        if links:  # mapped: those of a large wiki do not fit into memory
+            links_M3 = np.memmap(unfinished, np.int32, "r", shape=(links, 3))
+            np.save(self._folder / tables.LINKS_FILE, links_M3, allow_pickle=False)
+        unfinished.unlink()
+
 
 class _FirstOnly:
     """Tells the first of several equal ids from the later ones; remembers only ids whose prefix recurs."""
@@ -159,6 +180,15 @@ class _FirstOnly:
                 kept[position] = False
             self._seen.add(ids[position])
         return kept
+
+
+def _links(blocks: pa.RecordBatch, first_row: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Links of some blocks as in the published array, int32 [M, 3]; first_row: the row of the first block."""
+    links = blocks.column("links")
+    places_M2 = links.flatten().to_numpy().reshape(-1, 2)
+    counts = links.value_lengths().to_numpy() // 2
+    rows_M = np.repeat(np.arange(first_row, first_row + len(counts), dtype=np.int32), counts)
+    return np.column_stack([rows_M, places_M2])
 
 
 def _digest(article_id: str) -> str:

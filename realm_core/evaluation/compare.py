@@ -105,7 +105,7 @@ def _overview(runs: Sequence[Run], called: Sequence[str], sets: Sequence[Sequenc
         for i in members:
             matches[called[i]][column] = _percent(runs[i].figures.exact_match)
     rows = [[label, *(cells.get(column, "") for column in range(len(sets)))] for label, cells in matches.items()]
-    return "Exact match, %\n\n" + _rows(
+    return "Exact match, %\n\n" + markdown_table(
         ["run", *(f"{runs[members[0]].header.questions} ({runs[members[0]].figures.n:,})" for members in sets)], rows
     )
 
@@ -127,7 +127,7 @@ def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
         rows.append(row)
     columns = ["run", "EM %", *(f"R@{k} %" for k in RECALL_AT), "ECE", "ms"]
     first = runs[0]
-    return f"{first.header.questions}, {first.figures.n:,} questions\n\n" + _rows(
+    return f"{first.header.questions}, {first.figures.n:,} questions\n\n" + markdown_table(
         columns + (["EM − first [95 %]", "p"] if compared else []), rows
     )
 
@@ -151,7 +151,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table whose first column is text and whose others are numbers."""
     lines = [columns, ["---", *("---:" for _ in columns[1:])], *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

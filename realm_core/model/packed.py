@@ -114,17 +114,23 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attention within each sequence alone; returns [1, T, H, D], the layout that transformers expects."""
     if not query_1HTD.is_cuda:  # on a CPU a call per sequence wastes nothing and stays in cache
-        lengths = layout.lengths
-        context_1HTD = torch.cat(
-            [
-                F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=scaling)
-                for query, key, value in zip(
-                    query_1HTD.split(lengths, 2), key_1HTD.split(lengths, 2), value_1HTD.split(lengths, 2), strict=True
-                )
-            ],
-            dim=2,
-        )
-        return context_1HTD.transpose(1, 2), None
+        lengths, dtype = layout.lengths, query_1HTD.dtype
+        if torch.is_grad_enabled():  # there torch's backward kernel takes several times as long in bfloat16
+            query_1HTD, key_1HTD, value_1HTD = query_1HTD.float(), key_1HTD.float(), value_1HTD.float()
+        with torch.autocast("cpu", enabled=False):
+            context_1HTD = torch.cat(
+                [
+                    F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, scale=scaling)
+                    for query, key, value in zip(
+                        query_1HTD.split(lengths, 2),
+                        key_1HTD.split(lengths, 2),
+                        value_1HTD.split(lengths, 2),
+                        strict=True,
+                    )
+                ],
+                dim=2,
+            )
+        return context_1HTD.to(dtype).transpose(1, 2), None
     if varlen_attn is not None and query_1HTD.dtype != torch.float32 and dropout == 0.0:
         # transformers' scaling is 1/√D, which is the kernel's own.
         context_THD = varlen_attn(

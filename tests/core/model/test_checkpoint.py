@@ -19,7 +19,7 @@ from torch import Tensor
 from realm_core import tensors
 from realm_core.errors import RealmError
 from realm_core.files import sha256_of_file
-from realm_core.model.checkpoint import Model, Storage, load_model, new_model, save_model
+from realm_core.model.checkpoint import Model, Storage, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.identity import read_hashes
 from tests.tiny import tiny_config
@@ -145,6 +145,63 @@ def test_reading_options_change_the_models_hash_alone(model: Model, tmp_path: Pa
     second = save_model(other, tmp_path / "second")
     assert first.hash != second.hash and first.block_hash == second.block_hash
     assert load_model(tmp_path / "second").config.normalisation == "joint"
+
+
+# ── The encoder, and one embedder for both sides ────────────────────────────────────────────────────────────────────
+
+
+def test_an_encoder_comes_back_to_the_bit(model: Model, tmp_path: Path) -> None:
+    encoder = new_encoder(model.config, seed=3)
+    with torch.no_grad():
+        encoder.bert.encoder.layer[1].output.dense.bias.add_(0.5)
+        encoder.head.bias[5] = 2.0
+    with_encoder = replace(model, encoder=encoder)
+    save_model(with_encoder, tmp_path / "m")
+    stored = {name for name in load_file(tmp_path / "m" / "model.safetensors") if name.startswith("encoder.")}
+    assert stored == {
+        "encoder.bert.encoder.layer.1.output.dense.bias",
+        *(f"encoder.head.{name}" for name in ("dense.weight", "dense.bias", "norm.weight", "norm.bias", "bias")),
+    }
+    loaded = load_model(tmp_path / "m")
+    wanted, got = all_tensors(with_encoder), all_tensors(loaded)
+    assert wanted.keys() == got.keys()
+    assert all(torch.equal(wanted[name], got[name]) for name in wanted)
+    assert loaded.encoder is not None and not loaded.encoder.training
+
+
+def test_an_encoder_changes_the_models_hash_but_no_index(model: Model, tmp_path: Path) -> None:
+    without = save_model(model, tmp_path / "without")
+    with_encoder = save_model(replace(model, encoder=new_encoder(model.config)), tmp_path / "with")
+    assert without.hash != with_encoder.hash and without.block_hash == with_encoder.block_hash
+    assert load_model(tmp_path / "without").encoder is None
+
+
+def test_an_encoder_without_its_whole_head_is_refused(model: Model, tmp_path: Path) -> None:
+    save_model(replace(model, encoder=new_encoder(model.config)), tmp_path / "m")
+    _rewrite(lambda t: t.pop("encoder.head.norm.bias"))(tmp_path / "m")
+    with pytest.raises(RealmError, match=r"has no tensor 'encoder\.head\.norm\.bias'"):
+        load_model(tmp_path / "m")
+
+
+@pytest.mark.parametrize("storage", ["float32", "int8"])
+def test_one_embedder_for_both_sides_is_stored_once(model: Model, tmp_path: Path, storage: Storage) -> None:
+    with torch.no_grad():
+        model.block.bert.encoder.layer[0].output.dense.weight.mul_(1.5)
+    stored = save_model(replace(model, query=model.block), tmp_path / "m", storage={"block": storage})
+    names = load_file(tmp_path / "m" / "model.safetensors")
+    assert not any(name.startswith("query.") for name in names)
+    assert "block.bert.encoder.layer.0.output.dense.weight" in names
+    loaded = load_model(tmp_path / "m")
+    query, block = loaded.query.state_dict(), loaded.block.state_dict()
+    assert all(torch.equal(query[name], block[name]) for name in block)
+    if storage == "float32":
+        assert all(torch.equal(tensor, block[name]) for name, tensor in model.block.state_dict().items())
+    with torch.no_grad():  # fine-tuning moves the query side alone
+        loaded.query.norm.bias.add_(1)
+    again = save_model(loaded, tmp_path / "again", storage={"block": storage})
+    assert again.block_hash == stored.block_hash
+    moved = load_model(tmp_path / "again")
+    assert torch.equal(moved.query.norm.bias, moved.block.norm.bias + 1)
 
 
 # ── What is wrong ───────────────────────────────────────────────────────────────────────────────────────────────────

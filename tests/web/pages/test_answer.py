@@ -181,6 +181,7 @@ def test_a_candidate_that_is_too_unlikely_is_named_but_not_given(outsider: Perso
     page = Page(_source(outsider, stored.store(value)))
     assert page.one("p", "answer__text") == "No answer found"
     assert "“Stanley Kubrick”, gets 52.0 %" in page.one("p", "answer__reason")
+    assert page.one("span", "evidence__answer") == "Best candidate"  # the number beside it is that candidate's
     assert [text for _, text in page.all("mark")] == ["Stanley Kubrick"] * 2
 
 
