@@ -1,6 +1,7 @@
 """`python -m realm_core ACTIVITY …`: each is a module with `add_arguments(parser)` and `main(arguments, activity)`.
 
-Exit status: 0 done, 2 a `RealmError` (its sentence on stderr), 3 stopped by a signal.
+Exit status: 0 done, 1 `selfcheck` found something wrong, 2 a `RealmError` (its sentence on stderr), 3 stopped by a
+signal.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ACTIVITIES = {
     "pack": ("realm_core.model.pack", "store a model small: what changed, in float16 or int8"),
     "ask": ("realm_core.asking", "answer one question on the command line"),
     "fill": ("realm_core.filling", "fill the masks of one sentence: without retrieval, from blocks, and marginal"),
+    "selfcheck": ("realm_core.selfcheck.command", "is this machine's arithmetic right, and how fast is it?"),
 }
 
 EXIT_REFUSED, EXIT_STOPPED = 2, 3
@@ -47,7 +49,9 @@ def main(argv: list[str] | None = None) -> int:
             importlib.import_module(place).add_arguments(sub)
             sub.add_argument("--run", type=Path, help="folder for progress.json, metrics.jsonl and result.json")
             sub.add_argument("--quiet", action="store_true", help="print nothing but errors")
-            sub.add_argument("--with-parent", action="store_true", help="stop when the process that started this ends")
+            sub.add_argument(
+                "--with-parent", type=int, metavar="PID", help="stop when this process, the parent, is gone"
+            )
     arguments = parser.parse_args(argv)
     module = importlib.import_module(ACTIVITIES[arguments.activity][0])
     try:

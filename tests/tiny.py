@@ -5,6 +5,7 @@ Nothing is faked: the same code builds, loads and asks. Only the answers are no 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,7 +18,7 @@ from realm_core.corpus.records import RawArticle
 from realm_core.corpus.sources import GivenArticles
 from realm_core.files import write_json
 from realm_core.index.build import build
-from realm_core.model.checkpoint import Model, new_model, save_model
+from realm_core.model.checkpoint import Model, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 
 ARTICLES = {
@@ -87,3 +88,19 @@ def tiny_deployment(folder: Path) -> tuple[Path, Path, Path]:
     """(model, index, corpus) folders that fit together, for `Engine.load`."""
     model, corpus = tiny_model(folder), tiny_snapshot(folder)
     return model, build(model, corpus, folder / "indexes", Activity(quiet=True), device="cpu"), corpus
+
+
+def tiny_filler(folder: Path) -> tuple[Path, Path, Path]:
+    """As `tiny_deployment`, with a model that has an encoder of masked sentences, too."""
+    corpus, final = tiny_snapshot(folder), folder / "filler"
+    if not final.exists():
+        model = load_model(tiny_model(folder))
+        encoder = new_encoder(model.config)
+        with torch.no_grad():  # so that guesses are decided and depend on what is read, and the null block is not all
+            for parameter in (*encoder.bert.encoder.parameters(), encoder.head.dense.weight):
+                if parameter.dim() > 1:
+                    parameter.mul_(15)
+            encoder.head.norm.weight.mul_(40)
+            model.block.norm.weight.mul_(0.25)
+        save_model(replace(model, encoder=encoder), final)
+    return final, build(final, corpus, folder / "indexes", Activity(quiet=True), device="cpu"), corpus

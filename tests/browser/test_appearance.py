@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 from pytest_django.live_server_helper import LiveServer
 
+from tests.web.conftest import FakeEngine
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY, Read
 
@@ -27,18 +28,21 @@ def _addresses() -> list[str]:
         "/how-it-works/",
         "/accounts/login/",
         "/nowhere/",
+        "/fill/",
+        "/fill/?sentence=The+[MASK]+of+[MASK].",
+        f"/fill/?sentence={_LONG}+[MASK]+[MASK]+[MASK]&truth={_LONG}",
     ]
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 1440, 1600])
-def test_no_page_is_wider_than_the_screen(live_server: LiveServer, page: Page, width: int) -> None:
+def test_no_page_is_wider_than_the_screen(live_server: LiveServer, engine: FakeEngine, page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for address in _addresses():
         page.goto(live_server.url + address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
 
 
-_CONTRASTS = """() => {
+CONTRASTS = """() => {
   const parse = (c) => (c.match(/[\\d.]+/g) || []).map(Number);
   const luminance = ([r, g, b]) => {
     const f = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
@@ -66,14 +70,16 @@ _CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_background(live_server: LiveServer, browser: Browser, scheme: str) -> None:
+def test_text_stands_out_from_its_background(
+    live_server: LiveServer, engine: FakeEngine, browser: Browser, scheme: str
+) -> None:
     context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
     for address in _addresses():
         page.goto(live_server.url + address)
         dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(21, 23, 26)"
         assert dark is (scheme == "dark"), address
-        assert page.evaluate(_CONTRASTS) == [], address
+        assert page.evaluate(CONTRASTS) == [], address
     context.close()
 
 

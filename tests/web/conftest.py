@@ -13,8 +13,10 @@ from django.core.cache import cache
 from django.test import Client
 
 import webapp.engine
+from realm_core.errors import CannotFill
+from realm_core.filled import Filling
 from realm_core.provenance import Answer
-from tests.web.pages import stored
+from tests.web.pages import fillings, stored
 from webapp.models import Deployment
 
 
@@ -56,6 +58,8 @@ class FakeEngine:
     value: dict[str, Any] = field(default_factory=stored.payload)
     error: Exception | None = None
     asked: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
+    can_fill: bool = True
+    filled: list[tuple[str, int, tuple[str, ...], str | None]] = field(default_factory=list)
     closed: bool = False
     model_id: str = "realm-mini"
     index_id: str = "gen-1"
@@ -71,6 +75,15 @@ class FakeEngine:
     def retrieve(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> list[Any]:
         assert not self.closed
         return [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
+
+    def fill(self, sentence: str, *, k: int = 8, exclude: Sequence[str] = (), truth: str | None = None) -> Filling:
+        assert not self.closed
+        if not self.can_fill:
+            raise CannotFill("The model realm-mini has no encoder of masked sentences; it answers questions only.")
+        self.filled.append((sentence, k, tuple(exclude), truth))
+        if self.error is not None:
+            raise self.error
+        return fillings.filling(sentence, truth)
 
     def close(self) -> None:
         self.closed = True

@@ -61,7 +61,18 @@ def test_no_pickle() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["/", "/history/", "/how-it-works/", "/accounts/login/", "/api/v1/docs/", "/admin/login/", "/nowhere/"]
+    "address",
+    [
+        "/",
+        "/fill/",
+        "/fill/?sentence=A+[MASK].",
+        "/history/",
+        "/how-it-works/",
+        "/accounts/login/",
+        "/api/v1/docs/",
+        "/admin/login/",
+        "/nowhere/",
+    ],
 )
 def test_the_content_security_policy_holds(client: Client, engine: FakeEngine, address: str) -> None:
     response = client.get(address)

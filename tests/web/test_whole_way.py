@@ -16,7 +16,8 @@ from django.test import Client
 import webapp.engine
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from tests.tiny import tiny_deployment
+from tests.tiny import tiny_deployment, tiny_filler
+from tests.web.pages.pages import figures
 from webapp.engine import holder
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
 from webapp.services.deploying import deploy
@@ -30,8 +31,22 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     return tiny_deployment(tmp_path_factory.mktemp("tiny"))
 
 
+@pytest.fixture(scope="module")
+def filler(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    return tiny_filler(tmp_path_factory.mktemp("filler"))
+
+
 @pytest.fixture
 def deployed(db: None, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    yield from _deployed(folders, monkeypatch)
+
+
+@pytest.fixture
+def deployed_filler(db: None, filler: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    yield from _deployed(filler, monkeypatch)
+
+
+def _deployed(folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
     monkeypatch.setattr(webapp.engine, "_holder", None)
     model, index, corpus = folders
     record_corpus(corpus)
@@ -70,6 +85,35 @@ def test_page_api_and_command_line_tell_the_same(client: Client, deployed: Deplo
     printed = json.loads(out.getvalue())
     assert [b["block_id"] for b in printed["evidence"]] == [b["block_id"] for b in body["evidence"]]
     assert printed.keys() == body.keys() and AskedAnswer.objects.count() == 2
+
+
+def test_page_and_api_fill_alike(client: Client, deployed_filler: Deployment) -> None:
+    asked = {"sentence": "Stanley Kubrick was an American film [MASK].", "truth": "director"}
+    response = client.post("/api/v1/fill", json.dumps(asked), content_type="application/json")
+    assert response.status_code == 200
+    body = response.json()
+    assert len(body["evidence"]) == 8 and body["truth"]["words"] == ["director"]
+    assert sum(block["prior"] * block["likelihood"] for block in body["evidence"]) == pytest.approx(
+        body["truth"]["marginal"], rel=1e-9
+    )
+    page = client.get("/fill/", asked).content.decode()
+    shown = {value for value, _ in figures(page)}
+    assert {block["likelihood"] for block in body["evidence"]} <= shown
+    assert {body["truth"][way] for way in ("without_retrieval", "best_block", "marginal")} <= shown
+    stretched = client.post(
+        "/api/v1/fill", json.dumps({**asked, "truth": "Kubrick"}), content_type="application/json"
+    ).json()
+    assert stretched["sentence"].count("[MASK]") == 2 and stretched["truth"]["text"] == "kubrick"
+    too_long = {"sentence": "long " * 94 + "[MASK]"}
+    response = client.post("/api/v1/fill", json.dumps(too_long), content_type="application/json")
+    assert response.status_code == 422 and "too long" in response.json()["detail"]
+
+
+def test_a_model_without_an_encoder_fills_nothing(client: Client, deployed: Deployment) -> None:
+    body = json.dumps({"sentence": "Bhutan is a [MASK]."})
+    response = client.post("/api/v1/fill", body, content_type="application/json")
+    assert response.status_code == 409 and "answers questions only" in response.json()["detail"]
+    assert "answers questions only" in client.get("/fill/").content.decode()
 
 
 def test_what_the_records_say(deployed: Deployment, folders: tuple[Path, Path, Path]) -> None:

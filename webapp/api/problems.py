@@ -17,7 +17,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from realm_core.errors import RealmError
+from realm_core.errors import CannotFill, RealmError
 from webapp.engine import EngineUnavailable
 from webapp.services.asking import FieldError, InvalidRequest
 
@@ -46,6 +46,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     elif isinstance(error, EngineUnavailable):
         status, detail = 503, str(error)
         headers["Retry-After"] = str(error.retry_after_s)
+    elif isinstance(error, CannotFill):
+        status, detail = 409, str(error)
     elif isinstance(error, RealmError):
         status, detail = 422, str(error)
     elif isinstance(error, RequestDataTooBig):

@@ -21,19 +21,23 @@ from webapp.api.problems import CONTENT_TYPE
 from webapp.api.serializers import (
     AnswerSerializer,
     BlockSerializer,
+    FillingSerializer,
     ProblemSerializer,
     QuestionSerializer,
     RetrievalSerializer,
+    SentenceSerializer,
+    StrictSerializer,
 )
 from webapp.api.throttle import AskThrottle
 from webapp.models import AskedAnswer
-from webapp.services import articles, asking
+from webapp.services import articles, asking, filling
 from webapp.services.asking import FieldError, InvalidRequest
 from webapp.services.history import asker_key
 
 _DESCRIPTIONS: Final = {
     400: "The request is not valid; `errors` names the fields.",
     404: "There is no such thing.",
+    409: "The deployed model cannot do this; `detail` says what it has not.",
     415: "The body is not JSON.",
     422: "The engine cannot answer this; `detail` says why.",
     429: "Too many questions; `Retry-After` says when to come back.",
@@ -73,7 +77,7 @@ class AskView(APIView):
     )
     def post(self, request: Request) -> Response:
         asked = asking.ask(
-            **_question(request),
+            **_checked(request, QuestionSerializer),
             asker=request.user,
             session_key=asker_key(request),
         )
@@ -94,7 +98,30 @@ class RetrieveView(APIView):
         examples=[OpenApiExample("Question", value=examples.QUESTION, request_only=True)],
     )
     def post(self, request: Request) -> Response:
-        return Response(asdict(asking.retrieve(**_question(request))))
+        return Response(asdict(asking.retrieve(**_checked(request, QuestionSerializer))))
+
+
+class FillView(APIView):
+    """Fill a masked sentence."""
+
+    throttle_classes = [AskThrottle]
+
+    @extend_schema(
+        operation_id="fill",
+        summary="Fill the masks of a sentence",
+        description="What a pre-trained model expects behind each [MASK]: without retrieval (from the null block), "
+        "from the best block, and from the null block and the k − 1 best blocks together. Nothing is kept. A model "
+        "that was not pre-trained answers questions only (409).",
+        request=SentenceSerializer,
+        responses={200: FillingSerializer, **_problems(400, 409, 415, 422, 429, 503)},
+        examples=[
+            OpenApiExample("Sentence", value=examples.SENTENCE, request_only=True),
+            OpenApiExample("Filling", value=examples.FILLING, response_only=True, status_codes=["200"]),
+            OpenApiExample("Not possible", value=examples.CANNOT_FILL, response_only=True, status_codes=["409"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        return Response(filling.fill(**_checked(request, SentenceSerializer)).as_dict())
 
 
 class AnswerView(APIView):
@@ -160,9 +187,9 @@ class DocsView(SpectacularSwaggerSplitView):
     template_name = "manage/api_docs.html"
 
 
-def _question(request: Request) -> dict[str, Any]:
+def _checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
     _only_parameters(request, set())
-    serializer = QuestionSerializer(data=request.data)
+    serializer = kind(data=request.data)
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)
 

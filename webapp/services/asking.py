@@ -91,14 +91,21 @@ def checked(question: str, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> R
         )
     if not 1 <= k <= MAX_K:
         errors.append(FieldError("k", f"k, the number of blocks to read, must be between 1 and {MAX_K}."))
+    errors += wrong_ids(exclude)
+    if errors:
+        raise InvalidRequest(*errors)
+    return Request(cleaned, k, tuple(dict.fromkeys(exclude)))
+
+
+def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
+    """What is wrong with the ids of the blocks that must not be read."""
+    errors = []
     if len(exclude) > MAX_EXCLUDED:
         errors.append(FieldError("exclude", f"At most {MAX_EXCLUDED} blocks can be excluded."))
     for position, block_id in enumerate(exclude):
         if not _BLOCK_ID.fullmatch(block_id):
             errors.append(FieldError(f"exclude[{position}]", "A block's id is 32 hexadecimal digits."))
-    if errors:
-        raise InvalidRequest(*errors)
-    return Request(cleaned, k, tuple(dict.fromkeys(exclude)))
+    return errors
 
 
 def ask(

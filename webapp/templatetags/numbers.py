@@ -6,11 +6,16 @@ nothing that the number beside them does not say, so assistive technology skips 
 
 from __future__ import annotations
 
+import math
+
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 register = template.Library()
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MOST_EXPONENT = 700.0  # beyond it a float is infinite
 
 # The words for a probability, each with the least probability (of one) that it is used for.
 WORDS: tuple[tuple[float, str], ...] = (
@@ -41,6 +46,22 @@ def percent(probability: float | None) -> str:
 
 
 @register.filter
+def fine_percent(probability: float) -> str:
+    """As `percent`, but of one that would show as nothing its size: 0.00037 → "0.037 %", 1.1e-14 → "1.1 × 10⁻¹⁴"."""
+    if probability == 0 or probability >= 0.001:
+        return percent(probability)
+    return scientific(probability) if probability < 0.000005 else f"{100 * probability:.2g}\N{NO-BREAK SPACE}%"
+
+
+@register.filter
+def scientific(value: float) -> str:
+    """Two digits and a power of ten: 0.00021 → "2.1 × 10⁻⁴"."""
+    digits, _, power = f"{value:.1e}".partition("e")
+    space = "\N{NO-BREAK SPACE}"
+    return f"{digits}{space}×{space}10{str(int(power)).translate(_RAISED)}"
+
+
+@register.filter
 def tenths(value: int) -> str:
     """Tenths of a percent, already rounded: 831 → "83.1 %"."""
     return f"{value / 10:.1f}\N{NO-BREAK SPACE}%"
@@ -50,6 +71,26 @@ def tenths(value: int) -> str:
 def whole_percent(probability: float) -> str:
     """Without decimals, for limits: 0.95 → "95 %"."""
     return f"{probability:.0%}".replace("%", "\N{NO-BREAK SPACE}%")
+
+
+@register.filter
+def signed(value: float) -> str:
+    """With two decimals and always with its sign: 3.555 → "+3.56"."""
+    rounded = f"{abs(value):.2f}"
+    sign = "±" if float(rounded) == 0 else "+" if value > 0 else "\N{MINUS SIGN}"
+    return sign + rounded
+
+
+@register.filter
+def times(utility: float) -> str:
+    """A difference of logarithms in words: log 35 → "35 times as likely as", −log 4 → "4.0 times less likely than"."""
+    if abs(utility) < 0.05:
+        return "about as likely as"
+    if abs(utility) > math.log(10_000):
+        factor = scientific(math.exp(min(abs(utility), _MOST_EXPONENT)))
+    else:
+        factor = f"{math.exp(abs(utility)):,.{1 if abs(utility) < math.log(9.95) else 0}f}"
+    return f"{factor} times {'as likely as' if utility > 0 else 'less likely than'}"
 
 
 @register.filter
@@ -93,6 +134,18 @@ def figure(value: float, rounded: int | None = None) -> SafeString:
     """A probability with its exact value beside the shown one; `rounded` in tenths, where it is part of a sum."""
     shown = percent(value) if rounded is None else tenths(rounded)
     return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), shown)
+
+
+@register.simple_tag
+def fine_figure(value: float) -> SafeString:
+    """As `figure`, written by `fine_percent`."""
+    return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), fine_percent(value))
+
+
+@register.simple_tag
+def signed_figure(value: float) -> SafeString:
+    """A number with its exact value beside the shown one, written by `signed`."""
+    return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), signed(value))
 
 
 @register.simple_tag

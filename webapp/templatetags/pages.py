@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 from django import template
 from django.db import DatabaseError
 from django.urls import NoReverseMatch, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+
+from realm_core.text.masked import MASK, between_masks
 
 register = template.Library()
 
@@ -71,3 +73,16 @@ def is_wikipedia(address: str) -> bool:
 def contributors(address: str) -> str:
     """The page on Wikipedia that names an article's authors."""
     return f"{address.partition('#')[0]}?action=history"
+
+
+@register.filter
+def with_gaps(sentence: str) -> SafeString:
+    """A masked sentence, its masks made visible as gaps."""
+    gap = format_html('<span class="gap">{}</span>', MASK)
+    return format_html_join(gap, "{}", ((text,) for text in between_masks(sentence)))
+
+
+@register.filter
+def wordpiece(text: str) -> str:
+    """A wordpiece as one reads it: "##mat" → "…mat"."""
+    return f"…{text.removeprefix('##')}" if text.startswith("##") else text

@@ -1,0 +1,250 @@
+"""Filling masked sentences from blocks, as in pre-training: pairs → log p(y_j | z, x) → marginal → filling.
+
+Sentences and blocks go through one embedder, the block embedder: in pre-training it embeds both, and fine-tuning
+moves the query embedder alone. The null block is the first of the blocks read.
+
+Legend: K blocks, J masks, V vocabulary, Y guesses, C candidates of one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from realm_core.corpus.records import Block
+from realm_core.errors import RealmError
+from realm_core.filled import Filling, FillingEvidence, Guess, Mask, Word
+from realm_core.index.embedding import embed
+from realm_core.model.embedder import Embedder
+from realm_core.model.encoder import Encoder
+from realm_core.model.marginal import log_marginal, log_posterior, log_prior, retrieval_utility
+from realm_core.model.packed import Packed
+from realm_core.text.joins import Joined, join_block, join_pair
+from realm_core.text.masked import MASK, MOST_MASKS, between_masks, wording
+from realm_core.text.wordpieces import Encoded, Wordpieces
+from realm_core.training.config import PretrainConfig
+
+# The encoder has seen sequences of this form and these lengths.
+_SENTENCE_WORDPIECES = PretrainConfig.query_wordpieces
+_PAIR_WORDPIECES = PretrainConfig.pair_wordpieces
+
+_WORDS = 5  # shown of each mask
+_GUESSES = 5
+_CANDIDATES = 20  # of each block; guesses are the best of all blocks' candidates
+
+
+@dataclass(frozen=True)
+class MaskedSentence:
+    """x. ids: its wordpieces, `[MASK]` among them; masks: where these are. truth: what stands there, if known."""
+
+    text: str
+    ids: list[int]
+    masks: list[int]
+    truth: list[int] | None
+
+
+def masked_sentence(text: str, truth: str | None = None) -> MaskedSentence:
+    """Cut a sentence into wordpieces; `RealmError` when it has no mask, too many, or is too long.
+
+    truth: the words behind the masks, in their order. A single mask becomes as many as the truth has wordpieces, as
+    when pre-training hides a span; several must be as many from the beginning, or it is a `RealmError`.
+    """
+    wordpieces = Wordpieces.default()
+    masks = len(between_masks(text)) - 1
+    if masks == 0:
+        raise RealmError(f"The sentence has no {MASK}: write {MASK} where a word is missing.")
+    hidden = None if truth is None else _truth(wordpieces, truth, masks)
+    if hidden is not None and masks == 1:
+        masks = len(hidden)
+        text = " ".join([MASK] * masks).join(between_masks(text))
+    if masks > MOST_MASKS:
+        raise RealmError(f"At most {MOST_MASKS} {MASK} can be filled; this sentence has {masks}.")
+    first, *following = wordpieces.ids(between_masks(text))
+    ids, places = list(first), []
+    for behind in following:
+        places.append(len(ids))
+        ids += [wordpieces.mask_id, *behind]
+    if len(ids) > _SENTENCE_WORDPIECES - 2:
+        raise RealmError(
+            f"The sentence is too long: it has {len(ids)} wordpieces, and at most {_SENTENCE_WORDPIECES - 2} are read."
+        )
+    return MaskedSentence(text, ids, places, hidden)
+
+
+def _truth(wordpieces: Wordpieces, truth: str, masks: int) -> list[int]:
+    ids = wordpieces.ids([truth])[0]
+    if not ids or wordpieces.unknown_id in ids:
+        raise RealmError(f"“{truth}” cannot stand behind a {MASK}: the vocabulary has no wordpieces for it.")
+    if masks not in (1, len(ids)):
+        raise RealmError(
+            f"“{truth}” and the {masks} {MASK} do not match: it has {len(ids)} wordpieces "
+            f"({', '.join(wordpieces.pieces(ids))}), one for each {MASK} is needed."
+        )
+    return ids
+
+
+class MaskReading:
+    """Fills masked sentences with one model. embedder, encoder: ready for inference, on the device they stay on.
+
+    model, index, corpus: what the fillings say that they were made from.
+    """
+
+    def __init__(self, embedder: Embedder, encoder: Encoder, *, model: str, index: str, corpus: str) -> None:
+        self._embedder, self._encoder = embedder, encoder
+        self._device = encoder.head.bias.device
+        self._wordpieces = Wordpieces.default()
+        self._null = join_block(self._wordpieces, [""], [""], limit=3)[0]  # [CLS] [SEP] [SEP]
+        self._model, self._index, self._corpus = model, index, corpus
+
+    def embed(self, sentence: MaskedSentence) -> tuple[Tensor, float]:
+        """(Embed(x) [D], f(x, ∅)). Call it in `torch.inference_mode()`, as the following."""
+        ids = [self._wordpieces.cls_id, *sentence.ids, self._wordpieces.sep_id]
+        joined = Joined(ids, [0] * len(ids), 1, len(ids) - 1)
+        sentence_D, null_D = embed(self._embedder, [joined, self._null])
+        return sentence_D, torch.dot(sentence_D, null_D).item()
+
+    def read(self, sentence: MaskedSentence, blocks: Sequence[Block]) -> Tensor:
+        """log p(· | z, x) [K, J, V], float64, of the null block and then of `blocks`."""
+        question = Encoded(sentence.ids, [], [])
+        pairs = [
+            join_pair(
+                self._wordpieces, question, None, body, question_limit=_SENTENCE_WORDPIECES, limit=_PAIR_WORDPIECES
+            )
+            for body in self._wordpieces.encode(["", *(block.text for block in blocks)])
+        ]
+        packed = Packed.of([pair.ids for pair in pairs], [pair.segments for pair in pairs])
+        masked_M = torch.tensor([start + 1 + mask for start in packed.starts() for mask in sentence.masks])
+        hidden_MW = self._encoder.encode(packed.to(self._device))[masked_M.to(self._device)]
+        # In float32, whatever the layers multiply in: a utility is a difference of logarithms.
+        words_VW = self._encoder.bert.embeddings.word_embeddings.weight.float()
+        logits_MV = self._encoder.head(hidden_MW, words_VW).cpu().double()
+        return torch.log_softmax(logits_MV, dim=-1).view(len(pairs), len(sentence.masks), -1)
+
+    def filling(
+        self, sentence: MaskedSentence, blocks: Sequence[Block], scores_K: Sequence[float], log_token_KJV: Tensor
+    ) -> Filling:
+        """The filling of one reading; how long it took is for the caller to say.
+
+        scores_K, log_token_KJV: f(x, z) and log p(· | z, x), of the null block first, then of `blocks`.
+        """
+        log_prior_K = log_prior(torch.tensor(scores_K, dtype=torch.float64))
+        marginal_JV = torch.logsumexp(log_prior_K.view(-1, 1, 1) + log_token_KJV, dim=0)
+        guesses_YJ = best_guesses(log_prior_K, log_token_KJV, marginal_JV)
+        explained_J = guesses_YJ[0] if sentence.truth is None else torch.tensor(sentence.truth)
+        log_likelihood_K = log_likelihood(log_token_KJV, explained_J.unsqueeze(0))[0]
+        posterior_K = log_posterior(log_prior_K, log_likelihood_K).exp()
+        best = 1 + int(posterior_K[1:].argmax()) if blocks else None
+
+        def guess(words_J: Tensor) -> Guess:
+            own_K = log_likelihood(log_token_KJV, words_J.unsqueeze(0))[0]
+            pieces = self._wordpieces.pieces(words_J.tolist())
+            return Guess(
+                words=tuple(pieces),
+                text=wording(sentence.text, pieces),
+                without_retrieval=own_K[0].exp().item(),
+                best_block=None if best is None else own_K[best].exp().item(),
+                marginal=log_marginal(log_prior_K, own_K).exp().item(),
+            )
+
+        return Filling(
+            sentence=sentence.text,
+            guesses=tuple(guess(words_J) for words_J in guesses_YJ),
+            truth=None if sentence.truth is None else guess(explained_J),
+            explains="guess" if sentence.truth is None else "truth",
+            masks=tuple(
+                Mask(
+                    without_retrieval=self._top(log_token_KJV[0, mask]),
+                    best_block=() if best is None else self._top(log_token_KJV[best, mask]),
+                    marginal=self._top(marginal_JV[mask]),
+                )
+                for mask in range(len(sentence.masks))
+            ),
+            best_block_id=None if best is None else blocks[best - 1].block_id,
+            evidence=evidence_of(blocks, scores_K, log_prior_K, log_likelihood_K, posterior_K),
+            model=self._model,
+            index=self._index,
+            corpus=self._corpus,
+            latency_ms=0.0,
+            timings_ms={},
+        )
+
+    def _top(self, log_probability_V: Tensor) -> tuple[Word, ...]:
+        best = log_probability_V.topk(_WORDS)
+        pieces = self._wordpieces.pieces(best.indices.tolist())
+        return tuple(Word(piece, value) for piece, value in zip(pieces, best.values.exp().tolist(), strict=True))
+
+
+def log_likelihood(log_token_KJV: Tensor, guesses_YJ: Tensor) -> Tensor:
+    """log p(y | z, x) = Σ_j log p(y_j | z, x) [Y, K]."""
+    masks = torch.arange(guesses_YJ.shape[1])
+    log_likelihood_YK: Tensor = log_token_KJV[:, masks, guesses_YJ].sum(-1).T
+    return log_likelihood_YK
+
+
+def best_guesses(log_prior_K: Tensor, log_token_KJV: Tensor, marginal_JV: Tensor) -> Tensor:
+    """Wordpieces for all masks together [Y, J], the highest marginal first.
+
+    They are chosen among the likeliest of each block and those that each mask's own marginal makes likely. With one
+    mask nothing better exists; with several it would have to be far down in every block's list.
+    """
+    candidates = [likeliest(log_token_JV, _CANDIDATES) for log_token_JV in (*log_token_KJV, marginal_JV)]
+    guesses_YJ = torch.cat(candidates).unique(dim=0)
+    log_marginal_Y = log_marginal(log_prior_K, log_likelihood(log_token_KJV, guesses_YJ))
+    best_YJ: Tensor = guesses_YJ[log_marginal_Y.topk(_GUESSES).indices]
+    return best_YJ
+
+
+def likeliest(log_token_JV: Tensor, count: int) -> Tensor:
+    """The `count` wordpieces for all masks together [C, J] whose product of probabilities is highest, exactly.
+
+    Given a block, masks are independent of one another: what is best with one mask more begins with what was among
+    the best before it.
+    """
+    best_JC = log_token_JV.topk(count)
+    total_C, chosen_CJ = best_JC.values[0], best_JC.indices[0].unsqueeze(1)
+    for value_C, word_C in zip(best_JC.values[1:], best_JC.indices[1:], strict=True):
+        best = (total_C.unsqueeze(1) + value_C).flatten().topk(count)
+        before_C, behind_C = best.indices // count, best.indices % count
+        total_C, chosen_CJ = best.values, torch.cat([chosen_CJ[before_C], word_C[behind_C].unsqueeze(1)], dim=1)
+    return chosen_CJ
+
+
+def evidence_of(
+    blocks: Sequence[Block],
+    scores_K: Sequence[float],
+    log_prior_K: Tensor,
+    log_likelihood_K: Tensor,
+    posterior_K: Tensor,
+) -> tuple[FillingEvidence, ...]:
+    """The null block and `blocks` with their figures, ranked by posterior."""
+    utility_K = retrieval_utility(log_likelihood_K, log_likelihood_K[0])
+    figures = zip(
+        (None, *blocks),
+        log_prior_K.exp().tolist(),
+        log_likelihood_K.exp().tolist(),
+        posterior_K.tolist(),
+        utility_K.tolist(),
+        scores_K,
+        strict=True,
+    )
+    evidence = [
+        FillingEvidence(
+            rank=0,
+            block_id=None if block is None else block.block_id,
+            title="" if block is None else block.title,
+            text="" if block is None else block.text,
+            section="" if block is None else block.section,
+            url="" if block is None else block.url,
+            prior=prior,
+            likelihood=likelihood,
+            posterior=posterior,
+            utility=utility,
+            retriever_score=score,
+        )
+        for block, prior, likelihood, posterior, utility, score in figures
+    ]
+    evidence.sort(key=lambda block: (-block.posterior, -block.prior, block.block_id or ""))
+    return tuple(replace(block, rank=rank) for rank, block in enumerate(evidence, start=1))

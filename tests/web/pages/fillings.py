@@ -1,0 +1,102 @@
+"""Fillings whose every number is worked out here, by plain arithmetic on three blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, prod
+
+from realm_core.corpus.records import block_id
+from realm_core.filled import Filling, FillingEvidence, Guess, Mask, Word
+
+SENTENCE = "A regular polygon with 3 sides can be constructed, because 3 is a [MASK] prime."
+
+
+@dataclass(frozen=True)
+class Read:
+    """A block that was read, and how likely it makes each word for any mask."""
+
+    title: str
+    text: str
+    prior: float
+    words: dict[str, float]
+
+    @property
+    def block_id(self) -> str | None:
+        return block_id(self.title, self.text) if self.title else None
+
+
+NULL = Read("", "", 0.2, {"twin": 0.3, "mersenne": 0.2, "strong": 0.1, "safe": 0.05, "good": 0.04, "fermat": 0.0001})
+POLYGON = Read(
+    "Constructible polygon",
+    "An odd prime number of sides can be constructed only if that number is a Fermat prime.",
+    0.5,
+    {"fermat": 0.9, "mersenne": 0.05, "twin": 0.01, "strong": 0.004, "safe": 0.003, "good": 0.002},
+)
+NUMBER = Read(
+    "Prime number",
+    "A prime number has no divisors but one and itself.",
+    0.3,
+    {"mersenne": 0.3, "twin": 0.2, "fermat": 0.1, "strong": 0.06, "safe": 0.05, "good": 0.01},
+)
+BLOCKS = (POLYGON, NUMBER, NULL)
+
+
+def marginals(words: tuple[str, ...] = ()) -> dict[str, float]:
+    """p(word | x) = Σ prior · likelihood, the highest first."""
+    names = words or tuple(NULL.words)
+    sums = {word: sum(block.prior * block.words.get(word, 1e-14) for block in BLOCKS) for word in names}
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def filling(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
+    """What an engine would say: the same word for every mask, `truth` as one wordpiece."""
+    masks = max(1, sentence.upper().count("[MASK]"))
+    explained = truth.lower() if truth else next(iter(marginals()))
+
+    def likelihood(block: Read, word: str) -> float:
+        return block.words.get(word, 1e-14) ** masks
+
+    def guess(word: str) -> Guess:
+        return Guess(
+            words=(word,) * masks,
+            text=" … ".join([word] * masks),
+            without_retrieval=likelihood(NULL, word),
+            best_block=likelihood(POLYGON, word),
+            marginal=sum(block.prior * likelihood(block, word) for block in BLOCKS),
+        )
+
+    def top(words: dict[str, float]) -> tuple[Word, ...]:
+        return tuple(Word(word, p) for word, p in sorted(words.items(), key=lambda item: -item[1])[:5])
+
+    total = guess(explained).marginal
+    evidence = [
+        FillingEvidence(
+            rank=0,
+            block_id=block.block_id,
+            title=block.title,
+            text=block.text,
+            section="",
+            url="https://en.wikipedia.org/wiki/Example" if block.title else "",
+            prior=block.prior,
+            likelihood=likelihood(block, explained),
+            posterior=prod((block.prior, likelihood(block, explained))) / total,
+            utility=log(likelihood(block, explained) / likelihood(NULL, explained)),
+            retriever_score=log(block.prior),
+        )
+        for block in BLOCKS
+    ]
+    evidence.sort(key=lambda block: -block.posterior)
+    return Filling(
+        sentence=sentence,
+        guesses=tuple(sorted((guess(word) for word in list(marginals())[:5]), key=lambda g: -g.marginal)),
+        truth=guess(explained) if truth else None,
+        explains="truth" if truth else "guess",
+        masks=(Mask(top(NULL.words), top(POLYGON.words), top(marginals())),) * masks,
+        best_block_id=POLYGON.block_id,
+        evidence=tuple(FillingEvidence(**{**vars(e), "rank": rank}) for rank, e in enumerate(evidence, start=1)),
+        model="realm-mini",
+        index="gen-1",
+        corpus="0123456789abcdef",
+        latency_ms=120.0,
+        timings_ms={"embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
+    )
