@@ -15,21 +15,22 @@ MAX_TITLE_CHARACTERS = 512  # MediaWiki's own limit is 255 bytes; what is longer
 Replacement = str | Callable[[re.Match[str]], str]  # a string stands for itself: it names no groups
 Rules = tuple[tuple[re.Pattern[str], Replacement], ...]  # applied one after the other
 
-_LINE_BREAKS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+# Each begins with a character or a set of them, which a search finds faster than alternatives.
+_LINE_BREAK = re.compile(r"[\r\x0b\x0c\x85\u2028\u2029](?:(?<=\r)\n)?")
 _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064"
     r"\u2066-\u2069\ufeff\ufff9-\ufffb]"
 )
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
-_NOT_PLAIN = r"\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
-_SPACES = re.compile(rf" [ {_NOT_PLAIN}]+|[{_NOT_PLAIN}][ {_NOT_PLAIN}]*")  # all but a plain space by itself
-_AROUND_BREAKS = re.compile(r" ?\n[ \n]*")
+_UNUSUAL_SPACE = re.compile(r"[\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 TIDYING: Rules = (
-    (_LINE_BREAKS, "\n"),
+    (_LINE_BREAK, "\n"),
     (_INVISIBLE, ""),
     (_SURROGATES, "\ufffd"),
-    (_SPACES, " "),
-    (_AROUND_BREAKS, "\n"),
+    (_UNUSUAL_SPACE, " "),
+    (re.compile("  +"), " "),
+    (re.compile(" \n"), "\n"),
+    (re.compile("\n[ \n]+"), "\n"),
 )
 
 

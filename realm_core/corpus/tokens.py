@@ -75,7 +75,7 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
         with disk_errors(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
-                pass
+                fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits, and finds what the first has made
                 if not folder.exists():
                     _make(snapshot, wordpieces, folder, identity, activity)
     if read_json(folder / "manifest.json") != identity:

@@ -34,8 +34,9 @@ _DROPPED_SECTIONS = frozenset(
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _MARKUP_CHARACTERS = "[]{}|'<>=*#:;"
-_HIDDEN = {ord(c): 0xE000 + i for i, c in enumerate(_MARKUP_CHARACTERS)}  # private use: no text has them
-_SHOWN = {code: character for character, code in _HIDDEN.items()}
+_HIDDEN = {ord(c): chr(0xE000 + i) for i, c in enumerate(_MARKUP_CHARACTERS)}  # private use: no text has them
+_SHOWN = {hidden: chr(code) for code, hidden in _HIDDEN.items()}
+_HIDDEN_CHARACTER = re.compile(f"[{''.join(_SHOWN)}]")
 
 # Elements that go with all that they hold …
 _ELEMENTS = (
@@ -237,8 +238,7 @@ def _link(content: str, trail: str) -> str:
             target = rest
         page, _, section = target.partition("#")
         words = _PIPE_TRICK.sub("", target) if bar else (page or section).replace("_", " ")
-    holds_link = unmarked(display) != display  # links do not nest: it is the inner one that is a link
-    return words + trail if is_file_or_such or holds_link or not words.strip() else marked(words + trail)
+    return words + trail if is_file_or_such or not words.strip() else marked(words + trail)
 
 
 def _words_of_link(match: re.Match[str]) -> str:
@@ -253,12 +253,12 @@ def _tag(match: re.Match[str]) -> str:
 
 
 def _links(prose: Anchored) -> tuple[Span, ...]:
-    """The places of the anchors in which something is left to read, without white space around it."""
+    """The places of the anchors in which something is left to read, in one line; no white space around it."""
     links: list[Span] = []
     for start, end in prose.anchors:
         words = prose.text[start:end]
         stripped = words.strip()
-        if stripped:
+        if stripped and "\n" not in stripped:
             start += len(words) - len(words.lstrip())
             links.append((start, start + len(stripped)))
     return tuple(links)
@@ -324,8 +324,8 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
 
 def _plain(line: Anchored, language: str) -> Anchored:
     """A line without quotation marks for bold and italics, entities and stray brackets."""
-    text, anchors = line.edited(((_QUOTES, _apostrophes), (_RESIDUE, ""), (_ENTITY, _character)))
-    return _tidied(Anchored(text.translate(_SHOWN), anchors), language)
+    rules: Rules = ((_QUOTES, _apostrophes), (_RESIDUE, ""), (_ENTITY, _character), (_HIDDEN_CHARACTER, _shown))
+    return _tidied(line.edited(rules), language)
 
 
 def _apostrophes(match: re.Match[str]) -> str:
@@ -335,6 +335,10 @@ def _apostrophes(match: re.Match[str]) -> str:
 
 def _character(match: re.Match[str]) -> str:
     return html.unescape(match[0])
+
+
+def _shown(match: re.Match[str]) -> str:
+    return _SHOWN[match[0]]
 
 
 def _tidied(text: Anchored, language: str) -> Anchored:

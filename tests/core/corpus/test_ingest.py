@@ -121,7 +121,9 @@ def test_asked_to_stop_it_keeps_what_it_finished(tmp_path: Path) -> None:
     assert run(*options).returncode == 0
 
 
-def test_resuming_a_dump_in_the_middle(tmp_path: Path, small_parts: None) -> None:
+@pytest.fixture
+def stopped(tmp_path: Path, small_parts: None) -> MediaWikiSource:
+    """A dump of 300 pages, some of which an earlier attempt has brought to the folder "a"."""
     content = dump(*(page(f"Page {n}", f"Page {n} has [[text]].\n== S ==\nMore {n}.", number=n) for n in range(300)))
     (tmp_path / "d.xml").write_bytes(content)
 
@@ -139,9 +141,26 @@ def test_resuming_a_dump_in_the_middle(tmp_path: Path, small_parts: None) -> Non
     assert not (tmp_path / "a" / "d").exists()
     parts = sorted((tmp_path / "a" / ".d.partial").glob("articles-*.arrow"))
     assert len(parts) > 1
-    path = ingest(source, name="d", output=tmp_path / "a", activity=quiet(), processes=1)
-    other = ingest(source, name="d", output=tmp_path / "b", activity=quiet(), processes=1)
+    return source
+
+
+def test_resuming_a_dump_in_the_middle(tmp_path: Path, stopped: MediaWikiSource) -> None:
+    path = ingest(stopped, name="d", output=tmp_path / "a", activity=quiet(), processes=1)
+    other = ingest(stopped, name="d", output=tmp_path / "b", activity=quiet(), processes=1)
     assert path.name == other.name and Snapshot.open(path).articles == 300
+    links = [Snapshot.open(folder).manifest["files"]["links.npy"] for folder in (path, other)]
+    assert links[0] == links[1]
+
+
+def test_parts_of_an_earlier_format_are_made_anew(
+    tmp_path: Path, stopped: MediaWikiSource, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal = tmp_path / "a" / ".d.partial" / "journal.json"
+    content = json.loads(journal.read_text())
+    journal.write_text(json.dumps({key: content[key] for key in ("fingerprint", "complete", "parts")}))
+    path = ingest(stopped, name="d", output=tmp_path / "a", activity=Activity(), processes=1)
+    assert "starting anew" in capsys.readouterr().err
+    assert Snapshot.open(path).articles == 300
 
 
 def test_killed_while_concatenating_does_not_read_the_source_again(

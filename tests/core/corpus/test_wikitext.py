@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -69,7 +70,7 @@ def test_french_and_spanish_templates() -> None:
 
 
 def test_sections_start_where_their_prose_starts() -> None:
-    text, sections = to_prose(
+    text, sections, _ = to_prose(
         "Lead.\n== History ==\n=== Early ''years'' ===\nOld.\n===Late===\nNew.\n== Empty ==\n{{x}}\n"
         "== References ==\nNot this.\n=== Books ===\nNor this.\n== Legacy ==\nStill read."
     )
@@ -102,8 +103,10 @@ def test_unbalanced_markup_costs_no_prose(broken: str, kept: str) -> None:
      "&nbsp;", "<", ">", "("]
 ), max_size=60).map("".join))  # fmt: skip
 def test_no_markup_raises_or_leaves_brackets(wikitext: str) -> None:
-    text, sections = to_prose(wikitext)
+    text, sections, links = to_prose(wikitext)
     assert text == text.strip() and "\n\n" not in text
+    assert all(text[start:end] == text[start:end].strip() != "" for start, end in links)
+    assert all(end <= start for (_, end), (start, _) in pairwise(links))
     if "nowiki" not in wikitext:
         assert "{{" not in text and "]]" not in text
     assert all(0 <= section.start < len(text) and not text[section.start].isspace() for section in sections)

@@ -82,7 +82,7 @@ class FixedTagger:
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = list(spans)
 
-    def spans(self, texts: Sequence[str]) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
         return [self._spans for _ in texts]
 
 

@@ -164,7 +164,7 @@ def test_other_weights_are_another_tagger(classifier: Path, tmp_path: Path) -> N
 
 
 def test_what_is_no_classifier_is_refused(classifier: Path, tmp_path: Path) -> None:
-    with pytest.raises(RealmError, match="neither spacy, dates, nor a token classifier"):
+    with pytest.raises(RealmError, match="neither spacy, links, dates nor a token classifier"):
         tagger_from(str(tmp_path))
     with pytest.raises(RealmError, match="knows no label ORG, only PER, LOC"):
         tagger_from(str(classifier), ["ORG"])
