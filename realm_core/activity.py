@@ -33,12 +33,13 @@ class Activity:
 
     run:          folder for progress, metrics and result, or None.
     quiet:        print nothing.
-    with_parent:  stop when the process that started this one has ended, however it did.
+    with_parent:  the process that started this one, by its id: stop when it has ended, however it did. (Asked for here,
+                  the parent might be another already: a process takes seconds to come this far.)
     """
 
-    def __init__(self, run: Path | None = None, *, quiet: bool = False, with_parent: bool = False) -> None:
+    def __init__(self, run: Path | None = None, *, quiet: bool = False, with_parent: int | None = None) -> None:
         self.run = run
-        self._parent = os.getppid() if with_parent else None
+        self._parent = with_parent
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._stop_requested = False

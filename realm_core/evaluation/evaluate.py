@@ -31,11 +31,8 @@ from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.marginal import NORMALISATIONS, Normalisation
 from realm_core.reading import BlockReading, ReadBlock
+from realm_core.training.config import BM25_SCALE
 from realm_core.training.questions import Question, read_questions
-
-# What BM25's scores are multiplied by unless told otherwise: its scores of the best blocks lie a few units apart, those
-# of f(x, z) one or two. With realm-mini, exact match on plain-dev is the same within a question from 0.3 to 2.
-BM25_SCALE = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

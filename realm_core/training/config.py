@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from realm_core.errors import RealmError
+from realm_core.evaluation.figures import RECALL_AT
 
 T = TypeVar("T")
+# What BM25's scores are multiplied by unless told otherwise: its scores of the best blocks lie a few units apart, those
+# of f(x, z) one or two. With realm-mini, exact match on plain-dev is the same within a question from 0.3 to 2.
+BM25_SCALE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,8 +124,7 @@ class PretrainConfig(Schedule):
             ("loss", ("paper", "release")),
             ("refresh", ("process", "elsewhere", "in-loop", "never")),
         ):
-            if getattr(self, name) not in allowed:
-                raise RealmError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+            _one_of(name, getattr(self, name), allowed)
         _at_least("k", self.k, 2)
         _at_least("refresh_every", self.refresh_every, 1)
         for name, low in (("query_wordpieces", 16), ("pair_wordpieces", 32)):
@@ -138,6 +141,7 @@ class FinetuneConfig:
     batch, at_once:   questions a step, and those whose graph is in memory together.
     k:                blocks read for a question (release: 5).
     beam:             blocks whose softmax the retriever's loss is (release: 5000); 0 takes all.
+    normalisation:    how span scores become probabilities, in the reader's loss and in the model made (release: joint).
     pairs:            weight of the pairs' loss, which teaches "not here"; 0 is the released recipe.
     supply:           where the best k blocks hold no answer, read the best one that does in the last place.
     query_lr:         peak learning rate of the query embedder; 0 leaves it as it is.
@@ -156,6 +160,7 @@ class FinetuneConfig:
     at_once: int = 8
     k: int = 5
     beam: int = 0
+    normalisation: str = "joint"
     pairs: float = 0.5
     supply: bool = True
     query_lr: float = 2e-5
@@ -174,6 +179,7 @@ class FinetuneConfig:
             _share(name, getattr(self, name))
         for name in ("epochs", "batch", "at_once", "k", "checkpoint_every"):
             _at_least(name, getattr(self, name), 1)
+        _one_of("normalisation", self.normalisation, ("joint", "block", "block+null"))
         for name in ("beam", "pairs", "query_lr", "weight_decay"):
             _not_negative(name, getattr(self, name))
         for name in ("reader_lr", "head_lr", "clip"):
@@ -182,6 +188,28 @@ class FinetuneConfig:
         for group, times in self.repeat.items():
             if not isinstance(times, int) or isinstance(times, bool) or times < 0:
                 raise RealmError(f"repeat.{group} must be a whole number that is not negative, not {times!r}.")
+
+
+def _one_of(name: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise RealmError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig:
+    """How an ablation measures. k: blocks read for a question.
+
+    score_scale: what BM25's scores are multiplied by to be prior logits, in fine-tuning and evaluation alike.
+    """
+
+    k: int = 5
+    score_scale: float = BM25_SCALE
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= max(RECALL_AT):  # as many as are retrieved
+            raise RealmError(f"k must be from 1 to {max(RECALL_AT)}, not {self.k}.")
+        if not 0 < self.score_scale < float("inf"):
+            raise RealmError(f"score_scale must be positive, not {self.score_scale}.")
 
 
 def _share(name: str, value: float) -> None:

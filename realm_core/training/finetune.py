@@ -25,7 +25,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import normalise_answer
-from realm_core.evaluation.evaluate import BM25_SCALE, check_retriever_options
+from realm_core.evaluation.evaluate import check_retriever_options
 from realm_core.files import read_json
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
@@ -33,7 +33,7 @@ from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import FinetuneConfig, read_config
+from realm_core.training.config import BM25_SCALE, FinetuneConfig, read_config
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
@@ -68,26 +68,35 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)
-    files = {path.stem: read_questions(path) for path in arguments.questions}
+    files: dict[str, list[Question]] = {}
+    for path in arguments.questions:
+        if path.stem in files:
+            raise RealmError(f"{path}: another question file is called {path.stem}, too; rename one of them.")
+        files[path.stem] = read_questions(path)
     unknown = sorted(set(config.repeat) - set(files))
     if unknown:
         raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
     model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
+    # What the reader is trained under is what it answers under.
+    reading = dataclasses.replace(model.config, normalisation=config.normalisation)  # type: ignore[arg-type]
+    model = dataclasses.replace(model, config=reading)
     retriever, matrix_ND, found_by = _retriever(arguments, model, snapshot)
     score_scale = None
     if matrix_ND is None:
         score_scale = BM25_SCALE if arguments.score_scale is None else arguments.score_scale
         config = dataclasses.replace(config, query_lr=0.0)  # what the query embedder says is not asked
+    told = activity if world.leads else Activity(quiet=True)  # what every process does, one of them reports
     if world.leads:
-        open_tokens(snapshot, activity)
+        open_tokens(snapshot, told)
     world.wait()
-    tokens = open_tokens(snapshot, activity)
+    tokens = open_tokens(snapshot, told)
     excluded_N = _excluded(arguments.exclude_titles, snapshot)
-    learnt, held_out = _supervision(
-        files, excluded_N, config, model, retriever, score_scale, snapshot, tokens, activity
-    )
+    learnt, held_out = _supervision(files, excluded_N, config, model, retriever, score_scale, snapshot, tokens, told)
     del retriever  # and with it a second copy of the block vectors
-    activity.say(f"{len(learnt):,} questions to learn from, {len(held_out):,} held out.")
+    questions_a_step = min(len(learnt), config.batch)
+    if questions_a_step < world.size:
+        raise RealmError(f"{world.size} processes cannot share the questions of a step, which are {questions_a_step}.")
+    told.say(f"{len(learnt):,} questions to learn from, {len(held_out):,} held out.")
     for part in (model.query, model.reader):
         part.to(device)
         freeze(part.bert.embeddings)
@@ -106,7 +115,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         pairs=config.pairs,
         supply=config.supply,
     )
-    loop = _loop(model, learnt, snapshot, config, score_scale, run, activity, world)
+    loop = _loop(model, learnt, excluded_N, snapshot, config, score_scale, run, activity, world)
     measured = _train(loop, step, learnt, held_out, config, world)
     if not world.leads:
         return
@@ -154,7 +163,8 @@ def _supervision(
     tokens: BlockTokens,
     activity: Activity,
 ) -> tuple[list[Supervised], list[Supervised]]:
-    """(learnt, held out): the questions whose answer stands somewhere in the corpus, those learnt as often as asked.
+    """(learnt, held out): learnt are questions whose answer stands somewhere in the corpus, as often as is asked for;
+    held out are others, wherever their answer stands.
 
     score_scale: None where the model finds blocks; else each question brings its ranking, with scores times this.
     """
@@ -203,6 +213,7 @@ def _draw(question: str) -> float:
 def _loop(
     model: Model,
     learnt: Sequence[Supervised],
+    excluded_N: _Array,
     snapshot: Snapshot,
     config: FinetuneConfig,
     score_scale: float | None,
@@ -228,7 +239,8 @@ def _loop(
             model.hash,
             snapshot.snapshot_id,
             [item for item in dataclasses.asdict(config).items() if item[0] not in free],
-            [(one.group, one.ids) for one in learnt],
+            [(one.group, one.ids, len(one.occurrences.rows_O)) for one in learnt],
+            hashlib.sha256(excluded_N.tobytes()).hexdigest(),
             *([] if score_scale is None else [score_scale]),
         ),
         folder=run / "finetune",
@@ -256,7 +268,8 @@ def _train(
         for start in range(0, len(own), config.at_once):
             part = own[start : start + config.at_once]
             loss, figures = step(part)
-            yield loss * (len(part) / len(own)), figures
+            # Gradients are averaged over processes, whose shares of a batch may differ by one.
+            yield loss * (len(part) * world.size / len(batch)), figures
 
     step.train()
     measured = loop.run(losses_of, lambda: _measure(step, held_out, config.at_once))

@@ -92,7 +92,8 @@ class FinetuneStep(nn.Module):
         self.query, self.reader = query, reader
         self._config, self._joiner = config, joiner
         self._matrix_ND, self._excluded_N = matrix_ND, excluded_N
-        self._k, self._beam, self._pairs, self._supply = k, beam, pairs, supply
+        self._k = min(k, int((~excluded_N).sum()))  # of fewer blocks, those that are excluded would be among the best
+        self._beam, self._pairs, self._supply = beam, pairs, supply
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
         wordpieces = Wordpieces.default()
         pieces = wordpieces.pieces(range(wordpieces.vocabulary_size))
@@ -109,7 +110,9 @@ class FinetuneStep(nn.Module):
         pair_loss = _pair_loss(read)
         # A batch where nothing is correct teaches nothing, rather than dividing by none.
         loss = retriever_loss * (retrievable / len(batch)) + reader_loss * (readable / len(batch))
-        loss = loss + self._pairs * pair_loss
+        # To the marginals what is no number is not there; a model that diverged must not pass for one without a loss.
+        sound = (scores_BN < math.inf).all() & (read.logits_BKS < math.inf).all()
+        loss = torch.where(sound, loss + self._pairs * pair_loss, math.nan)
         return loss, {
             "retriever_loss": retriever_loss.item(),
             "reader_loss": reader_loss.item(),
@@ -135,7 +138,7 @@ class FinetuneStep(nn.Module):
 
     def read(self, batch: Sequence[Supervised], scores_BN: Tensor, *, supply: bool) -> Read:
         """Read the k best blocks of each question."""
-        best_BK = scores_BN.detach().topk(min(self._k, scores_BN.shape[1])).indices.cpu().numpy()
+        best_BK = scores_BN.detach().topk(self._k).indices.cpu().numpy()
         if supply:
             self._supply_correct(best_BK, scores_BN, batch)
         rows_BK = torch.from_numpy(best_BK).to(scores_BN.device)

@@ -121,7 +121,7 @@ class Loop:
                 measured = self._world.average(measure(), device)
                 if measured and self._world.leads:
                     self._activity.metrics(
-                        self.step, **{f"{self.name}.{key}": value for key, value in measured.items()}
+                        self.step, **{f"{self.name}.held_out.{key}": value for key, value in measured.items()}
                     )
                     shown = ", ".join(f"{key} {value:.3f}" for key, value in measured.items())
                     self._activity.say(f"{self.name}, step {self.step}, held out: {shown}")

@@ -2,8 +2,9 @@
 
 Answers are looked for as runs of wordpieces, punctuation and articles left out on both sides, from their rarest
 wordpiece: the corpus is sorted once, and an answer then costs as much as its rarest wordpiece occurs. This is
-`holds_answer` on wordpieces; what only equals after joining over punctuation ("U.S." and "US") is missed.
-Regular expressions (CuratedTREC) need text: they are matched in the blocks that a retriever thinks best.
+`holds_answer` on wordpieces, which know neither accents nor spaces: "Dvorak" is found as "Dvořák", "Spider-Man" as
+"Spider Man". What only equals after joining over punctuation ("U.S." and "US") is missed, and so is what the vocabulary
+lacks. Regular expressions (CuratedTREC) need text: they are matched in the blocks that a retriever thinks best.
 
 A question that names its article is answered by blocks of that article alone, and one that brings its context by blocks
 within that context.
@@ -13,6 +14,7 @@ Legend: N blocks, T wordpieces of all bodies, C those that count (no punctuation
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.questions import Question
 
 _MOST = 20_000  # occurrences kept of an answer that stands nearly everywhere
+_ARTICLE = re.compile(r"\b(a|an|the)\b", re.IGNORECASE)
 _SPREAD = 4  # a run may be this many times as long in the text as in the answer, punctuation and articles counted
 _Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -44,10 +47,13 @@ class Occurrences:
         """The different rows."""
         return np.unique(self.rows_O)
 
+    def chosen(self, chosen_O: _Array) -> Occurrences:
+        """Those where `chosen_O` is True."""
+        return Occurrences(self.rows_O[chosen_O], self.first_O[chosen_O], self.last_O[chosen_O])
+
     def without(self, excluded_N: _Array) -> Occurrences:
         """Those in blocks that are not excluded."""
-        kept_O = ~excluded_N[self.rows_O]
-        return Occurrences(self.rows_O[kept_O], self.first_O[kept_O], self.last_O[kept_O])
+        return self.chosen(~excluded_N[self.rows_O])
 
     def of(self, row: int) -> tuple[_Array, _Array]:
         """(first, last) of the occurrences in one block."""
@@ -63,37 +69,37 @@ class OccurrenceFinder:
         self._wordpieces = Wordpieces.default()
         pieces = self._wordpieces.pieces(range(self._wordpieces.vocabulary_size))
         self._continues_V = np.array([piece.startswith("##") for piece in pieces])
-        silent = [piece in ("a", "an", "the") or set(piece) <= set(string.punctuation) for piece in pieces]
+        self._silent_V = np.array(
+            [piece in ("a", "an", "the") or set(piece) <= set(string.punctuation) for piece in pieces]
+        )
         ids_T = np.asarray(tokens.bodies.values_T)
-        counts_T = ~np.array(silent)[ids_T]
-        # "a" that goes on ("a", "##bc") is no article.
-        counts_T[:-1] |= self._continues_V[ids_T[1:]] & ~self._continues_V[ids_T[:-1]]
-        self._silent_V = np.array(silent)
-        self._place_C = np.flatnonzero(counts_T).astype(np.int32 if len(ids_T) < 2**31 else np.int64)
+        self._place_C = np.flatnonzero(self._counts(ids_T)).astype(np.int32 if len(ids_T) < 2**31 else np.int64)
         self._ids_C = ids_T[self._place_C]
         self._order_C = np.argsort(self._ids_C, kind="stable").astype(self._place_C.dtype)
         self._starts_V1 = np.concatenate([[0], np.cumsum(np.bincount(self._ids_C, minlength=len(pieces)))])
         self._row_of_title: dict[str, list[int]] | None = None
 
     def find(self, question: Question, candidates: Callable[[], Sequence[int]]) -> Occurrences:
-        """Where the question's answers stand. candidates(): rows in which regular expressions are looked for."""
-        if question.answer_type == "regex":
-            return self._matching(question.answers, candidates())
-        found = [self._runs(ids) for ids in {tuple(ids) for ids in self._wordpieces.ids(list(question.answers))}]
-        places = np.concatenate([first for first, _ in found]) if found else np.empty(0, np.int64)
-        lasts = np.concatenate([last for _, last in found]) if found else np.empty(0, np.int64)
-        if question.title is not None or question.context is not None:
-            rows = self._rows_of(question)
-        else:
-            rows = None
-        return self._occurrences(places, lasts, rows)
+        """Where the question's answers stand.
 
-    def _runs(self, answer: Sequence[int]) -> tuple[_Array, _Array]:
+        candidates(): rows in which regular expressions are looked for, unless the question names its article.
+        """
+        rows = None if question.title is None else self._rows_of(question.title)
+        if question.answer_type == "regex":
+            found = self._matching(question.answers, candidates() if rows is None else rows.tolist())
+        else:
+            runs = [self._runs(answer) for answer in question.answers]
+            firsts, lasts = (np.concatenate(ends) for ends in zip(*runs, strict=True))
+            found = self._occurrences(firsts, lasts, rows)
+        return found if question.context is None else self._within(found, question.context)
+
+    def _runs(self, answer: str) -> tuple[_Array, _Array]:
         """(first, last) places in T of every run that reads the answer."""
-        nothing = np.empty(0, np.int64), np.empty(0, np.int64)
-        ids = self._counting(answer)
-        if not len(ids):
-            return nothing
+        all_ids = np.asarray(self._wordpieces.ids([answer])[0], np.int64)
+        counts = self._counts(all_ids)
+        ids = all_ids[counts]
+        if not len(ids) or self._wordpieces.unknown_id in ids:  # as which everything reads that is unknown
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         occurring = self._starts_V1[ids + 1] - self._starts_V1[ids]
         rarest = int(occurring.argmin())
         start, stop = self._starts_V1[ids[rarest]], self._starts_V1[ids[rarest] + 1]
@@ -106,19 +112,23 @@ class OccurrenceFinder:
             first_R = first_R[:: -(-len(first_R) // _MOST)]
         firsts, lasts = self._place_C[first_R].astype(np.int64), self._place_C[first_R + len(ids) - 1].astype(np.int64)
         values_T = self._tokens.bodies.values_T
+        if _has_article_in_a_word(answer):
+            firsts -= int(counts.argmax())
+            lasts = firsts + len(all_ids) - 1
+            inside = (firsts >= 0) & (lasts < len(values_T))
+            firsts, lasts = firsts[inside], lasts[inside]
+            exact = (values_T[firsts[:, None] + np.arange(len(all_ids))] == all_ids).all(1)
+            firsts, lasts = firsts[exact], lasts[exact]
         following = np.minimum(lasts + 1, len(values_T) - 1)
         whole = ~self._continues_V[values_T[following]] | (following == lasts)
-        close = lasts - firsts < _SPREAD * len(ids)
+        close = lasts - firsts < _SPREAD * len(all_ids)
         return firsts[whole & close], lasts[whole & close]
 
-    def _counting(self, answer: Sequence[int]) -> _Array:
-        ids = np.asarray(answer, np.int64)
-        if not len(ids):
-            return ids
-        counts = ~self._silent_V[ids]
-        counts[:-1] |= self._continues_V[ids[1:]] & ~self._continues_V[ids[:-1]]
-        counting: _Array = ids[counts]
-        return counting
+    def _counts(self, ids_T: _Array) -> _Array:
+        """bool [T]: neither punctuation nor an article; "a" that goes on ("a", "##bc") is none."""
+        counts_T: _Array = ~self._silent_V[ids_T]
+        counts_T[:-1] |= self._continues_V[ids_T[1:]] & ~self._continues_V[ids_T[:-1]]
+        return counts_T
 
     def _occurrences(self, firsts: _Array, lasts: _Array, rows: _Array | None) -> Occurrences:
         starts_N1 = self._tokens.bodies.starts_N1
@@ -143,32 +153,42 @@ class OccurrenceFinder:
             sorted({m.span() for one in expressions for m in answer_pattern(one).finditer(text) if m.end() > m.start()})
             for text in texts
         ]
-        places = [[place for start, end in own for place in (start, end - 1)] for own in matches]
+        places = [[place for start, end in own for place in (max(start - 1, 0), start, end - 1)] for own in matches]
         hits = [number for number, own in enumerate(matches) if own]
         encoded = self._wordpieces.ids_and_places([texts[i] for i in hits], [places[i] for i in hits])
         for number, (ids, pieces) in zip(hits, encoded, strict=True):
             continues = [*self._continues_V[ids].tolist(), False]
-            for first, last in zip(pieces[::2], pieces[1::2], strict=True):
-                if first is None or last is None or continues[first]:
-                    continue
+            for (start, _), before, first, last in zip(
+                matches[number], pieces[::3], pieces[1::3], pieces[2::3], strict=True
+            ):
+                if first is None or last is None or continues[first] or (start > 0 and before == first):
+                    continue  # it begins between two words, or within one
                 while continues[last + 1]:  # a match may end within a word; spans are of whole words
                     last += 1
                 found.append((rows[number], first, last))
         table = np.array(sorted(set(found)), np.int64).reshape(-1, 3)
         return Occurrences(table[:, 0].astype(np.int32), table[:, 1].astype(np.int16), table[:, 2].astype(np.int16))
 
-    def _rows_of(self, question: Question) -> _Array:
-        """Blocks of the question's article; of them, those within its context if it has one."""
+    def _rows_of(self, title: str) -> _Array:
+        """Blocks of an article."""
         if self._row_of_title is None:
             self._row_of_title = {}
             for start in range(0, len(self._snapshot), 10_000):
-                for number, title in enumerate(self._snapshot.titles_texts(start, start + 10_000)[0]):
-                    self._row_of_title.setdefault(normalise_answer(title), []).append(start + number)
-        rows = self._row_of_title.get(normalise_answer(question.title or ""), [])
-        if question.context is not None:
-            context = " ".join(question.context.split())
-            rows = [row for row in rows if " ".join(self._snapshot.block(row).text.split()) in context]
-        return np.array(rows, np.int64)
+                for number, own in enumerate(self._snapshot.titles_texts(start, start + 10_000)[0]):
+                    self._row_of_title.setdefault(normalise_answer(own), []).append(start + number)
+        return np.array(self._row_of_title.get(normalise_answer(title), []), np.int64)
+
+    def _within(self, found: Occurrences, context: str) -> Occurrences:
+        """Occurrences in blocks whose text stands in the context."""
+        context = " ".join(context.split())
+        blocks = found.blocks()
+        inside = [" ".join(self._snapshot.block(row).text.split()) in context for row in blocks.tolist()]
+        return found.chosen(np.isin(found.rows_O, blocks[np.array(inside, np.bool_)]))
+
+
+def _has_article_in_a_word(answer: str) -> bool:
+    """Whether something that reads as an article is part of a word ("a.m.", "Jack-in-the-box"), and so counts."""
+    return any(normalise_answer(word) and _ARTICLE.search(word) for word in answer.split())
 
 
 def find_all(

@@ -76,7 +76,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     world.wait()
     tokens = open_tokens(snapshot, activity)
     if model.encoder is None:
-        activity.say("The model has no masked-language head; it begins untrained (`mlm` would warm it up).")
+        if world.leads:
+            activity.say("The model has no masked-language head; it begins untrained (`mlm` would warm it up).")
         model = dataclasses.replace(model, encoder=new_encoder(model.config, seed=config.seed))
     model = dataclasses.replace(model, query=model.block)  # one embedder of sentences and blocks, as in the paper
     assert model.encoder is not None

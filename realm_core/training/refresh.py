@@ -79,7 +79,7 @@ class BuilderProcess:
 
     def __init__(self, run: Path, corpus: Path, device: str) -> None:
         self._command = [
-            *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent"),
+            *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent", str(os.getpid())),
             *("--trainer-run", str(run), "--corpus", str(corpus), "--device", device),
         ]
         self._log = run / "builder.log"

@@ -81,6 +81,18 @@ def test_a_signal_asks_to_stop_and_a_second_one_insists() -> None:
             signal.signal(number, handler)
 
 
+def test_it_stops_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound, free = Activity(quiet=True, with_parent=os.getppid()), Activity(quiet=True)
+    bound.check()
+    monkeypatch.setattr(os, "getppid", lambda: 1)  # who becomes the parent of orphans
+    free.check()
+    with pytest.raises(Stopped):
+        bound.check()
+    late = Activity(quiet=True, with_parent=4711)  # it was gone before this process could look
+    with pytest.raises(Stopped):
+        late.check()
+
+
 def test_a_published_folder_is_never_overwritten(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()

@@ -1,0 +1,111 @@
+"""Is this machine's arithmetic right, and how fast is it? `python -m realm_core selfcheck`
+
+Compares what the device computes (vectors, words, spans, gradients, search) with float64 on the CPU, then measures it.
+Needs neither a corpus nor a model nor the web application: torch and transformers are enough. Exit status 1 when a
+check has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import platform
+from typing import Any
+
+import torch
+import transformers
+
+from realm_core.activity import Activity
+from realm_core.model.device import pick_device
+from realm_core.selfcheck import cost
+from realm_core.selfcheck.checks import Check, run_checks
+from realm_core.selfcheck.parts import Parts, default_parts, draw_sample, random_parts
+from realm_core.selfcheck.speed import K, Speed, measure_speed
+
+EXIT_FAILED = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `selfcheck`."""
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--base", help="package or folder of BERT weights to check with (default: the models' own)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long each speed is measured (default 2)")
+    parser.add_argument(
+        "--cost",
+        action="store_true",
+        help="measure speeds with a BERT-base of random weights, and say what the paper's pre-training would cost here",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Check, measure, print; `SystemExit` with status 1 when a check has failed."""
+    device = pick_device(arguments.device)
+    parts = default_parts(arguments.base)
+    machine = _machine(device)
+    if not arguments.json:
+        print(f"{machine['device']}; torch {machine['torch']}, transformers {machine['transformers']}; {parts.name}")
+    sample = draw_sample(parts.config, sentences=2, k=3, query=(8, 40), body=(16, 200), masks=3)
+    checks = []
+    for check in run_checks(parts, sample, device):
+        activity.check()
+        checks.append(check)
+        if not arguments.json:
+            print(_line(check), flush=True)
+    passed = all(check.passed for check in checks)
+    timed = random_parts("BERT-base of random weights", cost.BERT_BASE) if arguments.cost else parts
+    speed = measure_speed(timed, device, arguments.seconds)
+    report = {
+        "format": 1,
+        "machine": machine,
+        "passed": passed,
+        "checks": [
+            {
+                **dataclasses.asdict(check),
+                "error": check.error if math.isfinite(check.error) else None,  # JSON has no other numbers
+                "passed": check.passed,
+            }
+            for check in checks
+        ],
+        "speed": {"weights": timed.name, **dataclasses.asdict(speed)},
+    }
+    activity.result(report)
+    print(json.dumps(report, indent=1) if arguments.json else _speed_lines(speed, timed))
+    if arguments.cost and not arguments.json:
+        here = cost.Device("this device", speed.peak_flops, speed.training_share, speed.embedding_share)
+        print("", cost.formulas(), "", cost.table([*cost.DATASHEETS, here]), sep="\n")
+    if not passed:
+        raise SystemExit(EXIT_FAILED)
+
+
+def _machine(device: torch.device) -> dict[str, Any]:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    return {
+        "device": f"{device.type} ({name})",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def _line(check: Check) -> str:
+    verdict = "ok  " if check.passed else "FAIL"
+    line = f"{verdict}  {check.what:<24} {check.way:<36} {check.error:8.1e}  (limit {check.limit:.1e})  {check.raised}"
+    return line.rstrip()
+
+
+def _speed_lines(speed: Speed, parts: Parts) -> str:
+    config = parts.config
+    return "\n".join(
+        [
+            f"{parts.name}: {config.num_hidden_layers} layers, width {config.hidden_size}, {speed.dtype}",
+            f"  matrix peak    {speed.peak_flops / 1e12:10.3f} TFLOP/s",
+            f"  embedding      {speed.blocks_per_s:10.1f} blocks/s, {speed.embedding_share:.0%} of the peak",
+            f"  pre-training   {speed.sequences_per_s:10.2f} sequences/s with {K} blocks each, "
+            f"{speed.training_share:.0%} of the peak",
+            f"  memory         {speed.memory_bytes / 2**30:10.2f} GiB at most",
+        ]
+    )

@@ -1,0 +1,158 @@
+"""What is checked: REALM's three networks, and sequences for them whose wordpieces are drawn.
+
+Neither a corpus nor a vocabulary is needed: arithmetic is the same for sequences that mean nothing.
+
+Legend: B sentences, K blocks of each, P pairs (B · K), J masks, T wordpieces of all sequences, N body wordpieces of all
+pairs, M widest span, D dimension.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertModel
+
+from realm_core.model.base import base_bert
+from realm_core.model.config import ModelConfig
+from realm_core.model.embedder import Embedder
+from realm_core.model.encoder import Encoder
+from realm_core.model.packed import Packed
+from realm_core.model.reader import Bodies, Reader
+from realm_core.training.loop import freeze
+
+# Weights large enough for attention to prefer some wordpieces to others; with BERT's own 0.02 it would not.
+SMALL = BertConfig(
+    hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512, initializer_range=0.06
+)
+_DEFAULTS = ModelConfig()
+_SCORE_SCALE = 10.0  # of f(x, z) = scale × cosine: a prior that is neither flat nor settled
+_WORD_SHARE = 0.6  # of the wordpieces that begin a word
+
+
+@dataclass(frozen=True)
+class Parts:
+    """name: whose weights they have. On the CPU, float32, dropout off; embeddings frozen, as in training."""
+
+    name: str
+    embedder: Embedder
+    encoder: Encoder
+    reader: Reader
+
+    @property
+    def config(self) -> BertConfig:
+        """The architecture of all three."""
+        config: BertConfig = self.embedder.bert.config
+        return config
+
+
+def default_parts(base: str | None = None) -> Parts:
+    """With the weights of `base` (a package or a folder; None: the default package), or of a small BERT drawn at random
+    where the default package is not installed."""
+    if base is None and importlib.util.find_spec(_DEFAULTS.base) is None:
+        return random_parts("a small BERT of random weights", SMALL)
+    name = base or _DEFAULTS.base
+    return _parts(name, [base_bert(name) for _ in range(3)])
+
+
+def random_parts(name: str, config: BertConfig) -> Parts:
+    """With weights drawn at random, always the same."""
+    torch.manual_seed(0)
+    parts = _parts(name, [BertModel(config, add_pooling_layer=False).eval() for _ in range(3)])
+    parts.reader.int8_serves = False  # it is fitted to sentences, for which a vocabulary is needed
+    return parts
+
+
+def _parts(name: str, berts: Sequence[BertModel]) -> Parts:
+    torch.manual_seed(0)
+    embedder = Embedder(berts[0], _DEFAULTS.dimension, _DEFAULTS.pooling)
+    embedder.norm.weight.data.fill_(math.sqrt(_SCORE_SCALE / _DEFAULTS.dimension))
+    parts = Parts(name, embedder, Encoder(berts[1]), Reader(berts[2], _DEFAULTS.span_hidden, _DEFAULTS.span_wordpieces))
+    for part in (parts.embedder, parts.encoder, parts.reader):
+        freeze(part.bert.embeddings)
+        part.eval()
+    return parts
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One step's worth of sequences.
+
+    queries: join(x), B of them; blocks: join(z), P of them; pairs: join(x, z), P of them.
+    masked_BKJ: positions in T of the pairs; targets_BJ: wordpieces that stood there.
+    matrix_BKD: frozen vectors of each sentence's blocks, as fine-tuning has them.
+    bodies: where the pairs' bodies lie; right_N: bool, a right answer begins at this wordpiece, whatever its width.
+    """
+
+    queries: Packed
+    blocks: Packed
+    pairs: Packed
+    masked_BKJ: Tensor
+    targets_BJ: Tensor
+    matrix_BKD: Tensor
+    bodies: Bodies
+    right_N: Tensor
+
+    def to(self, device: torch.device) -> Sample:
+        """The same on another device."""
+        return Sample(
+            self.queries.to(device),
+            self.blocks.to(device),
+            self.pairs.to(device),
+            self.masked_BKJ.to(device),
+            self.targets_BJ.to(device),
+            self.matrix_BKD.to(device),
+            self.bodies.to(device),
+            self.right_N.to(device),
+        )
+
+
+def draw_sample(
+    config: BertConfig, *, sentences: int, k: int, query: tuple[int, int], body: tuple[int, int], masks: int
+) -> Sample:
+    """Wordpieces, lengths and masks drawn at random, always the same.
+
+    query, body: shortest and longest, special tokens not counted.
+    """
+    draw = torch.Generator().manual_seed(0)
+
+    def lengths(count: int, shortest: int, longest: int) -> list[int]:
+        return torch.randint(shortest, longest + 1, (count,), generator=draw).tolist()
+
+    def packed(parts: list[tuple[int, int]]) -> Packed:
+        """Sequences of a first and a second segment of these lengths."""
+        ids = [torch.randint(config.vocab_size, (a + b,), generator=draw).tolist() for a, b in parts]
+        return Packed.of(ids, [[0] * a + [1] * b for a, b in parts])
+
+    asked_B = lengths(sentences, *query)
+    body_P = lengths(sentences * k, *body)
+    pairs = packed([(asked_B[pair // k] + 2, body + 1) for pair, body in enumerate(body_P)])  # [CLS] x [SEP], z [SEP]
+    starts_BK = torch.tensor(pairs.starts()).view(sentences, k)
+    mask_BJ = torch.stack([1 + torch.randperm(asked, generator=draw)[:masks] for asked in asked_B])
+    first_P = [start + asked_B[pair // k] + 2 for pair, start in enumerate(pairs.starts())]
+    total = sum(body_P)
+    begins_N = torch.rand(total, generator=draw) < _WORD_SHARE
+    first_N = torch.tensor([i for length in body_P for i in range(length)])
+    begins_N |= first_N == 0
+    room_N = torch.tensor([length - i for length in body_P for i in range(length)])
+    return Sample(
+        queries=packed([(asked + 2, 0) for asked in asked_B]),
+        blocks=packed([(2, body + 1) for body in body_P]),
+        pairs=pairs,
+        masked_BKJ=starts_BK.unsqueeze(-1) + mask_BJ.unsqueeze(1),
+        targets_BJ=torch.randint(config.vocab_size, mask_BJ.shape, generator=draw),
+        matrix_BKD=torch.randn(sentences, k, _DEFAULTS.dimension, generator=draw)
+        * math.sqrt(_SCORE_SCALE / _DEFAULTS.dimension),
+        bodies=Bodies(
+            positions_N=torch.tensor([p + i for p, length in zip(first_P, body_P, strict=True) for i in range(length)]),
+            room_N=room_N,
+            word_start_N=begins_N,
+            word_end_N=torch.cat([begins_N[1:], torch.ones(1, dtype=torch.bool)]) | (room_N == 1),
+            lengths=tuple(body_P),
+        ),
+        right_N=begins_N & (torch.rand(total, generator=draw) < 0.1),
+    )

@@ -1,0 +1,322 @@
+"""The paper's ablations on any corpus: `python -m realm_core ablate`. One command for the rows of table 2.
+
+    main → settings and inputs checked → Plan (ablation.py) → each stage a process of its own → tables
+
+Every stage is one of this package's commands. What is there is not made again, and a stage that was stopped or killed
+goes on from its checkpoint, so the same command run again finishes what is missing. In the output folder:
+
+    plan.json                     what it is of; another plan needs another folder
+    models/ indexes/ tuned/       what the stages make
+    runs/STAGE/                   progress, metrics, log and result of each
+    predictions/ROW.SET.jsonl     for `compare`
+    seconds.json                  that each stage took, over all its attempts
+    results.md, results.json      rows that are finished
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError, Stopped
+from realm_core.evaluation import compare
+from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
+from realm_core.model.identity import read_hashes
+from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
+from realm_core.training.ablation import BM25, ROWS, Inputs, Plan, Settings, Stage
+from realm_core.training.questions import read_questions
+
+_LOOK_S = 0.2  # between looks at a stage
+_NOTE_S = 5.0  # between notes of the seconds that it has taken
+_REFUSED, _STOPPED = 2, 3  # status of a process that gave a sentence, and of one that was stopped
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `ablate`."""
+    parser.add_argument("--model", type=Path, required=True, help="model folder to start from, as `warmstart` makes it")
+    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
+    parser.add_argument("--spans", type=Path, required=True, help="salient spans of it, made by `spans`")
+    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files to learn from")
+    parser.add_argument("--dev", type=Path, nargs="+", required=True, help="question files to measure by")
+    parser.add_argument("--exclude-titles", type=Path, help="JSON list of articles that fine-tuning leaves out")
+    parser.add_argument("--config", type=Path, required=True, help="TOML file of settings, a section for each stage")
+    parser.add_argument("--output", type=Path, required=True, help="folder for everything that is made")
+    parser.add_argument("--rows", nargs="+", metavar="NAME", help=f"of {', '.join(ROWS)} (default: all)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--builder-device", default="auto", help="of pre-training's builder process")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Run what is missing, and print the table."""
+    unknown = sorted(set(arguments.rows or ()) - set(ROWS))
+    if unknown:
+        raise RealmError(f"There is no row {unknown[0]!r}; rows are {', '.join(ROWS)}.")
+    names = [name for name in ROWS if arguments.rows is None or name in arguments.rows]
+    settings = Settings.read(arguments.config)
+    inputs, identity = _inputs(arguments, settings)
+    plan = Plan(names, inputs, settings, arguments.output)
+    with _only_one(arguments.output, activity) as lock:
+        _claim(arguments.output, {**identity, "settings": dataclasses.asdict(settings)})
+        stages = _Stages(plan, arguments.output, lock, activity)
+        results: dict[str, Any] = {}
+        text = ""
+        for name in names:
+            stages.run(name)
+            results, text = _results(plan, inputs, names[: names.index(name) + 1], stages.seconds)
+            write_json(arguments.output / "results.json", {"of": read_json(arguments.output / "plan.json"), **results})
+            _write_text(arguments.output / "results.md", text)
+    print(text)
+    activity.result(results)
+
+
+def _inputs(arguments: argparse.Namespace, settings: Settings) -> tuple[Inputs, dict[str, Any]]:
+    """(what the ablation starts from, what identifies it); every file is opened and looked at."""
+    questions, dev = ({path.stem: path for path in paths} for paths in (arguments.questions, arguments.dev))
+    if len(questions) < len(arguments.questions) or len(dev) < len(arguments.dev):
+        raise RealmError("Question files are told apart by their names; two of them have the same.")
+    repeat = settings.finetune.repeat
+    unknown = sorted(set(repeat) - set(questions))
+    if unknown:
+        raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(questions)}.")
+    snapshot = Snapshot.open(arguments.corpus)
+    SalientSpans.open(arguments.spans, snapshot)
+    excluded: Path | None = arguments.exclude_titles
+    if excluded is not None:
+        read_json(excluded)
+    inputs = Inputs(
+        model=arguments.model,
+        corpus=arguments.corpus,
+        spans=arguments.spans,
+        questions=tuple(arguments.questions),
+        dev=tuple(arguments.dev),
+        exclude_titles=excluded,
+        device=arguments.device,
+        builder_device=arguments.builder_device,
+        blocks=len(snapshot),
+        asked=sum(len(read_questions(path)) * repeat.get(name, 1) for name, path in questions.items()),
+        dev_asked={name: len(read_questions(path)) for name, path in dev.items()},
+    )
+    return inputs, {
+        "model": read_hashes(arguments.model)[0],
+        "corpus": snapshot.snapshot_id,
+        "spans": sha256_of_file(arguments.spans / MANIFEST_FILE),
+        "questions": {name: sha256_of_file(path) for name, path in questions.items()},
+        "dev": {name: sha256_of_file(path) for name, path in dev.items()},
+        "exclude_titles": None if excluded is None else sha256_of_file(excluded),
+    }
+
+
+@contextmanager
+def _only_one(output: Path, activity: Activity) -> Iterator[int]:
+    """Hold the folder's lock, which stages inherit: one that outlives its starter is waited for."""
+    with disk_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
+    with open(output / ".lock", "w") as file:
+        waited = False
+        while True:
+            activity.check()
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if not waited:
+                activity.say(f"Waiting for another process that works in {output}.")
+                waited = True
+            time.sleep(_LOOK_S)
+        yield file.fileno()
+
+
+def _claim(output: Path, identity: dict[str, Any]) -> None:
+    """Mark an empty folder as this ablation's, or see that it was."""
+    path = output / "plan.json"
+    if not path.exists():
+        if any(child.name != ".lock" for child in output.iterdir()):
+            raise RealmError(f"{output} holds other files; name a new folder for the ablation.")
+        write_json(path, identity)
+    known, wanted = _flat(read_json(path)), _flat(identity)
+    differing = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
+    if differing:
+        raise RealmError(
+            f"{output} holds another ablation ({', '.join(differing)}: not the same); choose another folder."
+        )
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested JSON objects as one, with dots between their keys."""
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {k: v for name, one in value.items() for k, v in _flat(one, f"{prefix}.{name}".lstrip(".")).items()}
+
+
+class _Stages:
+    """Runs stages, one after the other. `seconds`: what each has taken."""
+
+    def __init__(self, plan: Plan, output: Path, lock: int, activity: Activity) -> None:
+        self._plan, self._lock, self._activity = plan, lock, activity
+        self._kept = output / "seconds.json"
+        self.seconds: dict[str, float] = read_json(self._kept) if self._kept.exists() else {}
+        self._total = sum(stage.sequences for stage in plan.stages)
+        self._done = 0
+
+    def run(self, row: str) -> None:
+        """Run those of a row that have left nothing yet."""
+        for stage in self._plan.rows[row]:
+            self._activity.check()
+            if not stage.output.exists():
+                self._run(stage)
+            self._done += stage.sequences
+            self._activity.progress(self._done, self._total, "sequences", stage.name)
+
+    def _run(self, stage: Stage) -> None:
+        run = self._plan.run(stage.name)
+        run.mkdir(parents=True, exist_ok=True)
+        bound = ["--run", str(run), "--with-parent", str(os.getpid())]
+        command = [sys.executable, "-m", "realm_core", *stage.command, *bound]
+        before, started = self.seconds.get(stage.name, 0.0), time.monotonic()
+        noted = started
+        with open(run / "log.txt", "ab") as log:
+            # A session of its own: Ctrl-C in a terminal reaches this process alone, which passes it on once.
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[self._lock],
+                start_new_session=True,
+            )
+        try:
+            while (status := _wait(process)) is None:
+                self._activity.check()
+                self._look(stage, run)
+                if time.monotonic() - noted >= _NOTE_S:
+                    noted = time.monotonic()
+                    self._note(stage, before + noted - started)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        finally:
+            self._note(stage, before + time.monotonic() - started)
+        if status == _STOPPED:
+            raise Stopped
+        if status:
+            raise RealmError(_reason(stage, status, run / "log.txt"))
+
+    def _look(self, stage: Stage, run: Path) -> None:
+        """Pass a stage's progress on as a part of the whole."""
+        path = run / "progress.json"
+        own = read_json(path) if path.exists() else {}
+        share = own["done"] / own["total"] if own.get("unit") == stage.unit and own["total"] else 0.0
+        message = f"{stage.name}: {own['done']:,} {own['unit']}" if own else stage.name
+        done = self._done + int(min(1.0, share) * stage.sequences)
+        self._activity.progress(min(done, self._total - 1), self._total, "sequences", message)
+
+    def _note(self, stage: Stage, seconds: float) -> None:
+        self.seconds[stage.name] = round(seconds, 1)
+        write_json(self._kept, self.seconds)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    """The status with which a process ended within the time of a look."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(_LOOK_S)
+    return None
+
+
+def _reason(stage: Stage, status: int, log: Path) -> str:
+    """Why a stage ended: the sentence that it gave, or where to look."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    sentences = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if status == _REFUSED and sentences:
+        return f"{stage.name}: {sentences[-1]}"
+    return f"{stage.name} failed with status {status}; {log} shows more. Run the same again to go on."
+
+
+def _results(plan: Plan, inputs: Inputs, names: Sequence[str], seconds: dict[str, float]) -> tuple[dict[str, Any], str]:
+    """The finished rows as JSON and as Markdown."""
+    sets = list(inputs.dev_asked)
+    rows = []
+    for name in names:
+        row = ROWS[name]
+        after = {dev: read_json(plan.run(f"evaluate-{name}.{dev}") / "result.json") for dev in sets}
+        before = after  # BM25 does not learn
+        if row.retriever != BM25:
+            before = {dev: read_json(plan.run(f"zero-shot-{row.retriever}.{dev}") / "result.json") for dev in sets}
+        rows.append(
+            {
+                "name": name,
+                **dataclasses.asdict(row),
+                "model_hash": after[sets[0]]["of"]["model"],
+                "exact_match": {dev: after[dev]["exact_match"] for dev in sets},
+                "zero_shot_recall@5": {dev: before[dev]["recall@5"] for dev in sets},
+            }
+        )
+    stages = [_stage_record(stage, seconds) for name in names for stage in plan.rows[name]]
+    results = {"questions": inputs.dev_asked, "rows": rows, "stages": stages}
+    return results, _markdown(results, [compare.Run.of(plan.predictions(n, dev)) for dev in sets for n in names])
+
+
+def _stage_record(stage: Stage, seconds: dict[str, float]) -> dict[str, Any]:
+    """What a finished stage was, took and made: the hash of a model, or of an index's block embedder."""
+    made, held_out = None, None
+    if (stage.output / "config.json").exists():
+        made = read_hashes(stage.output)[0]
+        held_out = read_json(stage.output / "config.json")["about"].get("held_out")
+    elif (stage.output / "manifest.json").exists():
+        made = read_json(stage.output / "manifest.json")["block_hash"]
+    return {
+        "name": stage.name,
+        "seed": stage.seed,
+        "budget": stage.budget,
+        "seconds": seconds.get(stage.name),
+        "made": made,
+        "held_out": held_out,
+        "command": list(stage.command),
+    }
+
+
+def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
+    sets = results["questions"]
+    columns = ["row", *(f"{kind} % {dev} ({asked:,})" for dev, asked in sets.items() for kind in ("EM", "R@5"))]
+    rows = [
+        [
+            row["title"],
+            *(f"{100 * row[kind][dev]:.1f}" for dev in sets for kind in ("exact_match", "zero_shot_recall@5")),
+        ]
+        for row in results["rows"]
+    ]
+    stages = [
+        [
+            stage["name"],
+            stage["budget"],
+            *("" if stage[key] is None else str(stage[key]) for key in ("seed", "seconds", "made")),
+        ]
+        for stage in results["stages"]
+    ]
+    return "\n\n".join(
+        [
+            "EM: exact match after fine-tuning. R@5: one of the best five blocks holds an answer, before fine-tuning.",
+            compare.markdown_table(columns, rows),
+            "After fine-tuning, by set of questions.",
+            compare.markdown(runs),
+            "What was run.",
+            compare.markdown_table(["stage", "budget", "seed", "seconds", "made"], stages),
+        ]
+    )
+
+
+def _write_text(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        temporary.write_text(text + "\n", encoding="utf-8")
+    os.replace(temporary, path)

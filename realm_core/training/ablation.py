@@ -1,0 +1,268 @@
+"""What an ablation consists of: the rows of the paper's table 2, and the stages that they share.
+
+    ict → mlm = the baseline → index → pretrain, four variants → index         (each once)
+    combine (the retriever of one, the encoder of another) → finetune → evaluate     (each row)
+
+A stage is a command of this package and what it leaves, so that there is one way to do each thing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from realm_core.errors import RealmError
+from realm_core.training.config import EvaluateConfig, FinetuneConfig, IctConfig, MlmConfig, PretrainConfig, read_config
+
+BASELINE, BM25 = "baseline", "bm25"
+STALE = 30  # times fewer refreshes, as in the paper
+_BACKWARD = 3  # a sequence that is learnt from costs about as much as three that are only read
+
+
+@dataclass(frozen=True)
+class Row:
+    """retriever, encoder: the models that they come from; BM25 is a retriever without a model."""
+
+    title: str
+    retriever: str
+    encoder: str
+
+
+ROWS = {
+    "realm": Row("REALM", "realm", "realm"),
+    "realm-retriever": Row("REALM retriever + baseline encoder", "realm", BASELINE),
+    "realm-encoder": Row("baseline retriever + REALM encoder", BASELINE, "realm"),
+    "baseline": Row("baseline (ORQA)", BASELINE, BASELINE),
+    "uniform": Row("REALM, random uniform masks", "uniform", "uniform"),
+    "span": Row("REALM, random span masks", "span", "span"),
+    "stale": Row(f"REALM, {STALE}× stale index", "stale", "stale"),
+    "bm25": Row("BM25 + reader", BM25, BASELINE),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of every stage; on disk, a section each."""
+
+    ict: IctConfig = field(default_factory=IctConfig)
+    mlm: MlmConfig = field(default_factory=MlmConfig)
+    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+
+    def __post_init__(self) -> None:
+        if self.pretrain.masking != "salient":
+            raise RealmError("[pretrain]: masking is what the rows differ in; leave it out.")
+        if self.pretrain.refresh not in ("process", "in-loop"):
+            raise RealmError(f"[pretrain]: refresh must be process or in-loop, not {self.pretrain.refresh!r}.")
+        if self.pretrain.refresh_every >= self.pretrain.steps:
+            raise RealmError(
+                f"[pretrain]: the index would never be refreshed in {self.pretrain.steps:,} steps; "
+                f"refresh_every must be less than that, not {self.pretrain.refresh_every:,}."
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Settings:
+        """The settings of a TOML file; `RealmError` names file, section and key of what is wrong."""
+        try:
+            sections = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RealmError(f"{path} does not exist.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise RealmError(f"{path} is not valid TOML: {error}.") from None
+        kinds = {one.name: type(getattr(cls(), one.name)) for one in dataclasses.fields(cls)}
+        for name, section in sections.items():
+            if name not in kinds or not isinstance(section, dict):
+                raise RealmError(f"{path}: {name!r} is not one of its sections, which are [{'], ['.join(kinds)}].")
+            try:
+                sections[name] = read_config(kinds[name], None, overrides(section))
+            except RealmError as error:
+                raise RealmError(f"{path}, [{name}]: {error}") from None
+        try:
+            return cls(**sections)
+        except RealmError as error:
+            raise RealmError(f"{path}, {error}") from None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What an ablation starts from. blocks, asked, dev_asked: how many blocks and questions these hold."""
+
+    model: Path
+    corpus: Path
+    spans: Path
+    questions: tuple[Path, ...]
+    dev: tuple[Path, ...]
+    exclude_titles: Path | None
+    device: str
+    builder_device: str
+    blocks: int
+    asked: int
+    dev_asked: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command to be run once.
+
+    command:    the activity and its options. output: what is there when it is done.
+    unit:       of the progress that counts. sequences: how many it reads, a measure of its work.
+    budget:     for the table. seed: of its draws, None if it draws nothing.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    output: Path
+    unit: str = ""
+    sequences: int = 0
+    budget: str = ""
+    seed: int | None = None
+
+
+class Plan:
+    """The stages of an ablation in `output`, in an order in which they can be run: `rows[name]` lists a row's own.
+
+    A stage that several rows need stands in the list of the first.
+    """
+
+    def __init__(self, names: list[str], inputs: Inputs, settings: Settings, output: Path) -> None:
+        self._inputs, self._settings, self._output = inputs, settings, output
+        self._stages: dict[str, Stage] = {}
+        self.rows: dict[str, list[Stage]] = {}
+        for name in names:
+            before = len(self._stages)
+            self._row(name, ROWS[name])
+            self.rows[name] = list(self._stages.values())[before:]
+
+    @property
+    def stages(self) -> list[Stage]:
+        """All of them."""
+        return list(self._stages.values())
+
+    def run(self, name: str) -> Path:
+        """The run folder of a stage."""
+        return self._output / "runs" / name
+
+    def predictions(self, row: str, dev: str) -> Path:
+        """The predictions of a row on a set of questions."""
+        return self._output / "predictions" / f"{row}.{dev}.jsonl"
+
+    def _row(self, name: str, row: Row) -> None:
+        inputs, settings = self._inputs, self._settings
+        learnt_by = self._combined(row)
+        if row.retriever == BM25:
+            scale = str(settings.evaluate.score_scale)
+            found_by = ["--retriever", BM25, "--score-scale", scale, "--bm25-cache", str(self._output / BM25)]
+        else:
+            found_by = ["--index", str(self._index(row.retriever))]
+            for dev in inputs.dev:
+                self._evaluate(f"zero-shot-{row.retriever}", dev, self._model(row.retriever), 1, found_by)
+        more = [*found_by, "--questions", *map(str, inputs.questions)]
+        if inputs.exclude_titles is not None:
+            more += ["--exclude-titles", str(inputs.exclude_titles)]
+        tuned = self._output / "tuned" / name
+        pairs = settings.finetune.epochs * inputs.asked * (1 + settings.finetune.k)
+        budget = f"{settings.finetune.epochs} × {inputs.asked:,} questions"
+        self._training("finetune", f"finetune-{name}", settings.finetune, learnt_by, tuned, more, pairs, budget)
+        for dev in inputs.dev:
+            kept = [*found_by, "--predictions", str(self.predictions(name, dev.stem))]
+            self._evaluate(f"evaluate-{name}", dev, tuned, settings.evaluate.k, kept)
+
+    def _combined(self, row: Row) -> Path:
+        """A model whose reader begins where the encoder of another ended."""
+        retriever = BASELINE if row.retriever == BM25 else row.retriever
+        parts = self._model(retriever), self._model(row.encoder)
+        output = self._output / "models" / f"{retriever}+{row.encoder}"
+        command = ("combine", "--retriever", str(parts[0]), "--encoder", str(parts[1]), "--output", str(output))
+        self._add(Stage(f"combine-{output.name}", command, output))
+        return output
+
+    def _model(self, name: str) -> Path:
+        """The baseline, or what a variant of pre-training makes of it."""
+        output, settings = self._output / "models" / name, self._settings
+        if name == BASELINE:
+            warm = self._output / "models" / "ict"
+            self._scheduled("ict", "ict", settings.ict, self._inputs.model, warm, [], 2)
+            self._scheduled("mlm", "mlm", settings.mlm, warm, output, [], 1)
+            return output
+        config = {
+            "realm": settings.pretrain,
+            "uniform": dataclasses.replace(settings.pretrain, masking="uniform"),
+            "span": dataclasses.replace(settings.pretrain, masking="span"),
+            "stale": dataclasses.replace(settings.pretrain, refresh_every=STALE * settings.pretrain.refresh_every),
+        }[name]
+        start = self._model(BASELINE)
+        more = ["--index", str(self._index(BASELINE)), "--spans", str(self._inputs.spans)]
+        more += ["--builder-device", self._inputs.builder_device]
+        self._scheduled("pretrain", f"pretrain-{name}", config, start, output, more, 1 + 2 * config.k)
+        return output
+
+    def _index(self, name: str) -> Path:
+        """The generation of a model."""
+        output = self._output / "indexes"
+        command = ["index", "--model", str(self._model(name)), "--corpus", str(self._inputs.corpus)]
+        command += ["--output", str(output), "--generation", name, "--device", self._inputs.device]
+        blocks = self._inputs.blocks
+        self._add(Stage(f"index-{name}", tuple(command), output / name, "blocks", blocks, f"{blocks:,} blocks"))
+        return output / name
+
+    def _scheduled(
+        self,
+        activity: str,
+        name: str,
+        config: IctConfig | MlmConfig | PretrainConfig,
+        model: Path,
+        output: Path,
+        more: list[str],
+        per_example: int,
+    ) -> None:
+        examples = config.steps * config.batch
+        budget = f"{config.steps:,} steps × {config.batch:,}"
+        self._training(activity, name, config, model, output, more, examples * per_example, budget)
+
+    def _training(
+        self,
+        activity: str,
+        name: str,
+        config: IctConfig | MlmConfig | PretrainConfig | FinetuneConfig,
+        model: Path,
+        output: Path,
+        more: list[str],
+        sequences: int,
+        budget: str,
+    ) -> None:
+        command = [activity, "--model", str(model), "--corpus", str(self._inputs.corpus), "--output", str(output)]
+        command += [*more, "--device", self._inputs.device]
+        for override in overrides(dataclasses.asdict(config)):
+            command += ["--set", override]
+        self._add(Stage(name, tuple(command), output, "steps", _BACKWARD * sequences, budget, config.seed))
+
+    def _evaluate(self, name: str, dev: Path, model: Path, k: int, more: list[str]) -> None:
+        name = f"{name}.{dev.stem}"
+        command = ["evaluate", "--model", str(model), "--corpus", str(self._inputs.corpus), "--questions", str(dev)]
+        command += [*more, "--k", str(k), "--device", self._inputs.device]
+        asked = self._inputs.dev_asked[dev.stem]
+        done = self.run(name) / "result.json"
+        self._add(Stage(name, tuple(command), done, "questions", asked * (1 + k), f"{asked:,} questions"))
+
+    def _add(self, stage: Stage) -> None:
+        self._stages.setdefault(stage.name, stage)
+
+
+def overrides(values: dict[str, Any]) -> list[str]:
+    """Settings as `KEY=VALUE` in TOML's notation, as `--set` takes them."""
+    return [f"{key}={_toml(value)}" for key, value in values.items()]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return str(value)  # numbers and dates read the same in Python and TOML

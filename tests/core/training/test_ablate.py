@@ -1,0 +1,393 @@
+"""`ablate`: every row of the table, what rows share made once; stopped and killed without loss; refused at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+import torch
+
+from realm_core.__main__ import main
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError, Stopped
+from realm_core.evaluation.answers import holds_answer
+from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever
+from realm_core.model.checkpoint import load_model
+from realm_core.training import ablate
+from realm_core.training.ablation import ROWS
+from realm_core.training.loop import Loop
+from realm_core.training.questions import read_questions
+from tests.core.processes import finish, start, wait_until
+from tests.core.running import activity_of
+from tests.core.training.material import write_lines
+from tests.core.training.towns import COUNT, Towns, training
+
+PROCESS = subprocess.Popen
+SETTINGS = """
+[ict]
+steps = 2
+batch = 8
+[mlm]
+steps = 2
+batch = 8
+[pretrain]
+steps = 2
+batch = 4
+k = 3
+refresh = "in-loop"
+refresh_every = 1
+[finetune]
+epochs = 1
+batch = 8
+[evaluate]
+k = 3
+"""
+# Every kind of stage, in few.
+SOME = ["realm-encoder", "bm25"]
+
+
+class Inline:
+    """Stands in for `subprocess.Popen`: a stage runs to its end in this process. Starting Python takes seconds."""
+
+    started: list[str]
+    stop_at: str | None  # the stage that is stopped while it works
+    kill_at: str | None  # the one that dies before it does anything
+
+    def __init__(self, command: list[str], *, stdout: IO[bytes], **_options: Any) -> None:
+        assert command[:3] == [sys.executable, "-m", "realm_core"]
+        name = Path(command[command.index("--run") + 1]).name
+        Inline.started.append(name)
+        if name == Inline.kill_at:
+            self._status = -signal.SIGKILL
+            return
+        with (
+            open(stdout.fileno(), "w", closefd=False) as log,
+            redirect_stdout(log),
+            redirect_stderr(log),
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(os, "getppid", os.getpid)  # a stage is told that this process is its parent
+            if name == Inline.stop_at:
+                patch.setattr(Loop, "_gradients", _asked_to_stop_meanwhile)
+            self._status = main(command[3:])
+
+    def wait(self, _timeout_s: float) -> int:
+        return self._status
+
+
+GRADIENTS = Loop._gradients
+
+
+def _asked_to_stop_meanwhile(loop: Loop, losses: Any) -> dict[str, float]:
+    """As if a signal came in the midst of a step."""
+    loop._activity._stop_requested = True
+    return GRADIENTS(loop, losses)
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Inline]]:
+    monkeypatch.setattr(ablate.subprocess, "Popen", Inline)
+    monkeypatch.setattr(Activity, "stop_on_signals", lambda self: None)  # the signals of this process are pytest's
+    Inline.started, Inline.stop_at, Inline.kill_at = [], None, None
+    yield Inline
+
+
+class Case:
+    """An ablation on the towns."""
+
+    def __init__(self, towns: Towns, root: Path, settings: str = SETTINGS) -> None:
+        self.towns, self.root, self.output = towns, root, root / "out"
+        root.mkdir(exist_ok=True)
+        self.train = self.questions("train", range(30))
+        self.dev = [self.questions("plain", range(30, COUNT))]
+        self.config = root / "settings.toml"
+        self.config.write_text(settings)
+
+    def questions(self, name: str, towns: range) -> Path:
+        rows = [{"question": f"When did Town {i} burn?", "answers": [str(1000 + 7 * i)]} for i in towns]
+        return write_lines(self.root / f"{name}.jsonl", rows)
+
+    def arguments(self, *rows: str) -> list[str]:
+        made = ["--model", self.towns.model, "--corpus", self.towns.corpus, "--spans", self.towns.spans]
+        asked = ["--questions", self.train, "--dev", *self.dev, "--config", self.config, "--output", self.output]
+        return [str(word) for word in [*made, *asked, "--device", "cpu", "--builder-device", "cpu", "--rows", *rows]]
+
+    def run(self, *rows: str) -> None:
+        activity_of("ablate", self.arguments(*rows), run=self.root / "run")
+
+    def results(self) -> Any:
+        return json.loads((self.output / "results.json").read_text())
+
+    def came_to(self) -> Any:
+        """The results, but for the time that they took."""
+        results = self.results()
+        stages = {stage["name"]: (stage["made"], stage["held_out"]) for stage in results["stages"]}
+        return results["of"], results["rows"], stages
+
+
+@pytest.fixture(scope="module")
+def whole(towns: Towns, tmp_path_factory: pytest.TempPathFactory) -> tuple[Case, list[str]]:
+    """(all rows, the stages in the order in which they ran)."""
+    case = Case(towns, tmp_path_factory.mktemp("whole"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablate.subprocess, "Popen", Inline)
+        patch.setattr(Activity, "stop_on_signals", lambda self: None)
+        Inline.started, Inline.stop_at, Inline.kill_at = [], None, None
+        case.run(*ROWS)
+    return case, Inline.started
+
+
+def test_every_row_comes_out(whole: tuple[Case, list[str]]) -> None:
+    case, _ = whole
+    results = case.results()
+    assert [row["name"] for row in results["rows"]] == list(ROWS)
+    table = (case.output / "results.md").read_text()
+    for row in results["rows"]:
+        figures = [f"{100 * row[kind]['plain']:.1f}" for kind in ("exact_match", "zero_shot_recall@5")]
+        assert f"| {row['title']} | {' | '.join(figures)} |" in table
+        said = (case.output / "predictions" / f"{row['name']}.plain.jsonl").read_text().splitlines()[1:]
+        assert row["exact_match"]["plain"] == sum(json.loads(line)["right"] for line in said) / len(said)
+    assert json.loads((case.root / "run" / "result.json").read_text())["rows"] == results["rows"]
+    progress = json.loads((case.root / "run" / "progress.json").read_text())
+    assert progress["done"] == progress["total"]
+
+
+def test_recall_is_the_retrievers_before_it_is_tuned(whole: tuple[Case, list[str]]) -> None:
+    case, _ = whole
+    snapshot, asked = Snapshot.open(case.towns.corpus), read_questions(case.dev[0])
+    rows = {row["name"]: row for row in case.results()["rows"]}
+    found_by: dict[str, Retriever] = {"bm25": SparseRetriever(snapshot)}
+    for name, row in ROWS.items():
+        if row.retriever not in found_by:
+            found_by[row.retriever] = DenseRetriever.load(
+                case.output / "models" / row.retriever, case.output / "indexes" / row.retriever, case.towns.corpus
+            )
+        best = found_by[row.retriever].rows([question.question for question in asked], 5)
+        hits = [
+            any(holds_answer(snapshot.block(one).text, question.answers) for one in own)
+            for question, own in zip(asked, best, strict=True)
+        ]
+        assert rows[name]["zero_shot_recall@5"]["plain"] == sum(hits) / len(hits)
+
+
+def test_what_rows_share_is_made_once(whole: tuple[Case, list[str]]) -> None:
+    _, started = whole
+    assert max(Counter(started).values()) == 1
+    kinds = Counter(name.partition("-")[0] for name in started)
+    shared = {"ict": 1, "mlm": 1, "pretrain": 4, "index": 5, "combine": 7, "zero": 5}  # "zero-shot-…"
+    assert kinds == shared | {"finetune": len(ROWS), "evaluate": len(ROWS)}
+
+
+def test_variants_differ_in_one_setting(whole: tuple[Case, list[str]]) -> None:
+    case, _ = whole
+    commands = {stage["name"]: stage["command"] for stage in case.results()["stages"]}
+
+    def differing(variant: str) -> set[str]:
+        ordinary, other = (set(commands[f"pretrain-{name}"]) for name in ("realm", variant))
+        return {word for word in other - ordinary if "/" not in word}
+
+    assert differing("uniform") == {'masking="uniform"'}
+    assert differing("span") == {'masking="span"'}
+    assert differing("stale") == {"refresh_every=30"}
+    assert "refresh_every=1" in commands["pretrain-realm"] and 'masking="salient"' in commands["pretrain-realm"]
+
+
+def same(first: torch.nn.Module, second: torch.nn.Module) -> bool:
+    other = second.state_dict()
+    return all(torch.equal(tensor, other[name]) for name, tensor in first.state_dict().items())
+
+
+def test_a_row_has_the_retriever_and_the_encoder_that_it_says(whole: tuple[Case, list[str]]) -> None:
+    case, _ = whole
+    models = case.output / "models"
+    made = {name: load_model(models / name) for name in ("baseline", "realm")}
+    assert not same(made["baseline"].block, made["realm"].block)
+    for row in (ROWS["realm"], ROWS["realm-retriever"], ROWS["realm-encoder"], ROWS["baseline"]):
+        model = load_model(models / f"{row.retriever}+{row.encoder}")
+        encoder = made[row.encoder].encoder
+        assert encoder is not None
+        assert same(model.query, made[row.retriever].query) and same(model.block, made[row.retriever].block)
+        assert same(model.reader.bert, encoder.bert) and same(model.reader.score, made[row.encoder].reader.score)
+    tuned = load_model(case.output / "tuned" / "bm25")
+    assert same(tuned.query, made["baseline"].query) and not same(tuned.reader, made["baseline"].reader)
+    dense = load_model(case.output / "tuned" / "baseline")
+    assert not same(dense.query, made["baseline"].query)
+
+
+def test_run_again_nothing_is_done_again(whole: tuple[Case, list[str]], inline: type[Inline]) -> None:
+    case, _ = whole
+    before = case.came_to()
+    case.run(*ROWS)
+    assert (inline.started, case.came_to()) == ([], before)
+
+
+def test_interrupted_it_comes_to_the_same(
+    towns: Towns, whole: tuple[Case, list[str]], tmp_path: Path, inline: type[Inline]
+) -> None:
+    """Each of some stages is stopped at work and then killed; what was finished before is not done again."""
+    case, interrupted = Case(towns, tmp_path), ("mlm", "pretrain-realm", "finetune-bm25")
+    for at in interrupted:
+        inline.stop_at, inline.kill_at = at, None
+        with pytest.raises(Stopped):
+            case.run(*SOME)
+        inline.stop_at, inline.kill_at = None, at
+        with pytest.raises(RealmError, match=rf"^{at} failed with status -9; \S+log\.txt shows more"):
+            case.run(*SOME)
+    inline.kill_at = None
+    case.run(*SOME)
+    assert Counter(inline.started) == Counter({**dict.fromkeys(inline.started, 1), **dict.fromkeys(interrupted, 3)})
+    for at in interrupted:
+        assert "going on at step" in (case.output / "runs" / at / "log.txt").read_text()
+    of, rows, stages = case.came_to()
+    all_of, all_rows, all_stages = whole[0].came_to()
+    assert of == all_of
+    assert rows == [row for row in all_rows if row["name"] in SOME]
+    assert stages == {name: all_stages[name] for name in stages}
+
+
+def test_more_rows_later_use_what_is_there(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    case = Case(towns, tmp_path)
+    case.dev.append(case.questions("other", range(10)))
+    case.run("bm25")
+    first = list(inline.started)
+    assert first[-2:] == ["evaluate-bm25.plain", "evaluate-bm25.other"]
+    case.run("baseline", "bm25")
+    assert inline.started[len(first) :] == [
+        "index-baseline",
+        *("zero-shot-baseline.plain", "zero-shot-baseline.other", "finetune-baseline"),
+        *("evaluate-baseline.plain", "evaluate-baseline.other"),
+    ]
+    assert [row["name"] for row in case.results()["rows"]] == ["baseline", "bm25"]
+    assert (
+        "| row | EM % plain (10) | R@5 % plain (10) | EM % other (10) | R@5 % other (10) |"
+        in (case.output / "results.md").read_text()
+    )
+
+
+@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
+def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    """Real processes: SIGKILL takes the stage along, SIGTERM is passed on, and who comes next goes on."""
+    toml = SETTINGS.replace("[mlm]\nsteps = 2", "[mlm]\nsteps = 120\ncheckpoint_every = 5")
+    case = Case(towns, tmp_path, toml)
+    checkpoints, log = case.output / "runs" / "mlm" / "mlm", case.output / "runs" / "mlm" / "log.txt"
+
+    def progress() -> Any:
+        path = tmp_path / "run" / "progress.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    inline.kill_at = "mlm"  # up to there in this process, to save time
+    with pytest.raises(RealmError):
+        case.run("bm25")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ablate.subprocess, "Popen", PROCESS)
+        first = start(["ablate", *case.arguments("bm25"), "--run", str(tmp_path / "run")])
+        wait_until(lambda: any(checkpoints.glob("checkpoint-*")) and "mlm: " in progress().get("message", ""), first)
+        first.kill()
+        finish(first)
+        assert 0 < progress()["done"] < progress()["total"] and progress()["unit"] == "sequences"
+        second = start(["ablate", *case.arguments("bm25")])
+        wait_until(lambda: "going on at step" in log.read_text(), second)
+        second.terminate()
+        status, errors = finish(second)
+    assert status == 3 and errors.endswith("Stopped; what was finished is kept.\n")
+    assert log.read_text().count("Stopped; what was finished is kept.") == 2
+    assert inline.started == ["ict", "mlm"]
+    inline.kill_at = "combine-baseline+baseline"
+    with pytest.raises(RealmError):
+        case.run("bm25")
+    settings = {"steps": 120, "checkpoint_every": 5, "batch": 8}
+    undisturbed = ["--model", case.output / "models" / "ict", "--corpus", towns.corpus]
+    activity_of("mlm", [*undisturbed, *training(tmp_path / "undisturbed", settings)])
+    hashes = {load_model(folder).hash for folder in (case.output / "models" / "baseline", tmp_path / "undisturbed")}
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("[ict]\nstep = 3", r"settings\.toml, \[ict\]: Unknown setting 'step'; known are seed, steps, "),
+        ("[pretrain]\nk = 1", r"settings\.toml, \[pretrain\]: k must be at least 2, not 1"),
+        ("[mlm]\nsteps = [1]", r"\[mlm\]: steps must be of type int, not \[1\]"),
+        ("[mlm]\nsteps = 2020-01-01", r"\[mlm\]: steps must be of type int, not datetime"),
+        ("[evaluate]\nk = 101", r"\[evaluate\]: k must be from 1 to 100, not 101"),
+        ("[evaluate]\nscore_scale = inf", r"\[evaluate\]: score_scale must be positive, not inf"),
+        ("[evaluation]\nk = 3", r"'evaluation' is not one of its sections, which are \[ict\], \[mlm\], \[pretrain\], "),
+        ("steps = 3", r"'steps' is not one of its sections"),
+        ("[ict", r"settings\.toml is not valid TOML"),
+        ("[pretrain]\nmasking = 'span'", r"settings\.toml, \[pretrain\]: masking is what the rows differ in"),
+        ("[pretrain]\nrefresh = 'never'", r"refresh must be process or in-loop, not 'never'"),
+        (
+            "[pretrain]\nsteps = 500",
+            r"the index would never be refreshed in 500 steps; refresh_every must be less than",
+        ),
+        ("[finetune.repeat]\nplain = 2", r"repeat\.plain: no question file of that name; there are train"),
+    ],
+)
+def test_wrong_settings_are_refused_before_anything_runs(
+    towns: Towns, tmp_path: Path, inline: type[Inline], settings: str, message: str
+) -> None:
+    case = Case(towns, tmp_path, settings)
+    with pytest.raises(RealmError, match=message):
+        case.run("bm25")
+    assert not case.output.exists() and not inline.started
+
+
+def test_settings_reach_the_stages_as_they_are(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    odd = "[finetune]\nquery_lr = 1e-5\nsupply = false\n[finetune.repeat]\ntrain = 2\n"
+    case = Case(towns, tmp_path, odd)
+    inline.kill_at = "ict"
+    with pytest.raises(RealmError):
+        case.run("bm25")
+    settings = json.loads((case.output / "plan.json").read_text())["settings"]["finetune"]
+    assert (settings["query_lr"], settings["supply"], settings["repeat"]) == (1e-5, False, {"train": 2})
+
+
+def test_wrong_inputs_are_refused_before_anything_runs(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    case = Case(towns, tmp_path)
+    with pytest.raises(RealmError, match=r"There is no row 'orqa'; rows are realm, realm-retriever, .*, stale, bm25\."):
+        case.run("realm", "orqa")
+    good = case.dev[0].read_text()
+    case.dev[0].write_text('{"question": "?"}\n')
+    with pytest.raises(RealmError, match=r"plain\.jsonl, line 1: `answers` must be a list"):
+        case.run("bm25")
+    case.dev[0].write_text(good)
+    case.dev.append(case.dev[0])
+    with pytest.raises(RealmError, match="two of them have the same"):
+        case.run("bm25")
+    case.dev.pop()
+    case.towns = Towns(towns.root, towns.model, towns.index, towns.corpus, tmp_path / "spans")
+    with pytest.raises(RealmError, match=r"spans/identity\.json does not exist"):
+        case.run("bm25")
+    assert not case.output.exists() and not inline.started
+
+
+def test_a_folder_is_of_one_ablation(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    case = Case(towns, tmp_path)
+    inline.kill_at = "ict"
+    with pytest.raises(RealmError, match="ict failed"):
+        case.run("bm25")
+    case.config.write_text(SETTINGS.replace("k = 3", "k = 4", 1))
+    case.dev[0].write_text(case.dev[0].read_text() * 2)
+    with pytest.raises(RealmError, match=r"\(dev\.plain, settings\.pretrain\.k: not the same\)"):
+        case.run("bm25")
+    case.output = tmp_path
+    with pytest.raises(RealmError, match="holds other files; name a new folder"):
+        case.run("bm25")
+
+
+def test_what_a_stage_refuses_is_passed_on(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    case = Case(towns, tmp_path)
+    rows = [{"question": "Who was the mayor?", "answers": ["nobody whom the corpus knows"]}]
+    write_lines(case.train, rows)
+    with pytest.raises(RealmError, match=r"^finetune-bm25: No answer of the questions stands in the corpus"):
+        case.run("bm25")

@@ -1,0 +1,206 @@
+"""Training and refreshing as two processes: killed at any instant, late, asleep or dead, neither harms the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from realm_core.errors import RealmError
+from realm_core.files import read_json, sha256_of_file
+from realm_core.index.generation import Generation
+from realm_core.training.live_index import HandedOver, LiveIndex, newest_step
+from tests.core.processes import PATIENCE_S, finish, start, wait_until
+from tests.core.running import activity_of
+from tests.core.training.towns import Towns, metrics
+
+SETTINGS: dict[str, Any] = {
+    "batch": 2,
+    "k": 3,
+    "learning_rate": 1e-2,
+    "warmup": 0.0,
+    "dropout": 0.0,
+    "holdout": 0.0,
+    "checkpoint_every": 10,
+    "refresh_every": 10,
+}
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# ── Killed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def builder_of(trainer: subprocess.Popen[str]) -> int | None:
+    """The process that builds for a trainer."""
+    for children in Path(f"/proc/{trainer.pid}/task").glob("*/children"):
+        for child in children.read_text().split():
+            if "refresh" in arguments_of(int(child)):
+                return int(child)
+    return None
+
+
+def arguments_of(process: int) -> list[str]:
+    """How a process was started; nothing where there is none (any more)."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+class Watch:
+    """Looks at everything that is visible in a run folder as long as it is open: is it whole?"""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self.whole: set[str] = set()
+        self.broken: list[str] = []
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._closed.wait(0.02):
+            for path in [*self._run.glob("snapshots/step-*"), *self._run.glob("generations/step-*")]:
+                if path.parent.name + path.name not in self.whole:
+                    self._check(path)
+
+    def _check(self, path: Path) -> None:
+        try:
+            if path.parent.name == "generations":
+                Generation.open(path)
+            elif read_json(path / "config.json")["weights_sha256"] != sha256_of_file(path / "model.safetensors"):
+                raise RealmError("damaged")
+        except (RealmError, OSError) as error:
+            time.sleep(0.5)
+            if path.exists():  # else it was being removed
+                self.broken.append(f"{path}: {error}")
+        else:
+            self.whole.add(path.parent.name + path.name)
+
+
+@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
+def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path: Path) -> None:
+    draw = random.Random(11)
+    run = tmp_path / "run"
+
+    def command(steps: int) -> list[str]:
+        settings = SETTINGS | {"steps": steps, "refresh": "process"}
+        return ["pretrain", *towns.pretrain(tmp_path / "made", settings), "--run", str(run)]
+
+    def saved() -> int:
+        return max((int(path.name.rpartition("-")[2]) for path in run.glob("pretrain/checkpoint-*")), default=0)
+
+    def train_and_kill(built: int) -> int:
+        """Until an index behind `built` is there; builder and trainer are killed. Returns the last index's step."""
+        trainer = start(command(1_000_000))
+        wait_until(lambda: (newest_step(run / "generations") or 0) > built, trainer)
+        first = builder_of(trainer)
+        assert first is not None
+        time.sleep(draw.uniform(0, 0.3))
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: builder_of(trainer) not in (None, first), trainer)
+        second = builder_of(trainer)
+        assert second is not None
+        time.sleep(draw.uniform(0, 0.3))
+        built = newest_step(run / "generations") or 0
+        trainer.kill()
+        assert finish(trainer)[0] == -signal.SIGKILL
+        wait_for(lambda: not arguments_of(second))  # though its parent died while it was starting
+        return built
+
+    watch = Watch(run)
+    try:
+        built = train_and_kill(0)
+        assert built > 0 and saved() > 0
+        assert train_and_kill(built) > built and not (tmp_path / "made").exists()
+        steps = saved() + 20
+        last = start(command(steps))
+        status, errors = finish(last)
+        assert status == 0, errors
+    finally:
+        watch.close()
+    assert watch.broken == [] and len(watch.whole) >= 4
+    processes = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
+    assert not any({"refresh", str(run)} <= set(arguments_of(process)) for process in processes)  # no builder is left
+    losses = metrics(run, "pretrain.loss")
+    assert max(losses) == steps and f"going on at step {steps - 20:,} of {steps:,}" in errors
+    assert min(losses) == 10 and losses[steps] < losses[10] - 1
+    assert metrics(run, "pretrain.index_lag_steps")[steps] < steps - 10  # not the first index
+    assert (tmp_path / "made" / "config.json").exists()
+    assert sorted(path.name for path in run.iterdir()) == [
+        "builder.log",
+        "metrics.jsonl",
+        "progress.json",
+        "result.json",
+    ]
+
+
+# ── Late, asleep, dead ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.timeout(900)  # a process is started, on a machine that may be busy
+def test_the_trainer_goes_on_while_a_builder_elsewhere_sleeps(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = start(["refresh", "--trainer-run", str(tmp_path), "--corpus", str(towns.corpus), "--device", "cpu"])
+    before = HandedOver.before
+    used: dict[int, int] = {}
+
+    def watched(self: HandedOver, step: int) -> LiveIndex:
+        index = before(self, step)
+        if step == 12:  # the index of step 10 arrives, and the builder falls asleep
+            wait_until(lambda: before(self, step).step == 10, builder)
+            builder.send_signal(signal.SIGSTOP)
+        elif step == 45:  # it wakes up, and builds the newest
+            builder.send_signal(signal.SIGCONT)
+            wait_until(lambda: before(self, step).step == 40, builder)
+        index = before(self, step)
+        used[step] = index.step
+        return index
+
+    monkeypatch.setattr(HandedOver, "before", watched)
+    try:
+        settings = SETTINGS | {"steps": 50, "refresh": "elsewhere"}
+        activity_of("pretrain", towns.pretrain(tmp_path / "made", settings), run=tmp_path)
+    finally:
+        builder.send_signal(signal.SIGCONT)
+        builder.send_signal(signal.SIGTERM)
+    assert finish(builder)[0] == 3
+    assert [used[step] for step in (5, 12, 20, 30, 44, 45, 49)] == [0, 10, 10, 10, 10, 40, 40]
+    lag = metrics(tmp_path, "pretrain.index_lag_steps")  # the mean over ten steps
+    assert (lag[10], lag[30], lag[40], lag[50]) == (4.5, 14.5, 24.5, (5 * 32 + 5 * 7) / 10)
+    lag_s = metrics(tmp_path, "pretrain.index_lag_s")
+    assert 0 < lag_s[30] < lag_s[40]
+
+
+@pytest.mark.parametrize("refresh", ["never", "elsewhere", "process"])
+def test_the_trainer_goes_on_without_a_builder(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refresh: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")  # what a builder process would be started with
+    settings = SETTINGS | {"steps": 30, "refresh": refresh}
+    activity_of("pretrain", towns.pretrain(tmp_path / "made", settings), run=tmp_path / "run")
+    assert metrics(tmp_path / "run", "pretrain.index_lag_steps") == {10: 4.5, 20: 14.5, 30: 24.5}
+    assert (tmp_path / "made" / "config.json").exists()
+    assert (tmp_path / "run" / "builder.log").exists() == (refresh == "process")
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["path"] == str(tmp_path / "made")

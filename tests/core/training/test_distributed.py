@@ -1,0 +1,160 @@
+"""Two processes that share each batch: they learn what one would, one of them writes, and they stop together."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+
+from realm_core.errors import RealmError
+from realm_core.training import finetune_step
+from realm_core.training.distributed import World
+from tests.core.conftest import Deployment
+from tests.core.processes import TOP, finish, wait_until
+from tests.core.running import activity_of
+from tests.core.training.material import questions, write_lines
+
+# What each process runs: `python -m realm_core`, in float32 whatever the machine can do, for sums are compared to many
+# digits. Beside the run it leaves its id, and at the end the files of the test's folder that it wrote to.
+PROGRAM = """
+import os, sys
+from pathlib import Path
+import torch
+from realm_core.__main__ import main
+from realm_core.training import finetune_step
+folder, rank, written = Path(sys.argv.pop(1)), os.environ["RANK"], set()
+(folder / f"{rank}.pid").write_text(str(os.getpid()))
+def notice(event, arguments):
+    if event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR) and str(folder) in str(arguments[0]):
+        written.add(str(arguments[0]))
+sys.addaudithook(notice)
+finetune_step.fast_dtype = lambda device: torch.float32
+status = main()
+print(f"{rank} wrote {len(written)} files.", file=sys.stderr)
+sys.exit(status)
+"""
+SETTINGS: dict[str, Any] = {
+    "holdout": 0.2,
+    "epochs": 3,
+    "batch": 5,  # shares of two and of three
+    "at_once": 2,
+    "checkpoint_every": 4,
+    "query_lr": 1e-3,
+    "reader_lr": 1e-3,
+    "head_lr": 1e-3,
+    "dropout": 0.0,
+}
+
+
+def arguments(deployment: Deployment, folder: Path, output: str, settings: dict[str, Any]) -> list[str]:
+    """A command line of `finetune`, without its run folder."""
+    asked = write_lines(folder / "tiny.jsonl", questions())
+    words = [*deployment.arguments(), "--questions", asked, "--output", folder / output, "--device", "cpu"]
+    return [*map(str, words), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
+
+
+def start_two(folder: Path, words: Sequence[str]) -> subprocess.Popen[str]:
+    """`finetune` in two processes under torchrun, which meet on the loopback interface."""
+    # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", "--"]
+    return subprocess.Popen(
+        [sys.executable, *torchrun, sys.executable, "-c", PROGRAM, str(folder), "finetune", *words],
+        cwd=TOP,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def rows(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_close(one: Path, other: Path, before: Path) -> None:
+    """Equal but for the order of sums, which is much less than what training moved."""
+    own, others, first = (load_file(folder / "model.safetensors") for folder in (one, other, before))
+    assert own.keys() == others.keys()
+    moved = 0.0
+    for name in own:
+        torch.testing.assert_close(own[name], others[name], rtol=1e-3, atol=2e-5)
+        if name in first:
+            moved = max(moved, float((own[name] - first[name]).abs().max()))
+    assert moved > 1e-3
+
+
+@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
+def test_two_processes_learn_what_one_would(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, errors = finish(
+        start_two(tmp_path, [*arguments(deployment, tmp_path, "two", SETTINGS), "--run", str(tmp_path / "run")])
+    )
+    assert status == 0, errors
+    monkeypatch.setattr(finetune_step, "fast_dtype", lambda device: torch.float32)
+    activity_of("finetune", arguments(deployment, tmp_path, "one", SETTINGS), run=tmp_path / "alone")
+    assert_close(tmp_path / "one", tmp_path / "two", deployment.model)
+    # loss and held-out figures are of the whole batch, and reported once
+    together, alone = rows(tmp_path / "run"), rows(tmp_path / "alone")
+    assert [row["step"] for row in together] == [row["step"] for row in alone]
+    for row, wanted in zip(together, alone, strict=True):
+        assert row.keys() == wanted.keys()
+        for name in {"finetune.loss", "finetune.held_out.recall@5", "finetune.held_out.span"} & row.keys():
+            assert row[name] == pytest.approx(wanted[name], rel=1e-4)
+    assert {"finetune.loss", "finetune.held_out.span"} <= {name for row in together for name in row}
+    assert errors.count("questions to learn from") == errors.count("The model is") == 1
+    assert "\n1 wrote 0 files." in f"\n{errors}" and "\n0 wrote 0 files." not in f"\n{errors}"
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("told", ["torchrun", "the second process"])
+def test_when_one_is_told_to_stop_both_do(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    settings = SETTINGS | {"epochs": 500, "holdout": 0.0, "checkpoint_every": 10_000}
+    run = tmp_path / "run"
+    both = start_two(tmp_path, [*arguments(deployment, tmp_path, "model", settings), "--run", str(run)])
+    wait_until(lambda: (run / "metrics.jsonl").exists(), both)
+    os.kill(both.pid if told == "torchrun" else int((tmp_path / "1.pid").read_text()), signal.SIGTERM)
+    status, errors = finish(both)
+    assert status != 0 and errors.count("Stopped; what was finished is kept.") == 2, errors
+    for rank in "01":
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / f"{rank}.pid").read_text()), 0)
+    saved = [int(folder.name.rpartition("-")[2]) for folder in (run / "finetune").iterdir()]
+    assert len(saved) == 1 and saved[0] >= 10 and not (tmp_path / "model").exists()
+    # what two began one can finish
+    monkeypatch.setattr(finetune_step, "fast_dtype", lambda device: torch.float32)
+    settings["epochs"] = saved[0] // 2 + 1  # two steps an epoch
+    activity_of("finetune", arguments(deployment, tmp_path, "model", settings), run=run)
+    assert max(row["step"] for row in rows(run)) == 2 * settings["epochs"] and (tmp_path / "model").exists()
+
+
+def test_more_processes_than_questions_are_refused(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "join", lambda device: World(0, 3))
+    monkeypatch.setattr(World, "wait", lambda self: None)
+    with pytest.raises(RealmError, match="3 processes cannot share the questions of a step, which are 2"):
+        activity_of("finetune", arguments(deployment, tmp_path, "m", SETTINGS | {"batch": 2}), run=tmp_path / "run")
+
+
+@given(count=st.integers(0, 200), size=st.integers(1, 9))
+def test_shares_are_nearly_equal_and_leave_nothing_out(count: int, size: int) -> None:
+    shares = [World(rank, size).share(count) for rank in range(size)]
+    assert shares[0].start == 0 and shares[-1].stop == count
+    assert all(one.stop == other.start for one, other in pairwise(shares))
+    lengths = [share.stop - share.start for share in shares]
+    assert max(lengths) - min(lengths) <= 1

@@ -1,0 +1,94 @@
+"""Two processes that share each batch and one index pre-train what one would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from realm_core.errors import RealmError
+from realm_core.training import pretrain_step
+from realm_core.training.distributed import World
+from tests.core.processes import TOP, finish
+from tests.core.running import activity_of
+from tests.core.training.towns import Towns
+
+# What each process runs: `python -m realm_core`, in float32 whatever the machine can do, for sums are compared to many
+# digits.
+PROGRAM = """
+import sys
+import torch
+from realm_core.__main__ import main
+from realm_core.training import pretrain_step
+pretrain_step.fast_dtype = lambda device: torch.float32
+sys.exit(main())
+"""
+SETTINGS: dict[str, Any] = {
+    "steps": 7,
+    "batch": 5,  # shares of two and of three
+    "at_once": 2,
+    "k": 3,
+    "learning_rate": 1e-3,
+    "dropout": 0.0,
+    "holdout": 0.1,
+    "checkpoint_every": 4,
+    "refresh": "in-loop",
+    "refresh_every": 3,
+}
+
+
+def rows(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.timeout(900)  # three processes are started, on a machine that may be busy
+def test_two_processes_learn_what_one_would(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", "--"]
+    words = [*towns.pretrain(tmp_path / "two", SETTINGS), "--run", str(tmp_path / "together")]
+    status, errors = finish(
+        subprocess.Popen(
+            [sys.executable, *torchrun, sys.executable, "-c", PROGRAM, "pretrain", *words],
+            cwd=TOP,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    )
+    assert status == 0, errors
+    monkeypatch.setattr(pretrain_step, "fast_dtype", lambda device: torch.float32)
+    activity_of("pretrain", towns.pretrain(tmp_path / "one", SETTINGS), run=tmp_path / "alone")
+    one, two, begun = (
+        load_file(folder / "model.safetensors") for folder in (tmp_path / "one", tmp_path / "two", towns.model)
+    )
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], rtol=1e-3, atol=2e-5)
+    moved = [float((one[name] - begun[name]).abs().max()) for name in one.keys() & begun.keys()]
+    assert max(moved) > 1e-3
+    together, alone = rows(tmp_path / "together"), rows(tmp_path / "alone")
+    assert [row["step"] for row in together] == [row["step"] for row in alone]  # each is reported once
+    for row, wanted in zip(together, alone, strict=True):
+        assert row.keys() == wanted.keys()
+        for name in {"pretrain.loss", "pretrain.held_out.loss", "pretrain.held_out.utility"} & row.keys():
+            assert row[name] == pytest.approx(wanted[name], rel=1e-3, abs=1e-4)
+    assert errors.count("The model is") == 1
+
+
+@pytest.mark.parametrize("activity", ["pretrain", "ict", "mlm"])
+def test_more_processes_than_examples_are_refused(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, activity: str
+) -> None:
+    monkeypatch.setattr(World, "join", lambda device: World(0, 3))
+    monkeypatch.setattr(World, "wait", lambda self: None)
+    make = towns.pretrain if activity == "pretrain" else towns.warm_up
+    with pytest.raises(RealmError, match="batch must be at least 3, one example a process, not 2"):
+        activity_of(activity, make(tmp_path / "made", {"batch": 2}), run=tmp_path / "run")

@@ -1,0 +1,252 @@
+"""The trainer's side of a refresh: what it writes, what it takes, and that neither can trip it up."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from realm_core.errors import RealmError
+from realm_core.index.build import build
+from realm_core.index.generation import Generation
+from realm_core.model.checkpoint import Model, load_model, save_model
+from realm_core.training.distributed import World
+from realm_core.training.live_index import (
+    HandedOver,
+    InLoop,
+    LiveIndex,
+    Never,
+    forget_after,
+    newest_step,
+    step_name,
+)
+from realm_core.training.refresh import build_generation
+from tests.core.training.towns import QUIET, Towns
+
+CPU = torch.device("cpu")
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def first(towns: Towns) -> Generation:
+    return Generation.open(towns.index)
+
+
+@pytest.fixture
+def model(towns: Towns) -> Model:
+    loaded = load_model(towns.model)
+    return replace(loaded, query=loaded.block)  # one embedder, as in pre-training
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def embedded(model: Model, towns: Towns, folder: Path) -> torch.Tensor:
+    """The index that the present parameters make: [N, D]."""
+    save_model(model, folder / "model")
+    return Generation.open(build(folder / "model", towns.corpus, folder, QUIET, device="cpu")).vectors_ND
+
+
+def move(model: Model) -> None:
+    """A step of training."""
+    with torch.no_grad():
+        model.block.norm.bias.add_(0.1)
+
+
+@pytest.fixture
+def in_loop(towns: Towns, first: Generation, model: Model, tmp_path: Path) -> Callable[..., InLoop]:
+    def made(*, every: int = 4, back: int = 4) -> InLoop:
+        def build(snapshot: Path, generations: Path, step: int) -> None:
+            build_generation(snapshot, towns.corpus, generations, step, "cpu", QUIET)
+
+        return InLoop(model, first, tmp_path, every, CPU, World(), build, back)
+
+    return made
+
+
+@pytest.fixture
+def handed_over(first: Generation, model: Model, tmp_path: Path) -> Iterator[HandedOver]:
+    made = HandedOver(model, first, tmp_path, 4, CPU, World())
+    yield made
+    made.close()
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# ── Folders ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_names_sort_as_steps_do() -> None:
+    steps = [0, 1, 9, 10, 999, 1000, 200_000]
+    assert sorted(map(step_name, reversed(steps))) == [step_name(step) for step in steps]
+
+
+def test_the_newest_step_is_of_what_is_whole(tmp_path: Path) -> None:
+    assert newest_step(tmp_path) is None and newest_step(tmp_path / "nowhere") is None
+    for name in (step_name(8), step_name(12), f".{step_name(16)}.tmp", f".{step_name(20)}.partial", "step-x"):
+        (tmp_path / name).mkdir()
+    assert newest_step(tmp_path) == 12
+
+
+def test_what_came_after_the_last_checkpoint_is_forgotten(tmp_path: Path) -> None:
+    for folder in ("snapshots", "generations"):
+        for step in (4, 8, 12):
+            (tmp_path / folder / step_name(step)).mkdir(parents=True)
+    forget_after(tmp_path, 8)
+    assert names(tmp_path / "snapshots") == names(tmp_path / "generations") == [step_name(4), step_name(8)]
+    forget_after(tmp_path, 0)
+    assert names(tmp_path / "snapshots") == names(tmp_path / "generations") == []
+
+
+# ── Never, and in the loop ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_never_stays_with_the_first(first: Generation, model: Model, tmp_path: Path) -> None:
+    never = Never(model, first, tmp_path, 1, CPU, World())
+    assert len({never.before(step) for step in range(20)}) == 1
+    assert (never.before(19).generation, never.before(19).step) == (first.name, 0)
+    assert names(tmp_path / "snapshots") == names(tmp_path / "generations") == []
+
+
+def test_in_the_loop_it_is_rebuilt_at_every_due_step(
+    towns: Towns, first: Generation, model: Model, tmp_path: Path, in_loop: Callable[..., InLoop]
+) -> None:
+    index = in_loop()
+    for step in range(4):
+        assert index.before(step).generation == first.name
+        move(model)
+    for step in range(4, 10):
+        before = time.time()
+        taken = index.before(step)
+        assert taken.step == step - step % 4 and taken.generation == step_name(taken.step)
+        if step % 4 == 0:
+            assert before - 1 < taken.parameters_at < time.time() + 1
+            wanted = embedded(model, towns, tmp_path / f"wanted-{step}")
+            torch.testing.assert_close(Generation.open(tmp_path / "generations" / taken.generation).vectors_ND, wanted)
+            assert not torch.equal(wanted, first.vectors_ND)
+        move(model)
+    assert names(tmp_path / "snapshots") == [step_name(8)]  # only the newest is ever built from
+
+
+def test_a_resumed_run_takes_the_index_it_used(model: Model, tmp_path: Path, in_loop: Callable[..., InLoop]) -> None:
+    in_loop().before(4)
+    made = Generation.open(tmp_path / "generations" / step_name(4)).vectors_ND
+    move(model)  # the checkpoint is of step 6
+    resumed = in_loop()
+    assert resumed.before(6).step == 4
+    assert torch.equal(Generation.open(tmp_path / "generations" / step_name(4)).vectors_ND, made)
+    assert resumed.before(8).step == 8
+    with pytest.raises(RealmError, match=r"step-000000016 is gone; a run cannot be resumed without the index it used"):
+        in_loop().before(18)
+
+
+def test_indexes_are_kept_as_far_back_as_a_killed_run_may_go(tmp_path: Path, in_loop: Callable[..., InLoop]) -> None:
+    index = in_loop(every=2, back=5)
+    for step in range(10):
+        index.before(step)
+        for back in range(min(step, 5) + 1):  # whichever checkpoint is the last
+            used = (step - back) - (step - back) % 2
+            assert used == 0 or (tmp_path / "generations" / step_name(used)).exists()
+    kept = sorted(path.name for path in (tmp_path / "generations").glob("step-*"))
+    assert kept == [step_name(2), step_name(4), step_name(6), step_name(8)]
+    index.before(10)
+    assert not (tmp_path / "generations" / step_name(2)).exists()
+
+
+# ── Handed over ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_snapshots_are_whole_models_of_the_moment(model: Model, tmp_path: Path, handed_over: HandedOver) -> None:
+    seen = []
+    for step in range(10):
+        handed_over.before(step)
+        seen.append(names(tmp_path / "snapshots"))
+        move(model)
+    assert seen == [[]] * 4 + [[step_name(4)]] * 4 + [[step_name(8)]] * 2
+    loaded = load_model(tmp_path / "snapshots" / step_name(8))
+    moved = model.block.norm.bias - 0.2  # since step 8
+    torch.testing.assert_close(loaded.block.norm.bias, moved)
+    assert torch.equal(loaded.query.norm.bias, loaded.block.norm.bias) and loaded.encoder is None
+
+
+def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
+    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver
+) -> None:
+    generations = tmp_path / "generations"
+    assert [handed_over.before(step).step for step in range(4)] == [0] * 4
+    assert handed_over.before(4).step == 0
+    snapshot = tmp_path / "snapshots" / step_name(4)
+    build_generation(snapshot, towns.corpus, tmp_path / "elsewhere", 4, "cpu", QUIET)
+    build_generation(snapshot, towns.corpus, tmp_path / "elsewhere", 8, "cpu", QUIET)
+    half = generations / f".{step_name(4)}.partial"
+    shutil.copytree(tmp_path / "elsewhere" / step_name(4), half)
+    time.sleep(0.5)
+    assert handed_over.before(5).step == 0
+    half.rename(generations / step_name(4))
+    wait_for(lambda: handed_over.before(6).step == 4)
+    taken = handed_over.before(6)
+    assert taken.parameters_at == pytest.approx((snapshot / "config.json").stat().st_mtime)
+    assert taken.blocks == 40
+    damaged = tmp_path / "elsewhere" / step_name(8) / "vectors-00000.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    shutil.move(tmp_path / "elsewhere" / step_name(8), generations)
+    time.sleep(0.5)
+    assert handed_over.before(9) is taken
+    build_generation(snapshot, towns.corpus, generations, 12, "cpu", QUIET)
+    wait_for(lambda: handed_over.before(13).step == 12)
+    wait_for(lambda: newest_step(generations) == 12 and len(list(generations.glob("step-*"))) == 1)
+
+
+def test_a_generation_that_was_passed_over_is_never_taken(
+    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver
+) -> None:
+    handed_over.before(8)
+    snapshot = tmp_path / "snapshots" / step_name(8)
+    build_generation(snapshot, towns.corpus, tmp_path / "generations", 8, "cpu", QUIET)
+    wait_for(lambda: handed_over.before(9).step == 8)
+    build_generation(snapshot, towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)  # by a builder that slept
+    time.sleep(0.5)
+    assert handed_over.before(10).step == 8
+
+
+def test_the_watcher_ends_with_the_training(first: Generation, model: Model, tmp_path: Path) -> None:
+    made = HandedOver(model, first, tmp_path, 4, CPU, World())
+    assert "index watcher" in [thread.name for thread in threading.enumerate()]
+    made.close()
+    assert "index watcher" not in [thread.name for thread in threading.enumerate()]
+
+
+# ── Beside training ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("way", ["in-loop", "handed over"])
+def test_dropout_does_not_notice_a_refresh(
+    way: str, in_loop: Callable[..., InLoop], handed_over: HandedOver, tmp_path: Path
+) -> None:
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    (in_loop() if way == "in-loop" else handed_over).before(4)
+    assert (tmp_path / "snapshots" / step_name(4)).exists()
+    assert torch.equal(torch.rand(3), wanted)
+
+
+def test_a_live_index_searches_exactly(first: Generation) -> None:
+    index = LiveIndex(first, 3, 17.0, CPU)
+    queries_BD = torch.randn(5, 16, generator=torch.Generator().manual_seed(1))
+    rows_BK, scores_BK = index.search(queries_BD, 4)
+    best = (queries_BD @ first.vectors_ND.float().T).topk(4)
+    torch.testing.assert_close(scores_BK, best.values)
+    assert rows_BK.shape == (5, 4) and index.blocks == 40 and (index.step, index.parameters_at) == (3, 17.0)

@@ -1,0 +1,195 @@
+"""The loop of every training on a handful of numbers: schedule, decay, clipping, figures, checkpoints, going on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError, Stopped
+from realm_core.training.loop import Group, Loop
+
+Losses = Iterator[tuple[Tensor, dict[str, float]]]
+
+
+class Numbers(nn.Module):
+    """A matrix and a vector, all ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.ones(2, 3))
+        self.vector = nn.Parameter(torch.ones(3))
+
+    def total(self) -> Tensor:
+        """A loss whose gradient is one everywhere, so that AdamW moves everything by the learning rate."""
+        return self.matrix.sum() + self.vector.sum()
+
+
+def loop_of(module: nn.Module, folder: Path, activity: Activity | None = None, **settings: Any) -> Loop:
+    given: dict[str, Any] = {
+        "steps": 20,
+        "warmup": 0.2,
+        "weight_decay": 0.0,
+        "clip": 1e9,
+        "seed": 1,
+        "checkpoint_every": 5,
+        "identity": "these",
+    }
+    groups = settings.pop("groups", None) or [Group(module, 0.1)]
+    return Loop(
+        "small", groups, **given | settings, folder=folder / "small", activity=activity or Activity(folder, quiet=True)
+    )
+
+
+def rows(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+# ── What a step does ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_learning_rate_rises_and_falls_in_straight_lines(tmp_path: Path) -> None:
+    module = Numbers()
+    seen: list[float] = []
+
+    def losses_of(step: int) -> Losses:
+        seen.append(module.vector[0].item())
+        yield module.total(), {}
+
+    loop_of(module, tmp_path).run(losses_of, dict)
+    seen.append(module.vector[0].item())
+    factors = [(before - after) / 0.1 for before, after in pairwise(seen)]
+    wanted = [0.25, 0.5, 0.75, 1.0, *(step / 16 for step in range(16, 0, -1))]
+    assert factors == pytest.approx(wanted, abs=1e-4)
+
+
+def test_only_matrices_decay_and_groups_have_their_own_rate(tmp_path: Path) -> None:
+    slow, fast = Numbers(), Numbers()
+    fast.vector.requires_grad_(False)
+
+    def losses_of(step: int) -> Losses:
+        yield slow.total() + fast.total(), {}
+
+    groups = [Group(slow, 0.01), Group(fast, 0.1)]
+    loop_of(slow, tmp_path, groups=groups, steps=1, warmup=0.0, weight_decay=0.5).run(losses_of, dict)
+    assert slow.vector.tolist() == pytest.approx([1 - 0.01] * 3, abs=1e-6)
+    assert slow.matrix[0].tolist() == pytest.approx([1 - 0.01 - 0.01 * 0.5] * 3, abs=1e-6)
+    assert fast.matrix[0].tolist() == pytest.approx([1 - 0.1 - 0.1 * 0.5] * 3, abs=1e-6)
+    assert fast.vector.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_parts_add_up_and_long_gradients_are_cut(tmp_path: Path) -> None:
+    module = Numbers()
+    norms: list[float] = []
+    clip = torch.nn.utils.clip_grad_norm_
+
+    def noticing(parameters: Any, most: float) -> Tensor:
+        own = list(parameters)
+        before = clip(own, most)
+        norms.append(torch.cat([p.grad.flatten() for p in own]).norm().item())
+        return before
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(torch.nn.utils, "clip_grad_norm_", noticing)
+        loop_of(module, tmp_path, steps=2, clip=2.0).run(
+            lambda step: ((module.total() * share, {}) for share in ((0.5, 1.5), (0.1, 0.2))[step]), dict
+        )
+    assert norms == pytest.approx([2.0, 0.3 * 3.0], rel=1e-4)  # nine numbers of slope 2, then of slope 0.3
+
+
+def test_figures_are_means_but_sequences_are_counted(tmp_path: Path) -> None:
+    module = Numbers()
+
+    def losses_of(step: int) -> Losses:
+        for part in range(2):
+            time.sleep(0.005)
+            yield module.total() * 0 + step, {"figure": float(step + part), "sequences": 3}
+
+    def measure() -> dict[str, float]:
+        time.sleep(0.02)
+        return {"recall": 0.5}
+
+    assert loop_of(module, tmp_path).run(losses_of, measure) == {"recall": 0.5}
+    reported = [row for row in rows(tmp_path) if "small.loss" in row]
+    assert [row["step"] for row in reported] == [10, 20]
+    assert [row["small.loss"] for row in reported] == [2 * 4.5, 2 * 14.5]
+    assert [row["small.figure"] for row in reported] == [5.0, 15.0]
+    # Six sequences in at least ten milliseconds, also where a measure comes between two reports.
+    assert all(0 < row["small.sequences_per_s"] < 6 / 0.010 for row in reported)
+    held_out = [row for row in rows(tmp_path) if "small.held_out.recall" in row]
+    assert [row["step"] for row in held_out] == [5, 10, 15, 20]
+
+
+def test_a_loss_that_is_no_number_is_refused_before_it_does_harm(tmp_path: Path) -> None:
+    module = Numbers()
+
+    def losses_of(step: int) -> Losses:
+        yield module.total() * (float("nan") if step == 7 else 1.0), {}
+
+    with pytest.raises(RealmError, match="small: the loss of step 7 is nan; lower the learning rate"):
+        loop_of(module, tmp_path).run(losses_of, dict)
+    assert torch.isfinite(module.matrix).all()
+
+
+# ── Checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class StopsAt(Activity):
+    """Asked to stop before a step."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(quiet=True)
+        self._left = step
+
+    def check(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Stopped
+
+
+def noisy(module: Numbers) -> Any:
+    """A loss that depends on the numbers, and on what the step draws."""
+    return lambda step: iter([((module.matrix.square().sum() + module.vector.square().sum()) * torch.rand(()), {})])
+
+
+def test_stopped_and_resumed_it_comes_to_the_same_numbers(tmp_path: Path) -> None:
+    whole, resumed = Numbers(), Numbers()
+    loop_of(whole, tmp_path / "whole").run(noisy(whole), dict)
+    stopped = loop_of(resumed, tmp_path, StopsAt(7))
+    with pytest.raises(Stopped):
+        stopped.run(noisy(resumed), dict)
+    assert stopped.saved_step() == 7
+    assert [path.name for path in (tmp_path / "small").iterdir()] == ["checkpoint-7"]
+    again = Numbers()  # another process
+    loop_of(again, tmp_path).run(noisy(again), dict)
+    assert torch.equal(again.matrix, whole.matrix) and torch.equal(again.vector, whole.vector)
+    assert not torch.equal(resumed.matrix, whole.matrix)
+
+
+def test_a_checkpoint_that_is_half_there_is_not_there(tmp_path: Path) -> None:
+    module = Numbers()
+    loop = loop_of(module, tmp_path)
+    assert loop.saved_step() is None and loop.resume() == {}
+    (tmp_path / "small" / ".checkpoint-5.tmp").mkdir(parents=True)
+    assert loop.saved_step() is None
+    loop.run(noisy(module), lambda: {"recall": 0.25})
+    assert [path.name for path in (tmp_path / "small").iterdir()] == ["checkpoint-20"]
+    finished = loop_of(Numbers(), tmp_path)
+    assert finished.run(noisy(module), dict) == {"recall": 0.25} and finished.step == 20  # nothing was left to do
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
+    module = Numbers()
+    loop_of(module, tmp_path).run(noisy(module), dict)
+    with pytest.raises(RealmError, match="checkpoint-20 is of other rows or settings"):
+        loop_of(module, tmp_path, identity="those").resume()
+    with pytest.raises(RealmError, match=r"checkpoint-20 is of another model"):
+        loop_of(module, tmp_path, groups=[Group(nn.Linear(2, 2), 0.1)]).resume()

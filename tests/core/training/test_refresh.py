@@ -1,0 +1,176 @@
+"""The builder's side of a refresh: killed and started again, and stopped by nothing that the trainer does."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from realm_core.activity import Activity
+from realm_core.errors import Stopped
+from realm_core.files import remove_folder
+from realm_core.index.build import build
+from realm_core.index.generation import Generation
+from realm_core.model.checkpoint import load_model, save_model
+from realm_core.training import refresh
+from realm_core.training.live_index import newest_step, step_name
+from tests.core.processes import PATIENCE_S, finish, start, wait_until
+from tests.core.training.towns import QUIET, Towns
+
+
+def write_snapshot(towns: Towns, run: Path, step: int) -> Path:
+    """Parameters as a trainer writes them, others at each step."""
+    loaded = load_model(towns.model)
+    with torch.no_grad():
+        loaded.block.norm.bias.add_(0.01 * step)
+    folder = run / "snapshots" / step_name(step)
+    save_model(replace(loaded, query=loaded.block, encoder=None), folder)
+    return folder
+
+
+def vectors(folder: Path) -> torch.Tensor:
+    return Generation.open(folder).vectors_ND
+
+
+# ── As a process ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
+def test_a_builder_that_was_killed_is_started_again_and_goes_on(towns: Towns, tmp_path: Path) -> None:
+    generations = tmp_path / "generations"
+    command = ["refresh", "--trainer-run", str(tmp_path), "--corpus", str(towns.corpus), "--device", "cpu"]
+    made = write_snapshot(towns, tmp_path, 4)
+    partial = generations / f".{step_name(4)}.partial"
+
+    killed = start(command)
+    wait_until(lambda: partial.exists() or newest_step(generations) == 4, killed)
+    killed.kill()
+    assert finish(killed)[0] == -signal.SIGKILL
+    left_behind = generations / f".{step_name(2)}.partial"  # by one that was killed earlier
+    left_behind.mkdir()
+
+    stopped = start(command)
+    wait_until(lambda: newest_step(generations) == 4, stopped)
+    first = Generation.open(generations / step_name(4))
+    assert torch.equal(first.vectors_ND, vectors(build(made, towns.corpus, tmp_path, QUIET, device="cpu")))
+    assert first.manifest["step"] == 4
+    assert first.manifest["parameters_at"] == pytest.approx((made / "config.json").stat().st_mtime)
+    write_snapshot(towns, tmp_path, 8)
+    wait_until(lambda: newest_step(generations) == 8, stopped)
+    assert not torch.equal(vectors(generations / step_name(8)), first.vectors_ND)
+    stopped.send_signal(signal.SIGTERM)
+    assert finish(stopped)[0] == 3
+    assert not partial.exists() and not left_behind.exists()
+
+
+# ── In a thread ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Listening(Activity):
+    """Remembers what is said, and stops when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.said: list[str] = []
+        self.stop = threading.Event()
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+    def check(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
+
+
+@contextmanager
+def building(towns: Towns, run: Path) -> Iterator[Listening]:
+    """A builder; that it ends by being told to, and by nothing else, is checked at the end."""
+    activity = Listening()
+    arguments = argparse.Namespace(trainer_run=run, corpus=towns.corpus, device="cpu")
+    ended: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            refresh.main(arguments, activity)
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield activity
+        assert thread.is_alive(), ended
+    finally:
+        activity.stop.set()
+        thread.join()
+    assert [type(error) for error in ended] == [Stopped]
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_of_several_snapshots_the_newest_is_built(towns: Towns, tmp_path: Path) -> None:
+    generations = tmp_path / "generations"
+    for step in (4, 8, 12):
+        write_snapshot(towns, tmp_path, step)
+    with building(towns, tmp_path):
+        wait_for(lambda: newest_step(generations) == 12)
+        time.sleep(0.5)
+    assert sorted(path.name for path in generations.glob("step-*")) == [step_name(12)]
+
+
+def test_a_snapshot_that_the_trainer_takes_back_is_let_go(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between seeing a snapshot and reading it, the trainer may have replaced it by a newer one."""
+    generations = tmp_path / "generations"
+    gone = threading.Event()
+
+    def too_late(folder: Path) -> int | None:
+        step = newest_step(folder)
+        if step == 4:
+            remove_folder(folder / step_name(4))
+            gone.set()
+        return step
+
+    monkeypatch.setattr(refresh, "newest_step", too_late)
+    write_snapshot(towns, tmp_path, 4)
+    with building(towns, tmp_path) as activity:
+        wait_for(gone.is_set)
+        write_snapshot(towns, tmp_path, 8)
+        wait_for(lambda: newest_step(generations) == 8)
+    assert not any("Trying again" in message for message in activity.said)
+
+
+def test_what_cannot_be_built_is_said_and_tried_again(towns: Towns, tmp_path: Path) -> None:
+    made = write_snapshot(towns, tmp_path, 4)
+    weights = made / "model.safetensors"
+    sound = weights.read_bytes()
+    weights.write_bytes(sound[:-1])
+    with building(towns, tmp_path) as activity:
+        wait_for(lambda: any("is damaged" in message for message in activity.said))
+        assert str(weights) in activity.said[-1] and activity.said[-1].endswith("Trying again.")
+        weights.write_bytes(sound)
+        wait_for(lambda: newest_step(tmp_path / "generations") == 4)
+
+
+def test_two_builders_do_not_harm_each_other(towns: Towns, tmp_path: Path) -> None:
+    generations = tmp_path / "generations"
+    with building(towns, tmp_path), building(towns, tmp_path):
+        for step in (4, 8):
+            made = write_snapshot(towns, tmp_path, step)
+            wait_for(lambda step=step: newest_step(generations) == step)  # type: ignore[misc]
+    wanted = build(made, towns.corpus, tmp_path, QUIET, device="cpu")
+    assert torch.equal(vectors(generations / step_name(8)), vectors(wanted))
