@@ -12,6 +12,8 @@ from transformers import BertModel
 
 from realm_core.files import read_json, write_json
 from realm_core.model.base import base_folder
+from realm_core.model.embedder import Embedder
+from realm_core.model.encoder import Encoder
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _WEIGHTS = "model.safetensors"
@@ -38,6 +40,29 @@ def export_span_reader(bert: BertModel, base: str, folder: Path, *, seed: int = 
     head_2W = torch.randn(2, config["hidden_size"], generator=torch.Generator().manual_seed(seed)) * 0.02
     head = {"qa_outputs.weight": head_2W, "qa_outputs.bias": torch.zeros(2)}
     save_file({**_weights(bert, "bert."), **head}, folder / _WEIGHTS, metadata={"format": "pt"})
+
+
+def export_realm(embedder: Embedder, encoder: Encoder, path: Path) -> None:
+    """Embedder and encoder by the names that transformers' REALM gives their tensors, in one safetensors file.
+
+    Its embedder has a pooler (a Dense and tanh on [CLS]) between BERT and the projection, which ours has not.
+    """
+    named = {
+        "embedder.cls.dense": embedder.dense,
+        "embedder.cls.LayerNorm": embedder.norm,
+        "encoder.cls.predictions.transform.dense": encoder.head.dense,
+        "encoder.cls.predictions.transform.LayerNorm": encoder.head.norm,
+    }
+    tensors = {f"{name}.{key}": tensor for name, module in named.items() for key, tensor in module.state_dict().items()}
+    save_file(
+        {
+            **_weights(embedder.bert, "embedder.realm."),
+            **_weights(encoder.bert, "encoder.realm."),
+            **{name: tensor.detach().contiguous() for name, tensor in tensors.items()},
+            "encoder.cls.predictions.bias": encoder.head.bias.detach(),
+        },
+        path,
+    )
 
 
 def _weights(bert: BertModel, prefix: str) -> dict[str, Tensor]:

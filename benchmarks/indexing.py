@@ -14,7 +14,6 @@ import torch
 
 from benchmarks.exports import export_sentence_encoder
 from benchmarks.inputs import Inputs, Size
-from benchmarks.machine import encoder_flops
 from benchmarks.peers import PeerProcess
 from benchmarks.rounds import ratios, run_rounds, summary
 from realm_core.errors import RealmError
@@ -22,6 +21,7 @@ from realm_core.index.embedding import embed
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import fast_dtype
 from realm_core.model.embedder import Embedder
+from realm_core.model.operations import encoder_flops
 from realm_core.model.packed import Packed
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces

@@ -27,6 +27,8 @@ class Size:
     blocks:     embedded by each contestant in each round of indexing; warm_up_blocks before the first.
     questions:  asked of each contestant in each round of answering.
     rounds:     of either.
+    sentences:  masked in a step of pre-training; `steps` of them of each contestant in each of `training_rounds`.
+    span_blocks: blocks whose salient spans are masked.
     peak_s:     seconds that each matrix shape is tried; peak_large: size of the large square matrices.
     """
 
@@ -34,12 +36,38 @@ class Size:
     warm_up_blocks: int
     questions: int
     rounds: int
+    sentences: int
+    steps: int
+    training_rounds: int
+    span_blocks: int
     peak_s: float
     peak_large: int
 
 
-FULL = Size(blocks=512, warm_up_blocks=64, questions=60, rounds=5, peak_s=1.0, peak_large=4096)
-QUICK = Size(blocks=32, warm_up_blocks=8, questions=4, rounds=2, peak_s=0.05, peak_large=1024)
+FULL = Size(
+    blocks=512,
+    warm_up_blocks=64,
+    questions=60,
+    rounds=5,
+    sentences=2,
+    steps=3,
+    training_rounds=3,
+    span_blocks=200,
+    peak_s=1.0,
+    peak_large=4096,
+)
+QUICK = Size(
+    blocks=32,
+    warm_up_blocks=8,
+    questions=4,
+    rounds=2,
+    sentences=1,
+    steps=1,
+    training_rounds=2,
+    span_blocks=20,
+    peak_s=0.05,
+    peak_large=1024,
+)
 
 
 @dataclass(frozen=True)
@@ -83,14 +111,14 @@ def prepare(model: Path | None, corpus: Path | None, index: Path | None) -> Inpu
     data = Path(os.environ.get("REALM_DATA") or TOP / "var").absolute()
     if corpus is None:
         output = ["--output", str(data / "corpora")]
-        corpus = _run_activity("ingest", "--source", "vital", "--name", CORPUS_NAME, *output)
+        corpus = run_activity("ingest", "--source", "vital", "--name", CORPUS_NAME, *output)
     if index is None:
         where = ["--model", str(model), "--corpus", str(corpus), "--output", str(data / "indexes")]
-        index = _run_activity("index", *where)
+        index = run_activity("index", *where)
     return Inputs(model.absolute(), corpus.absolute(), index.absolute(), QUESTIONS)
 
 
-def _run_activity(name: str, *arguments: str) -> Path:
+def run_activity(name: str, *arguments: str) -> Path:
     """The folder that an activity of realm_core made, or found made already."""
     with tempfile.TemporaryDirectory() as run:
         command = [sys.executable, "-m", "realm_core", name, *arguments, "--run", run]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,11 @@ import torch
 from transformers import BertConfig
 
 from realm_core.model.device import fast_dtype
+from realm_core.selfcheck.speed import fastest_product_s
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "faiss-cpu", "Django", "gunicorn")
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "bf16", "sve")
+_CPU = torch.device("cpu")
 
 
 def describe() -> dict[str, Any]:
@@ -66,41 +66,14 @@ def matrix_rates(config: BertConfig, *, rows: int, large: int, seconds: float) -
     rows: wordpieces of a batch; seconds: how long each shape is tried; the fastest try counts.
     """
     rates = {}
-    for dtype in sorted({fast_dtype(torch.device("cpu")), torch.float32}, key=str):
+    for dtype in sorted({fast_dtype(_CPU), torch.float32}, key=str):
         flops = time_s = 0.0
         for count, m, k, n in layer_shapes(config, rows):
             flops += count * 2.0 * m * k * n
-            time_s += count * _fastest_mm_s((m, k, n), dtype, seconds)
-        best_s = _fastest_mm_s((large, large, large), dtype, seconds)
+            time_s += count * fastest_product_s((m, k, n), dtype, _CPU, seconds)
+        best_s = fastest_product_s((large, large, large), dtype, _CPU, seconds)
         rates[str(dtype).removeprefix("torch.")] = {
             "large_gflops": 2.0 * large**3 / best_s / 1e9,
             "encoder_shapes_gflops": flops / time_s / 1e9,
         }
     return rates
-
-
-def _fastest_mm_s(shape: tuple[int, int, int], dtype: torch.dtype, seconds: float) -> float:
-    m, k, n = shape
-    left, right = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
-    out = torch.empty(m, n, dtype=dtype)
-    best_s, until = float("inf"), time.perf_counter() + seconds
-    for number in range(1_000_000):
-        started_at = time.perf_counter()
-        torch.mm(left, right, out=out)
-        ended_at = time.perf_counter()
-        if number:  # the first prepares kernels
-            best_s = min(best_s, ended_at - started_at)
-        if number >= 3 and ended_at > until:
-            break
-    return best_s
-
-
-def encoder_flops(config: BertConfig, lengths: Sequence[int]) -> float:
-    """Floating-point operations of BERT's matrix products over sequences of `lengths` wordpieces, no padding.
-
-    A layer over L wordpieces of width W, inner width F: projections 4 · 2LW², attention 2 · 2L²W (scores and
-    weighted sum), feed-forward 2 · 2LWF. Embeddings, LayerNorm, GELU and softmax are left out.
-    """
-    width, inner = config.hidden_size, config.intermediate_size
-    per_layer = sum(8.0 * n * width**2 + 4.0 * n**2 * width + 4.0 * n * width * inner for n in lengths)
-    return float(config.num_hidden_layers * per_layer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-INDEX_TARGET, ANSWER_TARGET = 1.5, 2.0
+INDEX_TARGET, ANSWER_TARGET, TRAINING_TARGET = 1.5, 2.0, 2.5
 
 
 def table(results: dict[str, Any]) -> str:
@@ -24,7 +24,8 @@ def table(results: dict[str, Any]) -> str:
         f"  {dtype:<22} {rate['large_gflops']:>14.0f} {rate['encoder_shapes_gflops']:>22.0f}"
         for dtype, rate in results["matrix_rates"].items()
     ]
-    lines += [*_indexing(results["indexing"]), *_answering(results["answering"]), *_web(results["web"])]
+    lines += [*_indexing(results["indexing"]), *_answering(results["answering"])]
+    lines += [*_pretraining(results["pretraining"]), *_web(results["web"])]
     return "\n".join(lines)
 
 
@@ -64,6 +65,30 @@ def _answering(answers: dict[str, Any]) -> list[str]:
     together = answers["together"]
     lines.append(f"    {together['askers']} askers at once: {_range(together['questions_per_s'], '.1f')} questions/s")
     return lines
+
+
+def _pretraining(training: dict[str, Any]) -> list[str]:
+    lines = [
+        "",
+        f"PRE-TRAINING  k = {training['k']}, {training['steps']} steps of {training['sentences']} sequences, "
+        f"{training['wordpieces']} wordpieces (theirs {training['wordpieces_theirs']}), {training['gflop']:.0f} GFLOP "
+        f"forward and backward, {training['rounds']} rounds",
+        f"  {'':<32} {'dtype':<9} {'sequences/s':<22} share of peak",
+    ]
+    for name, figures in training["contestants"].items():
+        lines.append(
+            f"  {name:<32} {figures['dtype']:<9} {_range(figures['sequences_per_s'], '.2f'):<22} "
+            f"{figures['share_of_peak']['median']:.0%}"
+        )
+    lines.append(f"  → {_range(training['ratio'], '.2f')} times as fast (target {TRAINING_TARGET})")
+    lines += [f"    both in {dtype}: {_range(ratio, '.2f')}" for dtype, ratio in training["ratio_same_dtype"].items()]
+    refresh = training["refresh"]
+    return [
+        *lines,
+        f"    a builder of indexes embeds {_range(refresh['builder_blocks_per_s'], '.1f')} blocks/s",
+        f"    a trainer alone: {_range(refresh['trainer_alone_sequences_per_s'], '.2f')} sequences/s; beside a builder "
+        f"on the same machine: {_range(refresh['trainer_beside_sequences_per_s'], '.2f')}",
+    ]
 
 
 def _web(server: dict[str, Any]) -> list[str]:

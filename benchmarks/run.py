@@ -1,4 +1,4 @@
-"""`make bench`: both comparisons and the web server's memory, in one run; a table, and JSON in results/latest.json."""
+"""`make bench`: all comparisons and the web server's memory, in one run; a table, and JSON in results/latest.json."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from transformers import BertConfig
 
-from benchmarks import answering, indexing, web
+from benchmarks import answering, indexing, pretraining, web
 from benchmarks.inputs import FULL, QUICK, prepare
 from benchmarks.machine import describe, matrix_rates
-from benchmarks.peers import PeerProcess, ensure_environment
+from benchmarks.peers import LIBRARIES, REALM, PeerProcess
 from benchmarks.report import table
 from benchmarks.rounds import apart
 from realm_core.errors import RealmError
@@ -23,6 +23,14 @@ from realm_core.model.base import base_folder
 from realm_core.model.identity import read_hashes
 
 RESULTS = Path(__file__).resolve().parent / "results"
+THEIR_PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "sentence-transformers",
+    "haystack-ai",
+    "transformers-haystack",
+)
 _BATCH_WORDPIECES = 2048  # of a batch while an index is built on a CPU: the height of the encoder's products
 _QUIET_LOAD = 0.5
 
@@ -52,7 +60,8 @@ def measure(arguments: argparse.Namespace) -> None:
     """Prepare, measure everything, print and write."""
     size = QUICK if arguments.quick else FULL
     inputs = prepare(arguments.model, arguments.corpus, arguments.index)
-    peers_python = ensure_environment()
+    for environment in (LIBRARIES, REALM):
+        environment.ensure()
     torch.set_num_threads(arguments.threads)
     machine = describe()
     if os.getloadavg()[0] > _QUIET_LOAD:
@@ -61,12 +70,15 @@ def measure(arguments: argparse.Namespace) -> None:
     bert = BertConfig(**read_json(base_folder(config["base"]) / "config.json"))
     _say("how fast the machine multiplies matrices")
     rates = apart(lambda: matrix_rates(bert, rows=_BATCH_WORDPIECES, large=size.peak_large, seconds=size.peak_s))
-    with PeerProcess(peers_python) as peer:
-        their_versions = peer.call("start", threads=arguments.threads)
+    with PeerProcess(LIBRARIES) as peer:
+        their_versions = peer.call("start", threads=arguments.threads, packages=THEIR_PACKAGES)
         _say("building an index")
         index = apart(lambda: indexing.measure(inputs, peer, size, rates))
         _say("answering")
         answers = answering.measure(inputs, peer, size)
+    _say("pre-training")
+    with PeerProcess(REALM) as peer:
+        training = apart(lambda: pretraining.measure(inputs, peer, size, rates, arguments.threads))
     _say("the web server")
     server = web.measure(inputs, size, arguments.threads)
     results = {
@@ -80,6 +92,7 @@ def measure(arguments: argparse.Namespace) -> None:
         "matrix_rates": rates,
         "indexing": index,
         "answering": answers,
+        "pretraining": training,
         "web": server,
     }
     print(table(results))
