@@ -48,7 +48,8 @@ def saved(config: ModelConfig, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def _changed_matrix(model: Model) -> Tensor:
-    return model.reader.bert.encoder.layer[0].intermediate.dense.weight
+    matrix: Tensor = model.reader.bert.encoder.layer[0].intermediate.dense.weight
+    return matrix
 
 
 def all_tensors(model: Model) -> dict[str, Tensor]:
