@@ -34,9 +34,7 @@ from realm_core.text.wordpieces import Wordpieces
 SHARD_ROWS = 50_000
 SHIPPED = "vectors"  # a generation that a model folder may bring along: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
-_CHUNK_ROWS_JOINER = (
-    8192  # the same where wordpieces are at hand, and the device is fast or work is shared with training
-)
+_CHUNK_ROWS_GPU = 8192  # the same where a chunk is a matter of a second
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -207,7 +205,7 @@ def _build_shards(
         path = partial / f"vectors-{number:05d}.safetensors"
         if not _finished(path, stop - start, model.config.dimension):
             vectors_RD = torch.empty(stop - start, model.config.dimension, dtype=torch.float16)
-            step = _CHUNK_ROWS if joiner is None else _CHUNK_ROWS_JOINER
+            step = _CHUNK_ROWS_GPU if device.type == "cuda" else _CHUNK_ROWS
             for low in range(start, stop, step):
                 activity.check()
                 high = min(low + step, stop)
