@@ -28,6 +28,7 @@ ACTIVITIES = {
     "evaluate": ("realm_core.evaluation.evaluate", "measure exact match and recall on a question file"),
     "ablate": ("realm_core.training.ablate", "the paper's ablations on any corpus: train and measure each, in a table"),
     "compare": ("realm_core.evaluation.compare", "tables of several evaluations, with significance"),
+    "curves": ("realm_core.evaluation.curves", "draw what trainings measured, step by step"),
     "combine": ("realm_core.model.combine", "the retriever of one model with the encoder of another"),
     "pack": ("realm_core.model.pack", "store a model small: what changed, in float16 or int8"),
     "ask": ("realm_core.asking", "answer one question on the command line"),

@@ -1,19 +1,25 @@
-"""The reliability diagram as an SVG: how often answers of each probability are right, and how many there are."""
+"""Diagrams as SVG files: the reliability of probabilities, and what trainings measured step by step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from realm_core.evaluation.calibration import Bin
 from realm_core.files import disk_errors
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _INK, _GREY, _BLUE, _PALE = "#1f2933", "#6b7785", "#2563a8", "#c9d6e6"
+# Told apart by those who do not see all colours, too (Okabe and Ito's palette, its yellow left out).
+_LINES = ["#2563a8", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
 # Texts stay texts, and the same figures give the same file.
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "reliability",
+    "svg.hashsalt": "realm",
     "font.family": "sans-serif",
     "font.size": 10,
     "text.color": _INK,
@@ -31,12 +37,9 @@ def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: f
     (id `dot-N`) at its mean probability, on the diagonal if it is calibrated; below, a bar (id `count-N`) with the
     number of its answers. `error` is the expected calibration error.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(5.4, 6.2), facecolor="white", layout="constrained")
+    with _drawing(path, (5.4, 6.2)) as figure:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         count = sum(row.count for row in bins)
         figure.suptitle(f"{title}\n{count:,} answers, expected calibration error {error:.3f}", fontsize=11)
@@ -61,5 +64,49 @@ def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: f
             axes.spines[["top", "right"]].set_visible(False)
         above.yaxis.set_major_formatter(PercentFormatter(1))
         below.xaxis.set_major_formatter(PercentFormatter(1))
+
+
+def curves(path: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], *, horizontal: str) -> None:
+    """Write one diagram a panel, side by side in rows of two: {title: {line: [(x, y), …]}}.
+
+    A line (id `TITLE-N`, the N-th of all lines) has the same colour in every panel; the legend names the lines once, if
+    there are several. `horizontal` is what x counts.
+    """
+    lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
+    colours = {line: _LINES[number % len(_LINES)] for number, line in enumerate(lines)}
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    with _drawing(path, (4.6 * columns, 2.7 * rows + (0.4 if len(lines) > 1 else 0.0))) as figure:
+        places = figure.subplots(rows, columns, squeeze=False).flatten()
+        for axes, (title, panel) in zip(places, panels.items(), strict=False):
+            for line, points in panel.items():
+                # A single measure is a point, which a line alone would not show.
+                marker = "o" if len(points) == 1 else ""
+                (drawn,) = axes.plot(
+                    *zip(*points, strict=True), marker=marker, color=colours[line], linewidth=1.4, label=line
+                )
+                drawn.set_gid(f"{title}-{lines.index(line)}")
+            axes.set_title(title, fontsize=10, loc="left")
+            axes.set_xlabel(horizontal)
+            axes.grid(axis="y", color=_PALE, linewidth=0.6)
+            axes.spines[["top", "right"]].set_visible(False)
+        for axes in places[len(panels) :]:
+            axes.set_axis_off()
+        if len(lines) > 1:
+            shown = {
+                text: line for axes in places for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
+            }
+            figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=4, frameon=False)
+
+
+@contextmanager
+def _drawing(path: Path, inches: tuple[float, float]) -> Iterator[Figure]:
+    """An empty figure, written to `path` once it has been drawn on."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=inches, facecolor="white", layout="constrained")
+        yield figure
         with disk_errors(path):
             figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})

@@ -1,0 +1,71 @@
+"""What trainings measured, step by step, as one SVG.
+
+`python -m realm_core curves RUN… --figures NAME… --plot FILE.svg`
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.evaluation.chart import curves
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `curves`."""
+    parser.add_argument(
+        "runs", nargs="+", metavar="[NAME=]RUN", help="run folders, and what to call each (its own name)"
+    )
+    parser.add_argument("--figures", nargs="+", required=True, help="names in metrics.jsonl, such as pretrain.loss")
+    parser.add_argument("--plot", type=Path, required=True, help="the SVG to write")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Draw a panel for each figure, with a line for each run that has it."""
+    measured = {}
+    for run in arguments.runs:
+        name, _, folder = run.rpartition("=")
+        name = name or Path(folder).resolve().name
+        if name in measured:
+            raise RealmError(f"{run}: another run is called {name}, too; call it otherwise with NAME={folder}.")
+        measured[name] = read_metrics(Path(folder) / "metrics.jsonl")
+    known = sorted({figure for metrics in measured.values() for figure in metrics})
+    unknown = [figure for figure in arguments.figures if figure not in known]
+    if unknown:
+        raise RealmError(f"No run has a figure {unknown[0]}; there are {', '.join(known) or 'none'}.")
+    panels = {
+        figure: {name: metrics[figure] for name, metrics in measured.items() if figure in metrics}
+        for figure in arguments.figures
+    }
+    curves(arguments.plot, panels, horizontal="step")
+    activity.say(f"{arguments.plot}: {len(panels)} figures of {len(measured)} runs.")
+
+
+def read_metrics(path: Path) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """{figure: [(step, value), …]} in order of steps.
+
+    A run that was killed has measured some steps twice, of which the last measure counts; its last line may be cut off.
+    Raises RealmError where there is no such file.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise RealmError(f"{path}: {error.strerror}; a training leaves it in the folder of --run.") from None
+    values: dict[str, dict[float, float]] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            step = row.pop("step")
+        except (ValueError, KeyError, AttributeError):
+            if number == len(lines):
+                continue
+            raise RealmError(f"{path}, line {number}: not a row of metrics.") from None
+        del row["time"]
+        for figure, value in row.items():
+            if isinstance(value, int | float):
+                values.setdefault(figure, {})[step] = value
+    return {figure: sorted(by_step.items()) for figure, by_step in values.items()}
