@@ -34,7 +34,7 @@ from realm_core.evaluation import compare
 from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
 from realm_core.model.identity import read_hashes
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
-from realm_core.training.ablation import BM25, ROWS, Inputs, Plan, Settings, Stage
+from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
 from realm_core.training.questions import read_questions
 
 _LOOK_S = 0.2  # between looks at a stage
@@ -63,7 +63,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     if unknown:
         raise RealmError(f"There is no row {unknown[0]!r}; rows are {', '.join(ROWS)}.")
     names = [name for name in ROWS if arguments.rows is None or name in arguments.rows]
-    settings = Settings.read(arguments.config)
+    settings = AblationConfig.read(arguments.config)
     inputs, identity = _inputs(arguments, settings)
     plan = Plan(names, inputs, settings, arguments.output)
     with _only_one(arguments.output, activity) as lock:
@@ -80,7 +80,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     activity.result(results)
 
 
-def _inputs(arguments: argparse.Namespace, settings: Settings) -> tuple[Inputs, dict[str, Any]]:
+def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[Inputs, dict[str, Any]]:
     """(what the ablation starts from, what identifies it); every file is opened and looked at."""
     questions, dev = ({path.stem: path for path in paths} for paths in (arguments.questions, arguments.dev))
     if len(questions) < len(arguments.questions) or len(dev) < len(arguments.dev):

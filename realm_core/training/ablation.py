@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
-from realm_core.training.config import EvaluateConfig, FinetuneConfig, IctConfig, MlmConfig, PretrainConfig, read_config
+from realm_core.settings import make, read_toml
+from realm_core.training.config import EvaluateConfig, FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
 STALE = 30  # times fewer refreshes, as in the paper
@@ -45,7 +45,7 @@ ROWS = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class AblationConfig:
     """Of every stage; on disk, a section each."""
 
     ict: IctConfig = field(default_factory=IctConfig)
@@ -66,20 +66,15 @@ class Settings:
             )
 
     @classmethod
-    def read(cls, path: Path) -> Settings:
+    def read(cls, path: Path) -> AblationConfig:
         """The settings of a TOML file; `RealmError` names file, section and key of what is wrong."""
-        try:
-            sections = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RealmError(f"{path} does not exist.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise RealmError(f"{path} is not valid TOML: {error}.") from None
+        sections = read_toml(path)
         kinds = {one.name: type(getattr(cls(), one.name)) for one in dataclasses.fields(cls)}
         for name, section in sections.items():
             if name not in kinds or not isinstance(section, dict):
                 raise RealmError(f"{path}: {name!r} is not one of its sections, which are [{'], ['.join(kinds)}].")
             try:
-                sections[name] = read_config(kinds[name], None, overrides(section))
+                sections[name] = make(kinds[name], section)
             except RealmError as error:
                 raise RealmError(f"{path}, [{name}]: {error}") from None
         try:
@@ -129,7 +124,7 @@ class Plan:
     A stage that several rows need stands in the list of the first.
     """
 
-    def __init__(self, names: list[str], inputs: Inputs, settings: Settings, output: Path) -> None:
+    def __init__(self, names: list[str], inputs: Inputs, settings: AblationConfig, output: Path) -> None:
         self._inputs, self._settings, self._output = inputs, settings, output
         self._stages: dict[str, Stage] = {}
         self.rows: dict[str, list[Stage]] = {}

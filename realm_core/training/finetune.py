@@ -32,8 +32,9 @@ from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetrieve
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.settings import read_settings
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import BM25_SCALE, FinetuneConfig, read_config
+from realm_core.training.config import BM25_SCALE, FinetuneConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
@@ -50,7 +51,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `finetune`."""
-    add_stage_arguments(parser)
+    add_stage_arguments(parser, FinetuneConfig)
     parser.add_argument("--index", type=Path, help="generation of that model and corpus (for the dense retriever)")
     parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
     parser.add_argument(
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Fine-tune and save the model."""
     check_retriever_options(arguments)
-    config = read_config(FinetuneConfig, arguments.config, arguments.set)
+    config = read_settings(FinetuneConfig, arguments.config, arguments.set)
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)

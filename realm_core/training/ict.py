@@ -27,9 +27,10 @@ from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.embedder import Embedder
 from realm_core.model.joining import Joiner, Pieces
+from realm_core.settings import read_settings
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import IctConfig, read_config
+from realm_core.training.config import IctConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import Group, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
@@ -48,7 +49,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `ict`."""
-    add_stage_arguments(parser)
+    add_stage_arguments(parser, IctConfig)
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class ClozeBatches:
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Warm the embedder up and save the model."""
-    config = read_config(IctConfig, arguments.config, arguments.set)
+    config = read_settings(IctConfig, arguments.config, arguments.set)
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)

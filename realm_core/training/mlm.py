@@ -25,8 +25,9 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.encoder import Encoder
 from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
+from realm_core.settings import read_settings
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import MlmConfig, read_config
+from realm_core.training.config import MlmConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import Group, freeze, no_dropout_in_attention
 from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder, split_passages, stage_loop
@@ -37,12 +38,12 @@ _HEAD_FASTER = 5.0  # the head begins with nothing
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `mlm`."""
-    add_stage_arguments(parser)
+    add_stage_arguments(parser, MlmConfig)
 
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Warm the encoder up and save the model."""
-    config = read_config(MlmConfig, arguments.config, arguments.set)
+    config = read_settings(MlmConfig, arguments.config, arguments.set)
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)

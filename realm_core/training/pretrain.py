@@ -29,7 +29,8 @@ from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
 from realm_core.salient.cache import SalientSpans
-from realm_core.training.config import PretrainConfig, read_config
+from realm_core.settings import read_settings
+from realm_core.training.config import PretrainConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.live_index import HandedOver, InLoop, LiveIndex, Never, Refreshing, forget_after
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
@@ -49,7 +50,7 @@ from realm_core.training.stage import (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `pretrain`."""
-    add_stage_arguments(parser)
+    add_stage_arguments(parser, PretrainConfig)
     parser.add_argument("--index", type=Path, required=True, help="generation of that model and corpus to begin with")
     parser.add_argument("--spans", type=Path, required=True, help="salient spans made by `spans`")
     parser.add_argument(
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Pre-train and save the model."""
-    config = read_config(PretrainConfig, arguments.config, arguments.set)
+    config = read_settings(PretrainConfig, arguments.config, arguments.set)
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)

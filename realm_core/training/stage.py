@@ -13,6 +13,7 @@ from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
 from realm_core.model.checkpoint import Model, save_model
+from realm_core.settings import Settings, explain
 from realm_core.training.config import Schedule
 from realm_core.training.distributed import World
 from realm_core.training.loop import Group, Loop
@@ -21,8 +22,10 @@ T = TypeVar("T")
 MOST_HELD_OUT = 512
 
 
-def add_stage_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that every such training has."""
+def add_stage_arguments(parser: argparse.ArgumentParser, settings: type[Settings]) -> None:
+    """The options that every such training has, and what can be set in `--config` and by `--set`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"settings and their defaults:\n{explain(settings)}"
     parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
     parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
     parser.add_argument("--output", type=Path, required=True, help="model folder to make")

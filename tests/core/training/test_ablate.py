@@ -315,10 +315,10 @@ def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path,
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("[ict]\nstep = 3", r"settings\.toml, \[ict\]: Unknown setting 'step'; known are seed, steps, "),
+        ("[ict]\nstep = 3", r"settings\.toml, \[ict\]: step is no setting; there are seed, steps, "),
         ("[pretrain]\nk = 1", r"settings\.toml, \[pretrain\]: k must be at least 2, not 1"),
-        ("[mlm]\nsteps = [1]", r"\[mlm\]: steps must be of type int, not \[1\]"),
-        ("[mlm]\nsteps = 2020-01-01", r"\[mlm\]: steps must be of type int, not datetime"),
+        ("[mlm]\nsteps = [1]", r"\[mlm\]: steps must be a whole number, not \[1\]"),
+        ("[mlm]\nsteps = 2020-01-01", r"\[mlm\]: steps must be a whole number, not datetime"),
         ("[evaluate]\nk = 101", r"\[evaluate\]: k must be from 1 to 100, not 101"),
         ("[evaluate]\nscore_scale = inf", r"\[evaluate\]: score_scale must be positive, not inf"),
         ("[evaluation]\nk = 3", r"'evaluation' is not one of its sections, which are \[ict\], \[mlm\], \[pretrain\], "),

@@ -402,4 +402,4 @@ def test_a_model_that_diverges_is_not_saved(deployment: Deployment, tmp_path: Pa
 
 
 def test_a_setting_that_does_not_exist_is_named(deployment: Deployment, tmp_path: Path) -> None:
-    refused(deployment, tmp_path, "Unknown setting 'retriever_epochs'", retriever_epochs=1)
+    refused(deployment, tmp_path, "retriever_epochs is no setting", retriever_epochs=1)

@@ -1,0 +1,192 @@
+"""Settings: frozen dataclasses whose every field says what it means and what it may be.
+
+    @dataclass(frozen=True)
+    class IctConfig(Settings):
+        keep_sentence: float = setting(0.1, "how often the sentence stays in its block", SHARE)
+
+The same description checks a TOML file, draws a form, and is what `--help` prints; there is no second place for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from realm_core.errors import RealmError
+
+T = TypeVar("T", bound="Settings")
+
+
+class SettingError(RealmError):
+    """One setting is wrong. name: its key. says: what is wrong with it, to be read behind the name."""
+
+    def __init__(self, name: str, says: str) -> None:
+        super().__init__(f"{name} {says}")
+        self.name, self.says = name, says
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a value may be.
+
+    says:    in words, to be read behind "must be".
+    holds:   whether a value is allowed.
+    low, high, choices: the same for a form, where these say it; low and high are allowed themselves.
+    """
+
+    says: str
+    holds: Callable[[Any], bool]
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+def at_least(low: int) -> Limit:
+    """Whole numbers from `low` on."""
+    return Limit(f"at least {low}", lambda value: value >= low, low=low)
+
+
+def between(low: int, high: int) -> Limit:
+    """Whole numbers from `low` to `high`."""
+    return Limit(f"from {low} to {high}", lambda value: low <= value <= high, low=low, high=high)
+
+
+def one_of(*choices: str) -> Limit:
+    """One of these words."""
+    return Limit(f"one of {', '.join(choices)}", lambda value: value in choices, choices=choices)
+
+
+ANY = Limit("anything", lambda _value: True)
+SHARE = Limit("a share from 0 up to 1", lambda value: 0.0 <= value < 1.0, low=0.0)
+INNER_SHARE = Limit("between 0 and 1", lambda value: 0.0 < value < 1.0)
+PROBABILITY = Limit("from 0 to 1", lambda value: 0.0 <= value <= 1.0, low=0.0, high=1.0)
+POSITIVE = Limit("positive and finite", lambda value: 0 < value < math.inf)
+NOT_NEGATIVE = Limit("finite and not negative", lambda value: 0 <= value < math.inf, low=0)
+# Times a million, plus a step's number, a seed must fit into torch's 64 bits.
+SEED = between(0, 2**32 - 1)
+
+
+def setting(default: Any, help: str, limit: Limit = ANY) -> Any:
+    """A field of `Settings`. help: what it means, without a capital and without a full stop."""
+    metadata = {"help": help, "limit": limit}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known of one setting. kind: int, float, str, bool or dict (of whole numbers by name)."""
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    limit: Limit
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of something; made only of values that are allowed."""
+
+    def __post_init__(self) -> None:
+        for one in describe(type(self)):
+            value = getattr(self, one.name)
+            if one.kind is dict:
+                _check_counts(one.name, value)
+            elif not one.limit.holds(value):
+                raise SettingError(one.name, f"must be {one.limit.says}, not {value!r}.")
+
+
+def describe(kind: type[Settings]) -> Iterator[Setting]:
+    """The settings of `kind`, in their order."""
+    hints = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        wanted = hints[field.name]
+        yield Setting(
+            name=field.name,
+            kind=getattr(wanted, "__origin__", wanted),
+            default=default,
+            help=field.metadata["help"],
+            limit=field.metadata["limit"],
+        )
+
+
+def explain(kind: type[Settings]) -> str:
+    """A line for each setting: its default, what it means and what it may be."""
+    return "\n".join(
+        f"  {one.name} = {_toml(one.default)}: {one.help}{'' if one.limit is ANY else f' ({one.limit.says})'}"
+        for one in describe(kind)
+    )
+
+
+def make(kind: type[T], values: dict[str, Any]) -> T:
+    """Settings of `kind` from values as TOML or JSON has them; what is not among them has its default.
+
+    Raises SettingError for an unknown name, a value of the wrong type, and one that is not allowed.
+    """
+    known = {one.name: one for one in describe(kind)}
+    for name in values:
+        if name not in known:
+            raise SettingError(name, f"is no setting; there are {', '.join(known)}.")
+    return kind(**{name: _typed(known[name], value) for name, value in values.items()})
+
+
+def read_settings(kind: type[T], path: Path | None, overrides: Sequence[str] = ()) -> T:
+    """Settings of `kind` from a TOML file (None: defaults) and `key=value` overrides (values in TOML's notation).
+
+    Raises RealmError for a file that cannot be read, and as `make` does.
+    """
+    values: dict[str, Any] = {} if path is None else read_toml(path)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals:
+            raise RealmError(f"{override!r} is not an override; write KEY=VALUE.")
+        try:
+            values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            raise RealmError(f"{override!r}: {value!r} is not a TOML value (texts need quotes).") from None
+    return make(kind, values)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a TOML file, or a RealmError that says what is wrong with it."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RealmError(f"{path} does not exist.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RealmError(f"{path} is not valid TOML: {error}.") from None
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "true or false",
+    dict: "a table of whole numbers",
+}
+
+
+def _typed(one: Setting, value: Any) -> Any:
+    if one.kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, one.kind) or (one.kind is int and isinstance(value, bool)):
+        raise SettingError(one.name, f"must be {_NAMES[one.kind]}, not {value!r}.")
+    return value
+
+
+def _check_counts(name: str, counts: dict[str, Any]) -> None:
+    for key, times in counts.items():
+        if not isinstance(times, int) or isinstance(times, bool) or times < 0:
+            raise SettingError(f"{name}.{key}", f"must be a whole number that is not negative, not {times!r}.")
