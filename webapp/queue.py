@@ -14,12 +14,11 @@ from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
-from webapp.models import Job
+from webapp.models import Job, Queue
 
 log = logging.getLogger(__name__)
 
 TASK = "workers.run_job"
-QUEUE = "jobs"
 
 
 def configure(app: Celery) -> Celery:
@@ -29,7 +28,7 @@ def configure(app: Celery) -> Celery:
         task_serializer="json",
         accept_content=["json"],
         task_ignore_result=True,  # a Job row says what became of it; there is no result backend
-        task_default_queue=QUEUE,
+        task_default_queue=Queue.DEFAULT.value,
         enable_utc=True,
         timezone="UTC",
         broker_connection_retry_on_startup=True,
@@ -51,11 +50,11 @@ def enqueue(job: Job) -> None:
 
     With the broker out of reach the job stays queued, and the scheduler sends it when it is back.
     """
-    transaction.on_commit(lambda: _send(str(job.pk)))
+    transaction.on_commit(lambda: _send(str(job.pk), job.queue))
 
 
-def _send(job_id: str) -> None:
+def _send(job_id: str, queue: str) -> None:
     try:
-        producer().send_task(TASK, [job_id], queue=QUEUE, retry=False)
+        producer().send_task(TASK, [job_id], queue=queue, retry=False)
     except (OperationalError, OSError) as error:
         log.error("Job %s stays queued, the broker at %s is out of reach: %s", job_id, settings.BROKER_URL, error)

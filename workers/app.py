@@ -1,6 +1,6 @@
 """The Celery application of the workers.
 
-    celery --app workers.app worker --pool threads --concurrency 2 --queues jobs
+    celery --app workers.app worker --pool threads --concurrency 2 --queues default,index,train
     celery --app workers.app beat --scheduler celery.beat:Scheduler
 
 A pool of threads, not of forked processes: a task only watches a subprocess, so there is nothing to run in
@@ -21,7 +21,8 @@ from celery import Celery
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
 
-from webapp.queue import QUEUE, configure  # noqa: E402 - needs the settings
+from webapp.models import Queue  # noqa: E402 - needs the settings
+from webapp.queue import configure  # noqa: E402 - needs the settings
 
 REQUEUE_EVERY_S = 10
 
@@ -35,7 +36,7 @@ app.conf.update(
         "requeue-expired": {
             "task": "workers.requeue_expired",
             "schedule": REQUEUE_EVERY_S,
-            "options": {"queue": QUEUE, "expires": REQUEUE_EVERY_S},
+            "options": {"queue": Queue.DEFAULT.value, "expires": REQUEUE_EVERY_S},
         }
     },
 )

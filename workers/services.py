@@ -74,7 +74,7 @@ def worker(app: str = "workers.app") -> Service:
         "worker",
         (
             *(sys.executable, "-m", "celery", "--app", app, "worker", "--loglevel=INFO"),
-            *("--pool=threads", "--concurrency=2", "--queues=jobs"),
+            *("--pool=threads", "--concurrency=2", "--queues=default,index,train"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ),
         grace_s=12.0,  # longer than a job gets to reach a safe point

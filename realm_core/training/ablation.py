@@ -69,18 +69,24 @@ class AblationConfig:
     def read(cls, path: Path) -> AblationConfig:
         """The settings of a TOML file; `RealmError` names file, section and key of what is wrong."""
         sections = read_toml(path)
-        kinds = {one.name: type(getattr(cls(), one.name)) for one in dataclasses.fields(cls)}
-        for name, section in sections.items():
-            if name not in kinds or not isinstance(section, dict):
-                raise RealmError(f"{path}: {name!r} is not one of its sections, which are [{'], ['.join(kinds)}].")
-            try:
-                sections[name] = make(kinds[name], section)
-            except RealmError as error:
-                raise RealmError(f"{path}, [{name}]: {error}") from None
         try:
-            return cls(**sections)
+            return cls.make(sections)
         except RealmError as error:
             raise RealmError(f"{path}, {error}") from None
+
+    @classmethod
+    def make(cls, sections: dict[str, Any]) -> AblationConfig:
+        """The settings of sections as TOML has them; `RealmError` names section and key of what is wrong."""
+        kinds = {one.name: type(getattr(cls(), one.name)) for one in dataclasses.fields(cls)}
+        made = {}
+        for name, section in sections.items():
+            if name not in kinds or not isinstance(section, dict):
+                raise RealmError(f"{name!r} is not one of the sections, which are [{'], ['.join(kinds)}].")
+            try:
+                made[name] = make(kinds[name], section)
+            except RealmError as error:
+                raise RealmError(f"[{name}]: {error}") from None
+        return cls(**made)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from webapp.services.places import resolve
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the jobs that were sent to the workers."""
     ids: list[str] = []
-    monkeypatch.setattr(queue, "_send", ids.append)
+    monkeypatch.setattr(queue, "_send", lambda job_id, _queue: ids.append(job_id))
     return ids
 
 
@@ -63,7 +63,8 @@ def test_start_a_job(
         assert sent == []  # not before the row can be seen by others
     job = Job.objects.get()
     assert response["Location"] == f"/manage/jobs/{job.pk}/"
-    assert (job.state, job.created_by, job.parameters) == (JobState.QUEUED, staff.user, form)
+    assert (job.state, job.created_by, job.queue) == (JobState.QUEUED, staff.user, "index")
+    assert job.parameters == {**form, "shard_rows": 50_000}  # every setting with its value
     assert sent == [str(job.pk)]
     assert staff.client.post("/manage/jobs/", form)["Location"] == f"/manage/jobs/{job.pk}/"
     assert Job.objects.count() == 1  # the same work is not done twice at the same time
@@ -180,8 +181,8 @@ def test_files_of_records_lie_in_the_data_folder(tmp_path: Path) -> None:
 def test_the_message_is_an_id_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[Any, ...]] = []
     monkeypatch.setattr(queue.producer(), "send_task", lambda *args, **options: calls.append((args, options)))
-    queue._send("an id")
-    assert calls == [(("workers.run_job", ["an id"]), {"queue": "jobs", "retry": False})]
+    queue._send("an id", "default")
+    assert calls == [(("workers.run_job", ["an id"]), {"queue": "default", "retry": False})]
     assert json.loads(json.dumps(calls[0][0][1])) == ["an id"]
     conf = queue.producer().conf
     assert (conf.task_serializer, conf.accept_content, conf.result_backend) == ("json", ["json"], None)
@@ -193,5 +194,5 @@ def test_without_a_broker_the_job_waits(monkeypatch: pytest.MonkeyPatch, caplog:
         raise ConnectionRefusedError("no broker")
 
     monkeypatch.setattr(queue.producer(), "send_task", refuse)
-    queue._send("an id")
+    queue._send("an id", "default")
     assert "stays queued" in caplog.text

@@ -1,21 +1,42 @@
 """The records: what exists on disk, what serves, what was asked and what was done."""
 
 from webapp.models.answer import AskedAnswer, EvidenceBlock
+from webapp.models.audit import AuditEntry
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
+from webapp.models.evaluation import Evaluation
+from webapp.models.feedback import Feedback
 from webapp.models.index import IndexGeneration
-from webapp.models.job import Job, JobKind, JobMetric, JobState
+from webapp.models.job import Job, JobKind, JobMetric, JobState, Queue
 from webapp.models.model_version import ModelVersion
+from webapp.models.questions import Purpose, QuestionSet
+from webapp.models.schedule import RetentionRule, Schedule, Trigger
+from webapp.models.spans import SpanSet
+from webapp.models.token import ApiToken
+from webapp.models.worker import DeviceLease, Worker
 
 __all__ = [
+    "ApiToken",
     "AskedAnswer",
+    "AuditEntry",
     "CorpusSnapshot",
     "Deployment",
+    "DeviceLease",
+    "Evaluation",
     "EvidenceBlock",
+    "Feedback",
     "IndexGeneration",
     "Job",
     "JobKind",
     "JobMetric",
     "JobState",
     "ModelVersion",
+    "Purpose",
+    "QuestionSet",
+    "Queue",
+    "RetentionRule",
+    "Schedule",
+    "SpanSet",
+    "Trigger",
+    "Worker",
 ]

@@ -17,6 +17,9 @@ class CorpusSnapshot(models.Model):
     blocks = models.PositiveIntegerField()
     licence = models.CharField(max_length=200, blank=True)
     attribution = models.TextField(blank=True)
+    job = models.ForeignKey(
+        "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="corpora", help_text="Made by."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

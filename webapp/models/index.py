@@ -17,6 +17,7 @@ class IndexGeneration(models.Model):
     job = models.ForeignKey(
         "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="indexes", help_text="Built by."
     )
+    pinned = models.BooleanField(default=False, help_text="Never removed by retention.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

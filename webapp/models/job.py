@@ -44,9 +44,29 @@ class JobState(models.TextChoices):
 
 
 class JobKind(models.TextChoices):
-    """What a job does."""
+    """What a job does; `webapp.kinds` says what each needs."""
 
+    INGEST = "ingest", "ingest a corpus"
+    WARMSTART = "warmstart", "make a first model"
     INDEX = "index", "build an index"
+    INDEX_SHARD = "index-shard", "embed one shard of an index"
+    ICT = "ict", "warm up the embedder (ICT)"
+    MLM = "mlm", "warm up the encoder (MLM)"
+    SPANS = "spans", "find salient spans"
+    PRETRAIN = "pretrain", "pre-train"
+    REFRESH = "refresh", "rebuild the index of a pre-training"
+    FINETUNE = "finetune", "fine-tune"
+    EVALUATE = "evaluate", "evaluate"
+    ABLATE = "ablate", "ablate"
+    EXPORT = "export", "export a model"
+
+
+class Queue(models.TextChoices):
+    """Which workers take a job."""
+
+    DEFAULT = "default", "default"
+    INDEX = "index", "index"
+    TRAIN = "train", "train"
 
 
 HELD: Final = (JobState.RUNNING, JobState.STOPPING)
@@ -58,17 +78,35 @@ FINISHED: Final = (JobState.SUCCEEDED, *RESUMABLE)
 class Job(models.Model):
     """One piece of long work.
 
-    parameters of kind "index": {"model": ModelVersion's pk, "corpus": CorpusSnapshot's pk}.
+    parameters: ids of the records that it works on and values of its settings, as `webapp.kinds` reads them.
+    parent: the job that this one is a part of: a shard's index build, a refresh's pre-training.
     progress: what the process last wrote (done, total, unit, rate, seconds_left, message, time), or {}.
     result: what came of it, or {}.
     """
 
     State = JobState
     Kind = JobKind
+    Queue = Queue
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     kind = models.CharField(max_length=30, choices=JobKind.choices)
+    queue = models.CharField(max_length=10, choices=Queue.choices, default=Queue.DEFAULT)
     parameters = models.JSONField(default=dict, blank=True)
+    fingerprint = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="Of what it does: no two with the same one are active. Empty: not compared.",
+    )
+    parent = models.ForeignKey("self", on_delete=models.CASCADE, null=True, blank=True, related_name="parts")
+    settings_of = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="The earlier job whose settings this one began with.",
+    )
+    pinned = models.BooleanField(default=False, help_text="Its run folder is never removed by retention.")
     state = models.CharField(max_length=20, choices=JobState.choices, default=JobState.QUEUED)
     lease_owner = models.CharField(max_length=200, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
@@ -90,6 +128,13 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["-created_at"], name="job_created"),
             models.Index(fields=["state", "lease_expires_at"], name="job_state_lease"),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["fingerprint"],
+                condition=models.Q(state__in=ACTIVE) & ~models.Q(fingerprint=""),
+                name="one_active_job_of_a_kind",
+            )
         ]
 
     def __str__(self) -> str:

@@ -18,6 +18,23 @@ class ModelVersion(models.Model):
     parent = models.ForeignKey(
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children", help_text="Trained from."
     )
+    corpus = models.ForeignKey(
+        "webapp.CorpusSnapshot",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="model_versions",
+        help_text="Trained on.",
+    )
+    job = models.ForeignKey(
+        "webapp.Job",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="model_versions",
+        help_text="Made by.",
+    )
+    pinned = models.BooleanField(default=False, help_text="Never removed by retention.")
     card = models.TextField(blank=True, help_text="Recipe, data, licences and figures, in Markdown.")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -1,36 +1,109 @@
-"""Start, stop and resume jobs."""
+"""Start, stop and resume jobs. Every door comes here, and what a person does is written into the audit trail here."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
-from webapp.models import CorpusSnapshot, Job, JobKind, ModelVersion
+from realm_core.errors import RealmError
+from webapp.kinds import KINDS, ParameterError
+from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion
 from webapp.models.job import ACTIVE
 from webapp.queue import enqueue
 
+_NO_MATTER = "name"  # two jobs that differ in what their result is called do the same
 
-def start_index_build(model: ModelVersion, corpus: CorpusSnapshot, *, by: User | None) -> Job:
+
+class AlreadyActive(RealmError):
+    """A job with the same parameters waits or runs. job: that one."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(f"The same is being done already by job {job.pk}.")
+        self.job = job
+
+
+def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, settings_of: Job | None = None) -> Job:
+    """Start a job of `kind`; settings that are not among the parameters have their defaults.
+
+    by: a person, or the name of what acts by itself. settings_of: the earlier job whose settings this one began with.
+    Raises ParameterError for parameters that are wrong, AlreadyActive for a duplicate of what waits or runs.
+    """
+    described = KINDS.get(kind)
+    if described is None or not described.by_hand:
+        raise ParameterError(
+            {"kind": f"must be one of {', '.join(k for k in KINDS if KINDS[k].by_hand)}, not {kind!r}."}
+        )
+    written = described.written(described.read(parameters))
+    fingerprint = _fingerprint(described.kind, written)
+    with _refusing_duplicates(fingerprint):
+        job = Job.objects.create(
+            kind=described.kind,
+            queue=described.queue,
+            parameters=written,
+            fingerprint=fingerprint,
+            created_by=by if isinstance(by, User) else None,
+            settings_of=settings_of,
+        )
+        AuditEntry.record("job.start", described.title, by=by, job=job, parameters=written)
+        enqueue(job)
+    return job
+
+
+def start_index_build(model: ModelVersion, corpus: CorpusSnapshot, *, by: User | str | None) -> Job:
     """Build the index of `corpus` by `model`, or return the job that is doing so already."""
-    return _start_once(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by)
+    try:
+        return start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
+    except AlreadyActive as active:
+        return active.job
 
 
-def resume(job: Job) -> bool:
-    """Queue a job again that failed, was stopped or was interrupted. False: it is none of these any more."""
+def stop(job: Job, *, by: User | str | None) -> bool:
+    """Ask a job to stop, and what is a part of it. False: it has ended."""
     with transaction.atomic():
+        stopped = job.request_stop()
+        if stopped:
+            for part in job.parts.filter(state__in=ACTIVE):
+                part.request_stop()
+            AuditEntry.record("job.stop", job.get_kind_display(), by=by, job=job)
+    return stopped
+
+
+def resume(job: Job, *, by: User | str | None) -> bool:
+    """Queue a job again that failed, was stopped or was interrupted. False: it is none of these any more.
+
+    Raises AlreadyActive when another job does the same by now.
+    """
+    with _refusing_duplicates(job.fingerprint):
         resumed = job.resume()
         if resumed:
+            AuditEntry.record("job.resume", job.get_kind_display(), by=by, job=job)
             enqueue(job)
     return resumed
 
 
-def _start_once(kind: JobKind, parameters: dict[str, Any], by: User | None) -> Job:
-    with transaction.atomic():
-        same = Job.objects.filter(kind=kind, parameters=parameters, state__in=ACTIVE).first()
-        if same is not None:
-            return same
-        job = Job.objects.create(kind=kind, parameters=parameters, created_by=by)
-        enqueue(job)
-    return job
+@contextmanager
+def _refusing_duplicates(fingerprint: str) -> Iterator[None]:
+    """A transaction in which the database refuses a second active job that does the same."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError:
+        same = _active_like(fingerprint)
+        if same is None:  # it has ended in this very moment
+            raise RealmError("The same job was being done until now; try again.") from None
+        raise AlreadyActive(same) from None
+
+
+def _fingerprint(kind: str, parameters: Mapping[str, Any]) -> str:
+    deciding = {name: value for name, value in parameters.items() if name != _NO_MATTER}
+    return hashlib.sha256(json.dumps([kind, deciding], sort_keys=True).encode()).hexdigest()
+
+
+def _active_like(fingerprint: str) -> Job | None:
+    return Job.objects.filter(fingerprint=fingerprint, state__in=ACTIVE).defer("log").first() if fingerprint else None

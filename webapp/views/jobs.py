@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from realm_core.errors import RealmError
 from webapp.models import CorpusSnapshot, Deployment, Job, JobKind, ModelVersion
 from webapp.models.job import ACTIVE
 from webapp.services import jobs as services
@@ -79,7 +80,7 @@ def job_status(request: HttpRequest, job_id: UUID) -> HttpResponse:
 def stop(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Ask a job to stop."""
     job = _job(job_id)
-    if job.request_stop():
+    if services.stop(job, by=staff_member(request)):
         messages.info(request, "The job was asked to stop.")
     else:
         messages.info(request, f"The job is {job.get_state_display()}; there is nothing to stop.")
@@ -91,7 +92,12 @@ def stop(request: HttpRequest, job_id: UUID) -> HttpResponse:
 def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """Queue a job again; it goes on from what it had finished."""
     job = _job(job_id)
-    if services.resume(job):
+    try:
+        resumed = services.resume(job, by=staff_member(request))
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-job", job.pk)
+    if resumed:
         messages.info(request, "The job is queued again.")
     else:
         messages.info(request, f"The job is {job.get_state_display()}; it cannot be resumed.")

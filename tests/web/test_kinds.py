@@ -1,0 +1,122 @@
+"""What each kind of job needs: parameters read, refused by name, and written whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from realm_core.training.config import FinetuneConfig
+from tests.web.pages import stored
+from webapp.kinds import KINDS, ParameterError
+from webapp.models import CorpusSnapshot, IndexGeneration, JobKind, ModelVersion, Purpose, QuestionSet
+
+pytestmark = pytest.mark.django_db
+
+
+def question_set(name: str, purpose: str) -> QuestionSet:
+    return QuestionSet.objects.create(name=name, purpose=purpose, path=f"questions/{name}.jsonl", questions=3)
+
+
+def finetuning(**changed: Any) -> dict[str, Any]:
+    index = IndexGeneration.objects.get()
+    learn = QuestionSet.objects.filter(name="learnt").first() or question_set("learnt", Purpose.LEARN)
+    return {"model": index.model_id, "corpus": index.corpus_id, "index": index.pk, "questions": [learn.pk], **changed}
+
+
+def refused(kind: str, parameters: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(ParameterError) as caught:
+        KINDS[kind].read(parameters)
+    return caught.value.errors
+
+
+def test_what_is_read_is_written_with_every_setting() -> None:
+    stored.deployment()
+    kind = KINDS[JobKind.FINETUNE]
+    written = kind.written(kind.read(finetuning(epochs=7, repeat={"learnt": 2}, name="mine")))
+    assert (written["epochs"], written["repeat"], written["name"]) == (7, {"learnt": 2}, "mine")
+    assert written["reader_lr"] == FinetuneConfig.reader_lr
+    assert written["questions"] == [QuestionSet.objects.get().pk]
+    assert kind.written(kind.read(json.loads(json.dumps(written)))) == written
+
+
+def test_everything_that_is_wrong_is_named() -> None:
+    stored.deployment()
+    errors = refused(JobKind.FINETUNE, finetuning(model=99, epochs=0, batch="16", masking="salient", questions=[]))
+    assert errors == {
+        "model": "names no model version that can be used: 99.",
+        "questions": "is needed.",
+        "epochs": "must be at least 1, not 0.",
+        "batch": "must be a whole number, not '16'.",
+        "masking": "is no parameter of this kind of job.",
+    }
+
+
+def test_questions_to_measure_by_are_not_learnt_from() -> None:
+    stored.deployment()
+    measured = question_set("measured", Purpose.MEASURE)
+    errors = refused(JobKind.FINETUNE, finetuning(questions=[measured.pk]))
+    assert errors == {"questions": f"names no question set that can be used: {measured.pk}."}
+    assert KINDS[JobKind.EVALUATE].read({"index": IndexGeneration.objects.get().pk, "questions": measured.pk})
+
+
+def test_an_index_that_does_not_fit_is_refused() -> None:
+    stored.deployment()
+    index = IndexGeneration.objects.get()
+    other = ModelVersion.objects.create(name="other", version="1", model_hash="f" * 64, block_hash="e" * 64, path="x")
+    errors = refused(JobKind.FINETUNE, finetuning(model=other.pk))
+    assert list(errors) == ["index"] and "embeds blocks differently" in errors["index"]
+    corpus = CorpusSnapshot.objects.create(
+        name="other", snapshot_id="d" * 64, path="y", source="jsonl", language="en", articles=1, blocks=1
+    )
+    assert list(refused(JobKind.FINETUNE, finetuning(corpus=corpus.pk))) == ["index"]
+    assert refused(JobKind.FINETUNE, finetuning(index=None)) == {"index": "is needed, unless BM25 finds the blocks."}
+    assert KINDS[JobKind.FINETUNE].read(finetuning(index=None, retriever="bm25"))["index"] is None
+    assert index.model_id != other.pk
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"source": "jsonl"}, "file"),
+        ({"source": "vital", "file": "x.jsonl"}, "file"),
+        ({"source": "jsonl", "file": "../secret_key"}, "file"),
+        ({"source": "jsonl", "file": ".hidden"}, "file"),
+        ({"source": "jsonl", "file": "a/b.jsonl"}, "file"),
+        ({"source": "http://example.org"}, "source"),
+        ({"corpus_name": "a/../../b"}, "corpus_name"),
+        ({"corpus_name": "a\x00b"}, "corpus_name"),
+    ],
+)
+def test_a_source_is_a_file_of_its_folder_and_nothing_else(parameters: dict[str, Any], name: str) -> None:
+    assert list(refused(JobKind.INGEST, parameters)) == [name]
+
+
+def test_an_ablation_s_toml_is_read_before_it_starts() -> None:
+    stored.deployment()
+    index = IndexGeneration.objects.get()
+    spans = index.corpus.span_sets.create(path="spans", tagger="dates", spans=1, blocks=1)
+    given = {"model": index.model_id, "corpus": index.corpus_id, "spans": spans.pk}
+    given |= {
+        "questions": [question_set("learnt", Purpose.LEARN).pk],
+        "dev": [question_set("dev", Purpose.MEASURE).pk],
+    }
+    assert KINDS[JobKind.ABLATE].read({**given, "config": "[ict]\nsteps = 10", "rows": "realm bm25"})
+    for config, says in (("[ict", "is not valid TOML"), ("[ict]\nstep = 1", "step is no setting")):
+        errors = refused(JobKind.ABLATE, {**given, "config": config})
+        assert list(errors) == ["config"] and says in errors["config"]
+    assert "no row best" in refused(JobKind.ABLATE, {**given, "rows": "realm best"})["rows"]
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_names_of_parameters_do_not_overlap_and_all_are_explained(kind: str) -> None:
+    described = KINDS[kind]
+    names = [one.name for one in described.inputs] + [one.name for one in described.described()]
+    assert len(names) == len(set(names))
+    for help_text in [one.help for one in described.inputs] + [one.help for one in described.described()]:
+        assert help_text and not help_text.endswith(".")
+
+
+def test_every_kind_is_known() -> None:
+    assert set(KINDS) == set(JobKind.values)

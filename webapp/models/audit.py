@@ -1,0 +1,40 @@
+"""The audit trail: who did what, when, with which settings. Rows are written once and never changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import models
+
+
+class AuditEntry(models.Model):
+    """One thing that a person, or a schedule, did."""
+
+    at = models.DateTimeField(auto_now_add=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    name = models.CharField(max_length=150, help_text="The person's name then, or what acted by itself.")
+    action = models.CharField(max_length=40, help_text="Such as job.start, job.stop, deploy, roll-back, schedule.edit.")
+    target = models.CharField(max_length=300, help_text="What it was done to, in words.")
+    details = models.JSONField(default=dict, help_text="Settings, and what a person confirmed.")
+    job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="audit")
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+        indexes = [models.Index(fields=["-at"], name="audit_at")]
+        verbose_name_plural = "audit entries"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.action} {self.target}"
+
+    @classmethod
+    def record(
+        cls, action: str, target: object, *, by: User | str | None, job: Any = None, **details: Any
+    ) -> AuditEntry:
+        """Write down what was done. by: a person, the name of what acts by itself, or None for the command line."""
+        person = by if isinstance(by, User) else None
+        name = by.get_username() if isinstance(by, User) else by or "command line"
+        return cls.objects.create(
+            by=person, name=name, action=action, target=str(target)[:300], details=details, job=job
+        )

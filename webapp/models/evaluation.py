@@ -1,0 +1,38 @@
+"""Evaluations: what a model over an index answered to a question set, in figures."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Evaluation(models.Model):
+    """One measurement. Two are comparable when question set, sample, k and corpus are the same."""
+
+    model = models.ForeignKey("webapp.ModelVersion", on_delete=models.PROTECT, related_name="evaluations")
+    corpus = models.ForeignKey("webapp.CorpusSnapshot", on_delete=models.PROTECT, related_name="evaluations")
+    index = models.ForeignKey(
+        "webapp.IndexGeneration",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="evaluations",
+        help_text="Null: BM25 found the blocks, or the generation has been pruned.",
+    )
+    questions = models.ForeignKey("webapp.QuestionSet", on_delete=models.PROTECT, related_name="evaluations")
+    retriever = models.CharField(max_length=10)
+    k = models.PositiveSmallIntegerField()
+    normalisation = models.CharField(max_length=20)
+    sample = models.PositiveIntegerField(help_text="How many of the questions were drawn; 0: all.")
+    asked = models.PositiveIntegerField(help_text="How many questions were asked.")
+    exact_match = models.FloatField(help_text="Share of the questions, 0 to 1.")
+    recall_at_5 = models.FloatField(help_text="Share of the questions, 0 to 1.")
+    figures = models.JSONField(help_text="Everything that `realm_core evaluate` measured.")
+    predictions = models.CharField(max_length=1000, help_text="File, absolute or relative to the data folder.")
+    job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="evaluations")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.questions.name}: exact match {self.exact_match:.1%}"

@@ -1,0 +1,69 @@
+"""What happens by itself: index builds at given times, and what is kept of old work."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.validators import MinValueValidator
+from django.db import models
+
+
+class Trigger(models.TextChoices):
+    """When a schedule builds."""
+
+    EVERY = "every", "every so many hours"
+    AT = "at", "every day at a time"
+    NEW_MODEL = "new-model", "when a new model is made"
+
+
+class Schedule(models.Model):
+    """Build the index of the newest snapshot of a corpus, again and again."""
+
+    corpus_name = models.CharField(max_length=100, help_text="Its newest snapshot is indexed.")
+    model = models.ForeignKey(
+        "webapp.ModelVersion",
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="schedules",
+        help_text="Empty: the deployed model; when a new model is made: that one.",
+    )
+    trigger = models.CharField(max_length=10, choices=Trigger.choices)
+    hours = models.PositiveSmallIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    at = models.TimeField(null=True, blank=True, help_text="UTC")
+    enabled = models.BooleanField(default=True)
+    due_at = models.DateTimeField(null=True, blank=True, help_text="When it builds next.")
+    last_run_at = models.DateTimeField(null=True, blank=True)
+    last_outcome = models.CharField(max_length=300, blank=True, help_text="What came of it, in a sentence.")
+    last_job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["corpus_name", "pk"]
+
+    def __str__(self) -> str:
+        when = {"every": f"every {self.hours} h", "at": f"daily at {self.at} UTC"}.get(self.trigger, "for a new model")
+        return f"Index of {self.corpus_name}, {when}"
+
+
+class RetentionRule(models.Model):
+    """What is kept of old work; there is one row. What is deployed, pinned or in use is never removed."""
+
+    enabled = models.BooleanField(default=False)
+    generations = models.PositiveSmallIntegerField(
+        default=3, validators=[MinValueValidator(1)], help_text="Index generations kept of each corpus, the newest."
+    )
+    run_days = models.PositiveSmallIntegerField(
+        default=30, validators=[MinValueValidator(1)], help_text="Days that the run folder of a finished job is kept."
+    )
+    changed_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.generations} generations, runs of {self.run_days} days" if self.enabled else "everything is kept"
+
+    @classmethod
+    def current(cls) -> RetentionRule:
+        """The rule; made on first use."""
+        return cls.objects.get_or_create(pk=1)[0]
