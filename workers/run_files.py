@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from realm_core.files import write_json
 from webapp.models import Job, JobMetric
 from webapp.models.job import LOG_CHARACTERS
 
@@ -26,6 +27,9 @@ class RunFiles:
         self.lock = self.folder / "lock"
         self._result = self.folder / "result.json"
         self._result.unlink(missing_ok=True)  # of an earlier attempt
+        self._furthest_file = self.folder / "furthest.json"
+        known = _parse(self._read(self._furthest_file))
+        self._furthest: dict[str, float] = known if isinstance(known, dict) else {}
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._metrics_offset = 0
         # Every line that could be read became a row, so the rows that are there say how many lines to pass over.
@@ -35,6 +39,16 @@ class RunFiles:
         """What the process last reported, or None."""
         value = _parse(self._read(self.folder / "progress.json"))
         return value if isinstance(value, dict) else None
+
+    def got_further(self) -> bool:
+        """Whether more is done than any attempt had done before, of whatever it counts; asked once, it is noted."""
+        said = self.progress() or {}
+        done, unit = said.get("done"), str(said.get("unit"))
+        if not isinstance(done, int) or done <= self._furthest.get(unit, 0):
+            return False
+        self._furthest[unit] = done
+        write_json(self._furthest_file, self._furthest)
+        return True
 
     def result(self) -> dict[str, Any] | None:
         """What came of it, or None when the process left nothing."""

@@ -17,7 +17,7 @@ import webapp.management.commands.setup_data as command
 import webapp.services.core as core
 from realm_core.errors import RealmError, Stopped
 from tests.web.conftest import FakeEngine, Loader
-from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, QuestionSet
 from webapp.services.places import corpora_dir, indexes_dir
 
 pytestmark = pytest.mark.django_db
@@ -139,6 +139,9 @@ def test_a_first_run(setup: Callable[[], str], activities: Activities) -> None:
     assert (index.model, index.corpus, index.rows) == (model, corpus, 5)
     active = Deployment.active()
     assert active is not None and (active.model, active.index) == (model, index)
+    sets = {one.name: (one.purpose, one.questions) for one in QuestionSet.objects.all()}
+    # One of the questions to learn from is also among those to measure by, and is left out.
+    assert sets == {"plain-dev": ("measure", 183), "plain-test": ("measure", 100), "plain-train": ("learn", 3328)}
     password = said.split("password “")[1].split("”")[0]
     admin = User.objects.get()
     assert admin.is_superuser and admin.check_password(password) and password not in admin.password

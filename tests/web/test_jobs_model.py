@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from webapp.models import Job, JobKind, JobState
-from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS
+from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS, MAX_INTERRUPTIONS, RESUME_AFTER_S
 
 pytestmark = pytest.mark.django_db
 
@@ -177,3 +177,105 @@ def test_waiting_since() -> None:
     Job.objects.filter(pk=old.pk).update(queued_at=timezone.now() - timedelta(minutes=5))
     assert [job.pk for job in Job.waiting_since(timezone.now() - timedelta(minutes=1))] == [old.pk]
     assert new.is_active
+
+
+# ── Getting further, being interrupted ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_gets_further_begins_to_count_anew() -> None:
+    job = job_in(JobState.QUEUED)
+    for _ in range(2 * MAX_ATTEMPTS):
+        claimed = Job.claim(job.pk, "one", -1)
+        assert claimed is not None
+        claimed.heartbeat("one", -1, got_further=True)
+        assert [lost.pk for lost in Job.recover_expired()] == [job.pk]
+    job.refresh_from_db()
+    assert (job.state, job.attempt) == (JobState.QUEUED, 1)
+
+
+def test_an_interrupted_job_resumes_by_itself_later_and_later_and_then_no_more() -> None:
+    job = job_in(JobState.RUNNING, "one")
+    assert job.finish("one", JobState.INTERRUPTED, error="It died.")
+    now = timezone.now()
+    for time in range(MAX_INTERRUPTIONS):
+        rest = timedelta(seconds=RESUME_AFTER_S * 2**time)
+        assert Job.resume_interrupted(now + rest - timedelta(seconds=5)) == []
+        assert [one.pk for one in Job.resume_interrupted(now + rest + timedelta(seconds=5))] == [job.pk]
+        job.refresh_from_db()
+        assert (job.state, job.attempt, job.error) == (JobState.QUEUED, 0, "")
+        claimed = Job.claim(job.pk, "two", 60)
+        assert claimed is not None and claimed.finish("two", JobState.INTERRUPTED)
+    job.refresh_from_db()
+    assert job.interruptions == MAX_INTERRUPTIONS + 1
+    assert Job.resume_interrupted(now + timedelta(days=300)) == []
+    assert job.resume() and job.interruptions == 0  # a person may
+
+
+def test_an_interrupted_job_does_not_resume_beside_another_that_does_the_same() -> None:
+    job = job_in(JobState.INTERRUPTED)
+    Job.objects.filter(pk=job.pk).update(fingerprint="f", finished_at=timezone.now() - timedelta(days=1))
+    other = Job.objects.create(kind=JobKind.INDEX, fingerprint="f")
+    assert Job.resume_interrupted() == []
+    other.request_stop()
+    assert [one.pk for one in Job.resume_interrupted()] == [job.pk]
+
+
+# ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_whole_that_waits_for_its_parts_is_held_by_no_worker() -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
+    assert claimed is not None
+    assert not claimed.wait_for_parts("two") and claimed.wait_for_parts("one")
+    assert (claimed.state, claimed.attempt, claimed.lease_expires_at) == (JobState.RUNNING, 0, None)
+    assert Job.recover_expired(timezone.now() + timedelta(days=1)) == []
+    assert claimed.heartbeat("one", 60) is None
+    assert claimed.parts_ended(JobState.QUEUED) and claimed.state == JobState.QUEUED
+    assert not claimed.parts_ended(JobState.QUEUED)
+
+
+def test_a_whole_that_is_told_to_stop_is_not_queued_by_its_parts() -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
+    assert claimed is not None and claimed.wait_for_parts("one")
+    assert claimed.request_stop()
+    assert not claimed.parts_ended(JobState.QUEUED)
+    assert claimed.parts_ended(JobState.STOPPED) and claimed.state == JobState.STOPPED
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_a_part_that_has_ended_can_be_wanted_again(state: JobState) -> None:
+    job = job_in(state)
+    assert job.again() is (state not in (JobState.QUEUED, JobState.RUNNING, JobState.STOPPING))
+
+
+# ── Devices ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def held(job: Job) -> list[str]:
+    return list(job.devices.values_list("device", flat=True))
+
+
+def test_a_training_gets_the_devices_that_are_free_and_none_waits_in_vain() -> None:
+    first, second, third = (job_in(JobState.QUEUED) for _ in range(3))
+    assert Job.claim(first.pk, "one", 60, ["h/cuda:0"]) is not None
+    assert Job.claim(second.pk, "two", 60, ["h/cuda:0", "h/cuda:1", "h/cuda:2"]) is not None
+    assert held(second) == ["h/cuda:1", "h/cuda:2"]
+    assert Job.claim(third.pk, "three", 60, ["h/cuda:0", "h/cuda:1"]) is None
+    third.refresh_from_db()
+    assert (third.state, third.attempt, third.lease_owner) == (JobState.QUEUED, 0, "")
+
+
+@pytest.mark.parametrize("how", ["finish", "give back", "lease", "stopped lease"])
+def test_devices_are_free_when_the_job_is_held_no_more(how: str) -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60, ["h/cpu"])
+    assert claimed is not None and held(claimed) == ["h/cpu"]
+    assert not claimed.finish("two", JobState.SUCCEEDED) and held(claimed) == ["h/cpu"]
+    if how == "finish":
+        claimed.finish("one", JobState.SUCCEEDED)
+    elif how == "give back":
+        claimed.give_back("one")
+    else:
+        if how == "stopped lease":
+            claimed.request_stop()
+        Job.recover_expired(timezone.now() + timedelta(seconds=61))
+    assert held(claimed) == []

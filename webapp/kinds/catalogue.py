@@ -16,6 +16,7 @@ from webapp.kinds.settings import (
     IndexSettings,
     IngestSettings,
     Naming,
+    ShardSettings,
     SpansSettings,
     WarmstartSettings,
 )
@@ -131,6 +132,7 @@ KINDS: dict[str, Kind] = {
             "Embed one shard of an index",
             "A part of an index build.",
             Queue.INDEX,
+            settings=(ShardSettings,),
             by_hand=False,
         ),
         Kind(

@@ -69,6 +69,14 @@ class IndexSettings(Settings):
 
 
 @dataclass(frozen=True)
+class ShardSettings(Settings):
+    """Which part of an index build."""
+
+    shard: int = setting(0, "its number", NOT_NEGATIVE)
+    rows: int = setting(1, "blocks in it", at_least(1))
+
+
+@dataclass(frozen=True)
 class SpansSettings(Settings):
     """What counts as salient."""
 

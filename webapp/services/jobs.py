@@ -14,8 +14,9 @@ from django.db import IntegrityError, transaction
 from realm_core.errors import RealmError
 from webapp.kinds import KINDS, ParameterError
 from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion
-from webapp.models.job import ACTIVE
+from webapp.models.job import ACTIVE, ITS_PARTS
 from webapp.queue import enqueue
+from webapp.services import parts
 
 _NO_MATTER = "name"  # two jobs that differ in what their result is called do the same
 
@@ -71,6 +72,9 @@ def stop(job: Job, *, by: User | str | None) -> bool:
             for part in job.parts.filter(state__in=ACTIVE):
                 part.request_stop()
             AuditEntry.record("job.stop", job.get_kind_display(), by=by, job=job)
+    if job.lease_owner == ITS_PARTS:
+        parts.settle(job)
+        job.refresh_from_db()
     return stopped
 
 

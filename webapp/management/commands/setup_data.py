@@ -1,6 +1,6 @@
 """`manage.py setup_data`: everything that a first run needs beyond the tables, and the repair of what is missing.
 
-    corpus → model → index → deployment → administrator
+    corpus → model → index → deployment → question sets → administrator
 
 Each step looks at what is there and does nothing when it is complete, so a second run takes a moment. Files
 are asked, not rows alone: a folder that was deleted is made again, under the same name.
@@ -21,12 +21,15 @@ from django.db import connection
 from realm_core.corpus.sources import add_source_arguments
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, remove_folder
-from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
+from webapp.services import questions
 from webapp.services.core import run_activity
 from webapp.services.places import corpora_dir, indexes_dir, portable, resolve
 from webapp.services.registering import record_corpus, record_index, record_model
 
 DEFAULT_CORPUS = "vital-en"
+# Those to measure by first: of the others, what stands in these, too, is left out.
+DEFAULT_QUESTIONS = {"plain-dev": Purpose.MEASURE, "plain-test": Purpose.MEASURE, "plain-train": Purpose.LEARN}
 ADMINISTRATOR = "admin"
 
 
@@ -48,6 +51,7 @@ class Command(BaseCommand):
             model = self._model(options["model"])
             index = self._index(model, corpus)
             self._deployment(model, index)
+            self._questions()
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
         except (Stopped, KeyboardInterrupt):
@@ -109,6 +113,16 @@ class Command(BaseCommand):
         elif not _can_serve(active):
             deployment = Deployment.activate(index, model=model, note=f"Deployment {active.pk} has lost files")
             self._say(f"Files of what was deployed are missing ({active}). In its place: {deployment}")
+
+    def _questions(self) -> None:
+        """Sets that were recorded stay as they are, also when a newer release brings others under their names."""
+        for name, purpose in DEFAULT_QUESTIONS.items():
+            if not QuestionSet.objects.filter(name=name).exists():
+                path = settings.MODELS_DIR / "questions" / f"{name}.jsonl"
+                made = questions.record_file(
+                    path, purpose, origin="comes with the source, CC BY-SA 4.0", leave_out_measured=True
+                )
+                self._say(f"Recorded: {made}")
 
     def _administrator(self) -> None:
         user = get_user_model()
