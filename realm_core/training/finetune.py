@@ -124,7 +124,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         f"fine-tuned from {model.hash} with {found_by} on {len(learnt)} questions of {', '.join(files)}: "
         f"{dataclasses.asdict(config)}"
     )
-    publish(model, arguments.output, recipe, measured, run / "finetune", activity)
+    publish(model, arguments.output, recipe, measured, run, activity, left=["finetune"])
 
 
 def _retriever(
