@@ -24,6 +24,7 @@ ACTIVITIES = {
     "mlm": ("realm_core.training.mlm", "warm up the encoder: fill masks without retrieval"),
     "pretrain": ("realm_core.training.pretrain", "pre-train retriever and encoder: fill masks with what is retrieved"),
     "refresh": ("realm_core.training.refresh", "rebuild the index of a running pre-training, again and again"),
+    "questions": ("realm_core.training.question_formats", "turn a published question set into a question file"),
     "finetune": ("realm_core.training.finetune", "train retriever and reader from questions with answers"),
     "evaluate": ("realm_core.evaluation.evaluate", "measure exact match and recall on a question file"),
     "ablate": ("realm_core.training.ablate", "the paper's ablations on any corpus: train and measure each, in a table"),
