@@ -18,6 +18,7 @@ from realm_core.errors import RealmError, Stopped
 ACTIVITIES = {
     "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),
     "warmstart": ("realm_core.training.warmstart", "make a first model from a sentence encoder's weights"),
+    "import": ("realm_core.model.released", "make a model of weights as REALM was released"),
     "index": ("realm_core.index.build", "embed every block of a snapshot and publish an index generation"),
     "spans": ("realm_core.salient.extract", "find the names and dates of a corpus that pre-training masks"),
     "ict": ("realm_core.training.ict", "warm up the embedder: which block did this sentence come from?"),
