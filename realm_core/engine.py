@@ -35,7 +35,7 @@ from realm_core.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.memory import give_back
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
-from realm_core.model.marginal import NORMALISATIONS, Normalisation, prior
+from realm_core.model.marginal import Normalisation, prior
 from realm_core.provenance import Answer
 from realm_core.reading import BlockReading, Found
 from realm_core.text.joins import join_query
@@ -211,8 +211,9 @@ class Engine:
         if not 1 <= k <= MAX_BLOCKS:
             raise RealmError(f"k must be from 1 to {MAX_BLOCKS}, not {k}.")
         normalisation = normalisation or self.config.normalisation
-        if normalisation not in NORMALISATIONS:
-            raise RealmError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, not {normalisation!r}.")
+        if normalisation not in self.config.normalisations:
+            allowed = ", ".join(self.config.normalisations)
+            raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
         future: Future[Answer | list[RetrievedBlock]] = Future()
         self._put(_Request(text, k, tuple(exclude), normalisation, read, time.perf_counter(), future))
         return future

@@ -180,6 +180,8 @@ def _load(arguments: argparse.Namespace, activity: Activity) -> _Parts:
     corpus = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
     reading = BlockReading(model.reader, model.config, model=f"{name}@{model.hash}", index=index, corpus=corpus)
     normalisation = arguments.normalisation or model.config.normalisation
+    if normalisation not in model.config.normalisations:
+        raise RealmError(f"{arguments.model} cannot be read by {normalisation}: it has no score of “not here”.")
     return _Parts(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus)
 
 

@@ -1,8 +1,10 @@
-"""First weights: BERT as an installed package or a folder ships it (config.json, model.safetensors, tokenizer.json)."""
+"""First weights: BERT as an installed package or a folder ships it (config.json, model.safetensors, tokenizer.json),
+or an architecture alone, for models whose every weight is their own."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import torch
@@ -31,7 +33,9 @@ def base_folder(base: str) -> Path:
 
 
 def base_bert(base: str) -> BertModel:
-    """A BertModel (no pooler) with the base weights in float32, dropout off."""
+    """A BertModel (no pooler) with the base weights in float32, dropout off; of an architecture alone, zeros."""
+    if base.startswith("{"):
+        return _zeros(base)
     folder = base_folder(base)
     config = BertConfig(**read_json(folder / "config.json"))
     bert = BertModel(config, add_pooling_layer=False)
@@ -41,6 +45,17 @@ def base_bert(base: str) -> BertModel:
     if missing:
         raise RealmError(f"{folder / 'model.safetensors'} has no tensor {missing[0]!r}: it is not this architecture.")
     bert.load_state_dict({name: weights[name].to(torch.float32) for name in own})
+    return bert.eval()
+
+
+def _zeros(architecture: str) -> BertModel:
+    try:
+        config = BertConfig(**json.loads(architecture))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise RealmError(f"The base {architecture!r} is no architecture: {error}.") from None
+    bert = BertModel(config, add_pooling_layer=False)
+    for parameter in bert.parameters():
+        torch.nn.init.zeros_(parameter)
     return bert.eval()
 
 

@@ -67,7 +67,7 @@ def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
     block = Embedder(base_bert(config.base), config.dimension, config.pooling)
     query = Embedder(base_bert(config.base), config.dimension, config.pooling)
     query.load_state_dict(block.state_dict())
-    reader = Reader(base_bert(config.base), config.span_hidden, config.span_wordpieces)
+    reader = Reader(base_bert(config.base), config.span_hidden, config.span_wordpieces, not_here=config.not_here)
     for part in (block, query, reader):
         part.eval()
     return Model(config, query, block, reader)

@@ -8,17 +8,18 @@ from typing import Any, Literal, get_args
 from realm_core.errors import RealmError
 from realm_core.model.marginal import NORMALISATIONS, Normalisation
 
-Pooling = Literal["cls", "mean"]
+Pooling = Literal["cls", "mean", "pooler"]
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """Architecture and reading options of a model; stored as JSON beside its weights.
 
-    base:               where unchanged weights and wordpieces come from: an installed package, or a folder.
-    pooling:            what the embedder projects: the state at [CLS] (the paper), or the mean over all wordpieces,
-                        which keeps more of a sentence encoder's knowledge (in the default corpus's top 5 it finds 94
-                        answers in 100, [CLS] 89).
+    base:               where unchanged weights come from: an installed package, a folder, or an architecture alone, as
+                        JSON of BertConfig, of which every weight is the model's own.
+    pooling:            what the embedder projects: the state at [CLS] (the paper); the same behind BERT's pooler, a
+                        Dense and tanh (the release); or the mean over all wordpieces, which keeps more of a sentence
+                        encoder's knowledge (in the default corpus's top 5 it finds 94 answers in 100, [CLS] 89).
     dimension:          D, length of the vectors of questions and blocks (paper: 128).
     query_wordpieces:   a question is cut to this many, [CLS] and [SEP] counted (release: 64).
     block_wordpieces:   join(z) is cut to this many (paper: 288).
@@ -26,6 +27,8 @@ class ModelConfig:
     reader_title:       put the block's title between question and body (paper and release leave it out).
     span_wordpieces:    longest answer span considered (release: 10).
     span_hidden:        width of the span MLP (release: 256).
+    not_here:           score spans relative to what the reader gives to "not here"; the release has no such score, and
+                        without it no block can answer "not here".
     normalisation:      how span scores become probabilities, see `marginal.log_reading`.
     min_probability:    an answer less likely than this is not given: "no answer found".
     """
@@ -39,6 +42,7 @@ class ModelConfig:
     reader_title: bool = True
     span_wordpieces: int = 16
     span_hidden: int = 256
+    not_here: bool = True
     normalisation: Normalisation = "block+null"
     min_probability: float = 0.0
 
@@ -46,6 +50,10 @@ class ModelConfig:
         for name, allowed in (("pooling", get_args(Pooling)), ("normalisation", NORMALISATIONS)):
             if getattr(self, name) not in allowed:
                 raise RealmError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        if not isinstance(self.not_here, bool):
+            raise RealmError(f"not_here must be true or false, not {self.not_here!r}.")
+        if self.normalisation not in self.normalisations:
+            raise RealmError(f"normalisation cannot be {self.normalisation} without not_here.")
         limits = {
             "dimension": (2, 4096),
             "query_wordpieces": (8, 512),
@@ -60,6 +68,11 @@ class ModelConfig:
                 raise RealmError(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
         if not 0.0 <= self.min_probability < 1.0:
             raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
+
+    @property
+    def normalisations(self) -> tuple[Normalisation, ...]:
+        """Those that this model can read by."""
+        return ("block", "joint", "block+null") if self.not_here else ("block", "joint")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -19,15 +19,18 @@ class Embedder(Encoding):
 
     def __init__(self, bert: BertModel, dimension: int, pooling: Pooling) -> None:
         super().__init__(bert)
-        self.dense = nn.Linear(bert.config.hidden_size, dimension)
+        width = bert.config.hidden_size
+        self.pooler = nn.Linear(width, width) if pooling == "pooler" else None
+        self.dense = nn.Linear(width, dimension)
         self.norm = nn.LayerNorm(dimension, eps=1e-12)
         self.pooling = pooling
 
     def pool(self, batch: Packed) -> Tensor:
         """Pooled hidden states [B, W], float32."""
         hidden_TW = self.encode(batch).float()
-        if self.pooling == "cls":
-            return hidden_TW[torch.tensor(batch.starts(), device=hidden_TW.device)]
+        if self.pooling != "mean":
+            first_BW = hidden_TW[torch.tensor(batch.starts(), device=hidden_TW.device)]
+            return first_BW if self.pooler is None else torch.tanh(self.pooler(first_BW)).float()
         lengths_B = torch.tensor(batch.lengths, device=hidden_TW.device)
         owner_T = torch.repeat_interleave(torch.arange(len(batch.lengths), device=hidden_TW.device), lengths_B)
         sums_BW = hidden_TW.new_zeros(len(batch.lengths), hidden_TW.shape[1]).index_add(0, owner_T, hidden_TW)

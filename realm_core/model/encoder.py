@@ -11,7 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import BertModel
+from transformers import BertConfig, BertModel
+from transformers.activations import ACT2FN
 
 from realm_core.model.encoding import Encoding
 from realm_core.model.packed import Packed
@@ -20,15 +21,16 @@ from realm_core.model.packed import Packed
 class MaskedLanguageHead(nn.Module):
     """What stands between a state and the word embeddings, and the words' bias."""
 
-    def __init__(self, width: int, vocabulary: int, epsilon: float) -> None:
+    def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, width)
-        self.norm = nn.LayerNorm(width, eps=epsilon)
-        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_MW: Tensor, words_VW: Tensor) -> Tensor:
         """Scores of all words [M, V], float32."""
-        state_MW = self.norm(F.gelu(self.dense(hidden_MW.to(self.dense.weight.dtype))))
+        state_MW = self.norm(self.activation(self.dense(hidden_MW.to(self.dense.weight.dtype))))
         logits_MV: Tensor = F.linear(state_MW.to(words_VW.dtype), words_VW).float() + self.bias.float()
         return logits_MV
 
@@ -38,7 +40,7 @@ class Encoder(Encoding):
 
     def __init__(self, bert: BertModel) -> None:
         super().__init__(bert)
-        self.head = MaskedLanguageHead(bert.config.hidden_size, bert.config.vocab_size, bert.config.layer_norm_eps)
+        self.head = MaskedLanguageHead(bert.config)
 
     def forward(self, pairs: Packed, masked_M: Tensor) -> Tensor:
         """log p(· | z, x) [M, V], float32, at the positions masked_M of T."""

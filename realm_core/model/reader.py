@@ -49,13 +49,16 @@ class Bodies:
 
 
 class Reader(Encoding):
-    """BERT over `[CLS] x [SEP] (title [SEP]) body [SEP]` and the span MLP."""
+    """BERT over `[CLS] x [SEP] (title [SEP]) body [SEP]` and the span MLP.
+
+    not_here: score spans relative to the block's "not here"; without it, as the release does.
+    """
 
     int8_serves = True
 
-    def __init__(self, bert: BertModel, hidden: int, max_width: int) -> None:
+    def __init__(self, bert: BertModel, hidden: int, max_width: int, *, not_here: bool = True) -> None:
         super().__init__(bert)
-        self.max_width = max_width
+        self.max_width, self.not_here = max_width, not_here
         self.ends = nn.Linear(bert.config.hidden_size, 2 * hidden)  # both halves of the first Dense in one product
         self.norm = nn.LayerNorm(hidden, eps=1e-3)  # ε as released
         self.score = nn.Linear(hidden, 1)
@@ -63,12 +66,10 @@ class Reader(Encoding):
     def forward(self, pairs: Packed, bodies: Bodies) -> Tensor:
         """Span logits [N, M], float32: entry (n, m) is the span of m + 1 wordpieces that begins at n.
 
-        Relative to the block's "not here" score, which the MLP gives to [CLS] taken as a span; −inf where a span
-        would leave its block or cut a word.
+        Where the reader has a "not here", relative to the block's score of it, which the MLP gives to [CLS] taken as a
+        span; −inf where a span would leave its block or cut a word.
         """
         hidden_TW = self.encode(pairs)
-        starts_B = torch.tensor(pairs.starts(), device=hidden_TW.device)
-        null_B = self._mlp(*self._halves(hidden_TW[starts_B]))
         start_NH, end_NH = self._halves(hidden_TW[bodies.positions_N])
         owner_N = torch.repeat_interleave(
             torch.arange(len(bodies.lengths), device=hidden_TW.device),
@@ -83,7 +84,10 @@ class Reader(Encoding):
                 for first, last in zip(self._in_cache(first_S), self._in_cache(last_S), strict=True)
             ]
         )
-        logits_S = logits_S - null_B[owner_N[first_S]]
+        if self.not_here:
+            starts_B = torch.tensor(pairs.starts(), device=hidden_TW.device)
+            null_B = self._mlp(*self._halves(hidden_TW[starts_B]))
+            logits_S = logits_S - null_B[owner_N[first_S]]
         logits_NM = logits_S.new_full((len(owner_N), self._widest(bodies)), -math.inf)
         return logits_NM.index_put((first_S, width_S), logits_S)
 

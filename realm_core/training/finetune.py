@@ -79,6 +79,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
     model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
     # What the reader is trained under is what it answers under.
+    if config.pairs and not model.config.not_here:
+        raise RealmError(f"pairs must be 0, not {config.pairs}: {arguments.model} has no score of “not here”.")
     reading = dataclasses.replace(model.config, normalisation=config.normalisation)  # type: ignore[arg-type]
     model = dataclasses.replace(model, config=reading)
     retriever, matrix_ND, found_by = _retriever(arguments, model, snapshot)
@@ -124,7 +126,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         f"fine-tuned from {model.hash} with {found_by} on {len(learnt)} questions of {', '.join(files)}: "
         f"{dataclasses.asdict(config)}"
     )
-    publish(model, arguments.output, recipe, measured, run / "finetune", activity)
+    publish(model, arguments.output, recipe, measured, run, activity, left=["finetune"])
 
 
 def _retriever(

@@ -151,7 +151,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     embedder.eval()
     recipe = f"inverse cloze task from {model.hash} on {snapshot.snapshot_id}: {dataclasses.asdict(config)}"
     made_model = dataclasses.replace(model, query=embedder)
-    publish(made_model, arguments.output, recipe, measured, run / "ict", activity)
+    publish(made_model, arguments.output, recipe, measured, run, activity, left=["ict"])
 
 
 def cloze_scores(embedder: Embedder, joiner: Joiner, batch: Cloze, limit: int) -> Tensor:

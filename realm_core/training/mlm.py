@@ -95,7 +95,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         return
     recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {dataclasses.asdict(config)}"
     made = dataclasses.replace(model, encoder=encoder.eval())
-    publish(made, arguments.output, recipe, measured, run / "mlm", activity)
+    publish(made, arguments.output, recipe, measured, run, activity, left=["mlm"])
 
 
 def _loss(

@@ -22,7 +22,6 @@ from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
-from realm_core.files import remove_folder
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import Model, load_model, new_encoder
@@ -115,9 +114,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             f"pre-trained from {model.hash} on {snapshot.snapshot_id}, {len(spans)} salient spans: "
             f"{dataclasses.asdict(config)}"
         )
-        publish(model, arguments.output, recipe, measured, run / "pretrain", activity)
-        for name in ("snapshots", "generations"):
-            remove_folder(run / name)
+        left = ("pretrain", "snapshots", "generations")
+        publish(model, arguments.output, recipe, measured, run, activity, left=left)
 
 
 def _train(

@@ -49,6 +49,11 @@ def _question(line: str, where: str) -> Question:
         row = json.loads(line)
     except json.JSONDecodeError as error:
         raise RealmError(f"{where}: not valid JSON: {error}.") from None
+    return checked_question(row, where)
+
+
+def checked_question(row: object, where: str) -> Question:
+    """A row as JSON has it; RealmError, beginning with `where`, for one that is no question with answers."""
     if not isinstance(row, dict):
         raise RealmError(f"{where}: a JSON object is wanted, not {type(row).__name__}.")
     question, answers = row.get("question"), row.get("answers")

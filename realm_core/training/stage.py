@@ -76,13 +76,26 @@ def identity_of(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def publish(model: Model, output: Path, recipe: str, measured: dict[str, float], run: Path, activity: Activity) -> None:
-    """Save what a training made, with one more line of its recipe, and remove `run`, which only resuming needed."""
+def publish(
+    model: Model,
+    output: Path,
+    recipe: str,
+    measured: dict[str, float],
+    run: Path,
+    activity: Activity,
+    *,
+    left: Sequence[str],
+) -> None:
+    """Save what a training made, with one more line of its recipe, and remove what only resuming needed.
+
+    left: names of such folders in `run`; where `run` was made for this training alone, all of it goes.
+    """
     about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
     saved = save_model(model, output, about=about)
     activity.say(f"The model is {output}.")
     activity.result({"path": str(output), "model_hash": saved.hash, "held_out": measured})
-    remove_folder(run)
+    for folder in [run / name for name in left] if activity.run else [run]:
+        remove_folder(folder)
 
 
 class Ahead(Generic[T]):

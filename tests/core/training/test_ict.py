@@ -242,3 +242,8 @@ def test_what_is_there_already_is_refused(towns: Towns, tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     with pytest.raises(RealmError, match="made exists already"):
         activity_of("ict", towns.warm_up(tmp_path / "made", LEARNING), run=tmp_path / "run")
+
+
+def test_without_a_run_folder_nothing_but_the_model_is_left(towns: Towns, tmp_path: Path) -> None:
+    activity_of("ict", towns.warm_up(tmp_path / "made", LEARNING | {"steps": 2, "checkpoint_every": 1}))
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]

@@ -206,6 +206,11 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(
     assert weights(pretrain(towns, tmp_path, settings)) == weights(pretrain(towns, tmp_path, settings, name="whole"))
 
 
+def test_without_a_run_folder_nothing_but_the_model_is_left(towns: Towns, tmp_path: Path) -> None:
+    activity_of("pretrain", towns.pretrain(tmp_path / "made", SHORT))
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+
+
 # ── What it refuses ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -247,7 +252,7 @@ def test_too_few_blocks_for_k_are_refused(towns: Towns, tmp_path: Path) -> None:
 def test_a_checkpoint_of_other_settings_is_refused_but_a_longer_run_goes_on(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

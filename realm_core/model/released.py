@@ -1,0 +1,188 @@
+"""Models in the form in which REALM was released: `python -m realm_core import --embedder FOLDER --openqa FOLDER …`
+
+The folders are those of google/realm-cc-news-pretrained-{embedder,encoder,openqa} and google/realm-orqa-{nq,wq}-
+{openqa,reader}, as transformers' REALM classes (up to 4.57) write them: config.json, and model.safetensors or
+pytorch_model.bin, which is read without unpickling. Their tensors:
+
+    embedder   realm.…, cls.dense, cls.LayerNorm            → block embedder, and query embedder where no other is given
+    openqa     embedder.…, reader.…                         → query embedder, reader (block_emb is not read)
+    reader     realm.…, qa_outputs.…                        → reader
+    encoder    realm.…, cls.predictions.…                   → encoder of masked sentences
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+from realm_core.model.checkpoint import Model, new_encoder, new_model, save_model
+from realm_core.model.config import ModelConfig
+from realm_core.model.embedder import Embedder
+from realm_core.model.torch_file import read_torch_file
+from realm_core.tensors import load_tensors
+from realm_core.text.wordpieces import Wordpieces
+
+Tensors = dict[str, Tensor]
+_ARCHITECTURE = (
+    "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size hidden_act "
+    "max_position_embeddings type_vocab_size layer_norm_eps"
+).split()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `import`."""
+    parser.add_argument("--embedder", type=Path, required=True, help="folder of the pre-trained embedder: of blocks")
+    readers = parser.add_mutually_exclusive_group()
+    readers.add_argument("--openqa", type=Path, help="folder of a fine-tuned embedder of questions with its reader")
+    readers.add_argument("--reader", type=Path, help="folder of a reader alone")
+    parser.add_argument(
+        "--encoder", type=Path, help="folder of the pre-trained encoder, to go on pre-training or to fill"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Write the model."""
+    if arguments.output.exists():
+        raise RealmError(f"{arguments.output} exists already; choose another name for the new model.")
+    model = import_released(
+        arguments.embedder, openqa=arguments.openqa, reader=arguments.reader, encoder=arguments.encoder
+    )
+    given = [
+        f"{name} {path}" for name in ("embedder", "openqa", "reader", "encoder") if (path := vars(arguments)[name])
+    ]
+    saved = save_model(model, arguments.output, about={"recipe": [f"imported from {', '.join(given)}"]})
+    activity.say(f"The model is {arguments.output}.")
+    activity.result({"path": str(arguments.output), "model_hash": saved.hash})
+
+
+def import_released(
+    embedder: Path, *, openqa: Path | None = None, reader: Path | None = None, encoder: Path | None = None
+) -> Model:
+    """The model of these folders; RealmError names the folder, and the tensor or setting that does not fit.
+
+    Without a reader, the model has an untrained one, which begins from the encoder, or else from the embedder.
+    """
+    folders = [folder for folder in (embedder, openqa, reader, encoder) if folder is not None]
+    told = {folder: _config(folder) for folder in folders}
+    first = told[embedder]
+    for folder, other in told.items():
+        for key in (*_ARCHITECTURE, "retriever_proj_size"):
+            if other.get(key) != first.get(key):
+                raise RealmError(
+                    f"{folder}: {key} is {other.get(key)!r}, but {first.get(key)!r} in {embedder}; "
+                    "the parts of a model have one architecture."
+                )
+    reads = openqa or reader
+    model = new_model(_model_config(embedder, first, told.get(reads) if reads else None))
+    stored = _weights(embedder)
+    _fill_embedder(model.block, stored, "", embedder)
+    model.query.load_state_dict(model.block.state_dict())
+    if encoder is not None:
+        model = dataclasses.replace(model, encoder=new_encoder(model.config))
+        _fill_encoder(model, _weights(encoder), encoder)
+    begins = model.block if model.encoder is None else model.encoder
+    model.reader.bert.load_state_dict(begins.bert.state_dict())
+    if reads is not None:
+        stored, prefix = _weights(reads), "reader." if openqa else ""
+        if openqa is not None:
+            _fill_embedder(model.query, stored, "embedder.", openqa)
+        _fill(model.reader.bert, stored, f"{prefix}realm.", reads)
+        for module, name in (
+            (model.reader.ends, "dense_intermediate"),
+            (model.reader.norm, "layer_normalization"),
+            (model.reader.score, "dense_output"),
+        ):
+            _fill(module, stored, f"{prefix}qa_outputs.{name}.", reads)
+    return model
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    told = read_json(folder / "config.json")
+    if not isinstance(told, dict) or told.get("model_type") != "realm":
+        raise RealmError(f"{folder / 'config.json'} is not of a REALM model as transformers writes it.")
+    missing = [key for key in (*_ARCHITECTURE, "retriever_proj_size") if key not in told]
+    if missing:
+        raise RealmError(f"{folder / 'config.json'} lacks {missing[0]!r}.")
+    wordpieces = Wordpieces.default()
+    if told["vocab_size"] != wordpieces.vocabulary_size:
+        raise RealmError(f"{folder}: a vocabulary of {told['vocab_size']:,} wordpieces is not BERT's uncased one.")
+    vocabulary = folder / "vocab.txt"
+    if vocabulary.exists():
+        pieces = vocabulary.read_text(encoding="utf-8").splitlines()
+        if pieces != wordpieces.pieces(range(wordpieces.vocabulary_size)):
+            raise RealmError(f"{vocabulary} is another vocabulary than BERT's uncased one.")
+    return told
+
+
+def _model_config(folder: Path, told: dict[str, Any], reading: dict[str, Any] | None) -> ModelConfig:
+    architecture = {key: told[key] for key in _ARCHITECTURE}
+    own: dict[str, Any] = {"base": json.dumps(architecture, sort_keys=True), "pooling": "pooler"}
+    own |= {"dimension": told["retriever_proj_size"]}
+    if reading is not None:
+        own |= {"reader_title": False, "normalisation": "joint", "not_here": False}
+        for ours, theirs in (
+            ("reader_wordpieces", "reader_seq_len"),
+            ("span_wordpieces", "max_span_width"),
+            ("span_hidden", "span_hidden_size"),
+        ):
+            if theirs in reading:
+                own[ours] = reading[theirs]
+    try:
+        return ModelConfig(**own)
+    except RealmError as error:
+        raise RealmError(f"{folder}: {error}") from None
+
+
+def _weights(folder: Path) -> Tensors:
+    safe, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
+    if safe.exists():
+        return load_tensors(safe)
+    if pickled.exists():
+        return read_torch_file(pickled, lambda name: name != "block_emb")  # several gigabytes, of another corpus
+    raise RealmError(f"{folder} holds neither model.safetensors nor pytorch_model.bin.")
+
+
+def _fill_embedder(embedder: Embedder, stored: Tensors, prefix: str, folder: Path) -> None:
+    _fill(embedder.bert, stored, f"{prefix}realm.", folder)
+    assert embedder.pooler is not None
+    _fill(embedder.pooler, stored, f"{prefix}realm.pooler.dense.", folder)
+    _fill(embedder.dense, stored, f"{prefix}cls.dense.", folder)
+    _fill(embedder.norm, stored, f"{prefix}cls.LayerNorm.", folder)
+
+
+def _fill_encoder(model: Model, stored: Tensors, folder: Path) -> None:
+    assert model.encoder is not None
+    _fill(model.encoder.bert, stored, "realm.", folder)
+    head, predictions = model.encoder.head, "cls.predictions."
+    _fill(head.dense, stored, f"{predictions}transform.dense.", folder)
+    _fill(head.norm, stored, f"{predictions}transform.LayerNorm.", folder)
+    with torch.no_grad():
+        head.bias.copy_(_tensor(stored, f"{predictions}bias", head.bias, folder))
+    words_VW = model.encoder.bert.embeddings.word_embeddings.weight
+    decoder_VW = stored.get(f"{predictions}decoder.weight")
+    if decoder_VW is not None and not torch.equal(decoder_VW.to(words_VW.dtype), words_VW):
+        raise RealmError(f"{folder}: the decoder is not tied to the word embeddings, as BERT's is.")
+
+
+def _fill(module: nn.Module, stored: Tensors, prefix: str, folder: Path) -> None:
+    own = module.state_dict()
+    module.load_state_dict({name: _tensor(stored, prefix + name, like, folder) for name, like in own.items()})
+
+
+def _tensor(stored: Tensors, name: str, like: Tensor, folder: Path) -> Tensor:
+    tensor = stored.get(name)
+    if tensor is None:
+        raise RealmError(f"{folder} has no tensor {name!r}; it is not the part that it was given as.")
+    if tensor.shape != like.shape:
+        raise RealmError(f"{folder}: {name} is of shape {tuple(tensor.shape)}, not {tuple(like.shape)}.")
+    return tensor.to(like.dtype)

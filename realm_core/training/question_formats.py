@@ -1,0 +1,197 @@
+"""Published question sets, turned into question files: `python -m realm_core questions --format squad FILE --output …`
+
+nq      NQ-open and EfficientQA: JSON lines of {"question", "answer": [text, …]}
+webq    WebQuestions: a JSON list of {"utterance", "targetValue": "(list (description text) …)"}
+trec    CuratedTREC: JSON lines as nq, or number ⇥ kind ⇥ question ⇥ expression; answers are regular expressions
+trivia  TriviaQA: {"Data": [{"Question", "Answer": {"Value", "Aliases"}}]}
+squad   SQuAD 1.1 and 2.0: articles of paragraphs; questions without an answer are left out
+dpr     question ⇥ list of answers in Python's notation, as retrieval benchmarks share them
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.evaluation.answers import normalise_answer
+from realm_core.files import disk_errors
+from realm_core.training.questions import checked_question, read_questions
+
+Row = dict[str, Any]
+# One value of a list in WebQuestions' notation: in quotes, with \" inside, or a word without spaces.
+_DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\)')
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `questions`."""
+    parser.add_argument("files", type=Path, nargs="+", help="files as they were published, in the order wanted")
+    parser.add_argument("--format", choices=FORMATS, required=True, help="of which question set")
+    parser.add_argument("--output", type=Path, required=True, help="question file to write")
+    parser.add_argument(
+        "--without",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="QUESTIONS",
+        help="leave out questions that stand in these question files, which you measure by",
+    )
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Read, check, leave out, write."""
+    if arguments.output.exists():
+        raise RealmError(f"{arguments.output} exists already; choose another name.")
+    kept_out = {normalise_answer(one.question) for path in arguments.without for one in read_questions(path)}
+    rows = [row for path in arguments.files for row in read_published(path, arguments.format)]
+    wanted = [row for row in rows if normalise_answer(row["question"]) not in kept_out]
+    if not wanted:
+        raise RealmError(f"No questions are left of {len(rows):,}.")
+    temporary = arguments.output.with_name(f".{arguments.output.name}.tmp")
+    with disk_errors(arguments.output):
+        temporary.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in wanted), encoding="utf-8")
+        temporary.replace(arguments.output)
+    left_out = f"; {len(rows) - len(wanted):,} left out" if arguments.without else ""
+    activity.say(f"{arguments.output}: {len(wanted):,} questions{left_out}.")
+    activity.result({"path": str(arguments.output), "questions": len(wanted), "left_out": len(rows) - len(wanted)})
+
+
+def read_published(path: Path, format: str) -> Iterator[Row]:
+    """The questions of a published file as rows of a question file.
+
+    Raises RealmError, with file and place, for what is not of that format.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise RealmError(f"{path}: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    for place, row in FORMATS[format](text, str(path)):
+        checked_question(row, place)
+        yield row
+
+
+def _lines(text: str, path: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(text.split("\n"), start=1):  # a text may hold other separators of lines
+        if line.strip():
+            yield f"{path}, line {number}", line
+
+
+def _nq(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    for place, line in _lines(text, path):
+        row = _json(line, place)
+        with _at(place):
+            question = {"question": row["question"], "answers": row["answer"]}
+        yield place, question
+
+
+def _trec(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    if text.lstrip().startswith("{"):
+        for place, row in _nq(text, path):
+            yield place, {**row, "answer_type": "regex"}
+        return
+    for place, line in _lines(text, path):
+        fields = line.split("\t")
+        if len(fields) < 4:
+            raise RealmError(f"{place}: four columns are wanted, number, kind, question and expression.")
+        yield place, {"question": fields[2], "answers": [fields[3].strip()], "answer_type": "regex"}
+
+
+def _webq(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    for number, one in enumerate(_list(_json(text, path), path), start=1):
+        place = f"{path}, question {number}"
+        with _at(place):
+            found = _DESCRIPTION.findall(one["targetValue"])
+            question = one["utterance"]
+        answers = [re.sub(r"\\(.)", r"\1", quoted) if quoted else bare for quoted, bare in found]
+        yield place, {"question": question, "answers": answers}
+
+
+def _trivia(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    whole = _json(text, path)
+    with _at(path):
+        data = whole["Data"]
+    for number, one in enumerate(_list(data, path), start=1):
+        place = f"{path}, question {number}"
+        with _at(place):
+            answer = one["Answer"]
+            row = {"question": one["Question"], "answers": _once([answer["Value"], *answer.get("Aliases", [])])}
+        yield place, row
+
+
+def _squad(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    whole = _json(text, path)
+    with _at(path):
+        articles = whole["data"]
+    for number, article in enumerate(_list(articles, path), start=1):
+        place = f"{path}, article {number}"
+        with _at(place):
+            title = article["title"].replace("_", " ")
+            paragraphs = article["paragraphs"]
+        for paragraph in _list(paragraphs, place):
+            with _at(place):
+                context, asked = paragraph["context"], paragraph["qas"]
+            for one in _list(asked, place):
+                with _at(place):
+                    answers = _once([answer["text"] for answer in one["answers"]])
+                    row = {"question": one["question"], "answers": answers, "title": title, "context": context}
+                if answers:  # SQuAD 2.0 asks what the paragraph does not say, too
+                    yield place, row
+
+
+def _dpr(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    for place, line in _lines(text, path):
+        question, tab, answers = line.rstrip("\r").partition("\t")
+        try:
+            listed = ast.literal_eval(answers.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            listed = None
+        if not tab or not isinstance(listed, list):
+            raise RealmError(f"{place}: two columns are wanted, a question and a list of answers.")
+        yield place, {"question": question, "answers": listed}
+
+
+FORMATS: dict[str, Callable[[str, str], Iterator[tuple[str, Row]]]] = {
+    "nq": _nq,
+    "webq": _webq,
+    "trec": _trec,
+    "trivia": _trivia,
+    "squad": _squad,
+    "dpr": _dpr,
+}
+
+
+def _json(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise RealmError(f"{place}: not valid JSON: {error}.") from None
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """Whatever is not built as the format says becomes a sentence that begins with `place`."""
+    try:
+        yield
+    except KeyError as error:
+        raise RealmError(f"{place}: there is no {error}; is this another format?") from None
+    except (TypeError, AttributeError):
+        raise RealmError(f"{place}: not built as this format is; is this another one?") from None
+
+
+def _list(value: Any, place: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise RealmError(f"{place}: a list is wanted, not {type(value).__name__}.")
+    return value
+
+
+def _once(texts: Sequence[Any]) -> list[Any]:
+    return list(dict.fromkeys(texts))
