@@ -45,16 +45,17 @@ def producer() -> Celery:
     return app
 
 
-def enqueue(job: Job) -> None:
+def enqueue(job: Job, *, delay_s: float = 0.0) -> None:
     """Send `job` to the workers once the current transaction is committed, so that they will find its row.
 
+    delay_s: seconds that whoever receives it waits before looking at it.
     With the broker out of reach the job stays queued, and the scheduler sends it when it is back.
     """
-    transaction.on_commit(lambda: _send(str(job.pk), job.queue))
+    transaction.on_commit(lambda: _send(str(job.pk), job.queue, delay_s))
 
 
-def _send(job_id: str, queue: str) -> None:
+def _send(job_id: str, queue: str, delay_s: float = 0.0) -> None:
     try:
-        producer().send_task(TASK, [job_id], queue=queue, retry=False)
+        producer().send_task(TASK, [job_id], queue=queue, retry=False, countdown=delay_s or None)
     except (OperationalError, OSError) as error:
         log.error("Job %s stays queued, the broker at %s is out of reach: %s", job_id, settings.BROKER_URL, error)

@@ -12,6 +12,9 @@ HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Prot
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
+WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
+WORKER_SLOTS         jobs that a worker runs at once (default: 3)
+REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (default: what nvidia-smi finds, or cpu)
 JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
 LOG_LEVEL            default: INFO
 """

@@ -18,7 +18,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from webapp.environment import envlist
-from webapp.models import DeviceLease
+from webapp.models import DeviceLease, Queue, Worker
 
 CPU = "cpu"
 _NAME = re.compile(r"cpu|cuda:\d+")
@@ -53,6 +53,17 @@ def not_leased(names: Sequence[str]) -> list[str]:
     """Those of the devices that no training holds."""
     taken = set(DeviceLease.objects.values_list("device", flat=True))
     return [name for name in names if leased_as(name) not in taken]
+
+
+def free_elsewhere() -> bool:
+    """Whether a worker of another host or of other devices takes trainings and has a device that none holds."""
+    taken = set(DeviceLease.objects.values_list("device", flat=True)) | {leased_as(name) for name in own()}
+    return any(
+        f"{worker.host}/{device['name']}" not in taken
+        for worker in Worker.objects.all()
+        if worker.is_alive and Queue.TRAIN in worker.queues
+        for device in worker.devices
+    )
 
 
 def environment(devices: Sequence[str]) -> dict[str, str]:

@@ -34,7 +34,8 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Report once, so that others know of this worker from now on, and begin."""
+        self._safely(self._report)
         self._thread.start()
 
     def close(self) -> None:
@@ -43,10 +44,8 @@ class Reporter:
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
+        while not self._closed.wait(SEEN_EVERY_S):
             self._safely(self._report)
-            if self._closed.wait(SEEN_EVERY_S):
-                break
         self._safely(lambda: Worker.objects.filter(name=worker_name()).delete())
         connection.close()
 

@@ -15,7 +15,7 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from webapp.environment import envint
-from webapp.models import Job, Queue, RetentionRule
+from webapp.models import Job, JobState, Queue, RetentionRule
 from webapp.queue import TASK, enqueue
 from webapp.services import parts, retention, scheduling
 from workers import devices
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 # A queued job that nobody claimed for so long is sent again; its message may have been lost with the broker.
 RESEND_AFTER_S = 30
+_PASS_ON_AFTER_S = 2.0
 _reporter = Reporter(QUEUES, SLOTS)
 
 
@@ -59,6 +60,7 @@ def run_job(job_id: str) -> None:
     job = None if shutting_down.is_set() else _claim(job_id, owner, timing.lease_s)
     if job is None:
         log.info("Job %s is not waiting for a worker, or for a device that is taken.", job_id)
+        _pass_on(job_id)
         return
     log.info("Job %s (%s), attempt %d, as %s", job.pk, job.kind, job.attempt, owner)
     JobRun(job, owner, timing).run()
@@ -115,6 +117,13 @@ def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:
         elif Queue.INDEX in QUEUES and kind.beside(job):
             wanted = wanted[:-1]  # the last is for the builder of its index
     return Job.claim(job_id, owner, lease_s, [devices.leased_as(device) for device in wanted])
+
+
+def _pass_on(job_id: str) -> None:
+    """Send a training again that finds no device here, as long as another worker may have one for it."""
+    job = Job.objects.filter(pk=job_id, queue=Queue.TRAIN, state=JobState.QUEUED).defer("log").first()
+    if job is not None and devices.free_elsewhere():
+        enqueue(job, delay_s=_PASS_ON_AFTER_S)
 
 
 def _first_free(wanted: list[str]) -> list[str]:

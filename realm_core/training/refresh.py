@@ -37,7 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Build what the trainer asks for until stopped."""
     snapshots, generations = arguments.trainer_run / "snapshots", arguments.trainer_run / "generations"
-    generations.mkdir(parents=True, exist_ok=True)
     open_tokens(Snapshot.open(arguments.corpus), activity)
     while True:
         activity.check()

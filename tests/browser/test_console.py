@@ -35,7 +35,7 @@ _LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"
 
 @pytest.fixture(autouse=True)
 def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "_send", lambda _job_id, _queue: None)
+    monkeypatch.setattr(queue, "_send", lambda *_: None)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ FORMS = [kind for kind in KINDS if KINDS[kind].by_hand]
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the jobs that were sent to the workers."""
     ids: list[str] = []
-    monkeypatch.setattr(queue, "_send", lambda job_id, _queue: ids.append(job_id))
+    monkeypatch.setattr(queue, "_send", lambda job_id, *_: ids.append(job_id))
     return ids
 
 
@@ -366,7 +366,7 @@ def test_the_message_is_an_id_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
     calls: list[tuple[Any, ...]] = []
     monkeypatch.setattr(queue.producer(), "send_task", lambda *args, **options: calls.append((args, options)))
     queue._send("an id", "default")
-    assert calls == [(("workers.run_job", ["an id"]), {"queue": "default", "retry": False})]
+    assert calls == [(("workers.run_job", ["an id"]), {"queue": "default", "retry": False, "countdown": None})]
     assert json.loads(json.dumps(calls[0][0][1])) == ["an id"]
     conf = queue.producer().conf
     assert (conf.task_serializer, conf.accept_content, conf.result_backend) == ("json", ["json"], None)
