@@ -15,7 +15,7 @@ from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp import queue
 from webapp.engine import holder
-from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, Job, JobKind, JobState, ModelVersion
+from webapp.models import AuditEntry, CorpusSnapshot, Deployment, IndexGeneration, Job, JobKind, JobState, ModelVersion
 from webapp.services.places import resolve
 
 
@@ -196,3 +196,17 @@ def test_without_a_broker_the_job_waits(monkeypatch: pytest.MonkeyPatch, caplog:
     monkeypatch.setattr(queue.producer(), "send_task", refuse)
     queue._send("an id", "default")
     assert "stays queued" in caplog.text
+
+
+@pytest.mark.django_db
+def test_who_started_stopped_and_resumed_a_job_is_written_down(staff: Person, sent: list[str]) -> None:
+    stored.deployment()
+    form = {"model": ModelVersion.objects.get().pk, "corpus": CorpusSnapshot.objects.get().pk}
+    address = staff.client.post("/manage/jobs/", form)["Location"]
+    staff.client.post("/manage/jobs/", form)  # refused, for it is being done already
+    for action in ("stop", "resume"):
+        staff.client.post(f"{address}{action}/")
+    written = [(one.action, one.by, one.job) for one in AuditEntry.objects.order_by("pk")]
+    job = Job.objects.get()
+    assert written == [(f"job.{action}", staff.user, job) for action in ("start", "stop", "resume")]
+    assert AuditEntry.objects.order_by("pk")[0].details["parameters"] == job.parameters
