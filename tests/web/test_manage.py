@@ -380,3 +380,16 @@ def test_without_a_broker_the_job_waits(monkeypatch: pytest.MonkeyPatch, caplog:
     monkeypatch.setattr(queue.producer(), "send_task", refuse)
     queue._send("an id", "default")
     assert "stays queued" in caplog.text
+
+
+def test_who_started_stopped_and_resumed_a_job_is_written_down(staff: Person, sent: list[str]) -> None:
+    deployment = everything()
+    form = as_posted(staff.client.get(f"/manage/jobs/new/index/?index={deployment.index_id}").content.decode())
+    address = staff.client.post("/manage/jobs/new/index/", form)["Location"]
+    staff.client.post("/manage/jobs/new/index/", form)  # refused, for it is being done already
+    for action in ("stop", "resume"):
+        staff.client.post(f"{address}{action}/")
+    written = [(one.action, one.by, one.job) for one in AuditEntry.objects.order_by("pk")]
+    job = Job.objects.get(kind=JobKind.INDEX)
+    assert written == [(f"job.{action}", staff.user, job) for action in ("start", "stop", "resume")]
+    assert AuditEntry.objects.order_by("pk")[0].details["parameters"] == job.parameters
