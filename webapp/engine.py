@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections
+from django.db import Error, close_old_connections
 
 from realm_core.errors import RealmError
 from webapp.models import Deployment
@@ -254,8 +254,8 @@ def watch() -> None:
 def _watch() -> None:
     while True:
         time.sleep(LOOK_EVERY_S)
-        close_old_connections()
         try:
+            close_old_connections()
             holder().follow()
-        except (DatabaseError, EngineUnavailable) as error:
+        except (Error, EngineUnavailable) as error:  # InterfaceError is no DatabaseError
             log.debug("The active deployment cannot be looked at: %s", error)

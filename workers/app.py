@@ -6,6 +6,7 @@
 WORKER_QUEUES   queues that this worker takes jobs from, with commas between (default: all)
 WORKER_SLOTS    how many jobs it runs at once (default: 3: a training, its index builder, and one more)
 REALM_DEVICES   devices that its trainings may have (workers/devices.py)
+REALM_HOST      what its machine is called, where several containers are on one (default: the name of the host)
 
 A pool of threads, not of forked processes: a task only watches a subprocess, so there is nothing to run in
 parallel; a forked child of a process that has used torch or FAISS hangs; and a worker that is killed must
@@ -32,6 +33,7 @@ from kombu import Queue as BrokerQueue  # noqa: E402
 from webapp.environment import envint, envlist  # noqa: E402 - needs the settings
 from webapp.models import Queue  # noqa: E402 - needs the settings
 from webapp.queue import configure  # noqa: E402 - needs the settings
+from workers import devices  # noqa: E402 - needs the settings
 
 QUEUES = envlist("WORKER_QUEUES", list(Queue.values))
 SLOTS = envint("WORKER_SLOTS", 3, minimum=1)
@@ -42,6 +44,8 @@ RETAIN_EVERY_S = 3600
 for _name in QUEUES:
     if _name not in Queue.values:
         raise ImproperlyConfigured(f"WORKER_QUEUES must be some of {', '.join(Queue.values)}, not {_name!r}.")
+
+devices.named()  # a name that is none stops the start
 
 app = configure(Celery("workers"))
 app.conf.update(

@@ -14,6 +14,8 @@ from celery.beat import ScheduleEntry, Scheduler
 class Here(Scheduler):
     """Runs a task that is due in this process; what it raises is logged, and it is due again at its next time."""
 
+    producer = None  # type: ignore[assignment] # Celery's waits for the broker before it looks at anything
+
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **_options: Any) -> Any:
         if advance:
             self.reserve(entry)  # when it is due next

@@ -1,7 +1,8 @@
 """The devices of this worker: which it has, how busy they are, and how a process is kept to some of them.
 
 REALM_DEVICES names them (cpu, cuda:0, cuda:1, … with commas between); without it nvidia-smi is asked, and where there
-is none the processor is the one device. Numbers are nvidia-smi's. Nothing here imports torch.
+is none the processor is the one device. Numbers are nvidia-smi's. Workers in several containers of a machine have the
+same devices: REALM_HOST tells them that they are on one. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from webapp.environment import envlist
-from webapp.models import DeviceLease, Queue, Worker
+from webapp.models import DeviceLease, Job, Queue, Worker
+from webapp.models.job_states import HELD
 
 CPU = "cpu"
 _NAME = re.compile(r"cpu|cuda:\d+")
@@ -29,19 +31,27 @@ _MEMINFO = Path("/proc/meminfo")
 
 @cache
 def own() -> tuple[str, ...]:
-    """The devices of this worker, at least one; ImproperlyConfigured for a name that is none."""
-    named = envlist("REALM_DEVICES", [])
-    for name in named:
+    """The devices of this worker, at least one."""
+    return named() or tuple(f"cuda:{index}" for index in _gpus()) or (CPU,)
+
+
+def named() -> tuple[str, ...]:
+    """Those that REALM_DEVICES names; ImproperlyConfigured for a name that is none."""
+    names = envlist("REALM_DEVICES", [])
+    for name in names:
         if not _NAME.fullmatch(name):
             raise ImproperlyConfigured(f"REALM_DEVICES must be cpu or cuda:N, with commas between, not {name!r}.")
-    if named:
-        return tuple(dict.fromkeys(named))
-    return tuple(f"cuda:{index}" for index in _gpus()) or (CPU,)
+    return tuple(dict.fromkeys(names))
+
+
+def host() -> str:
+    """What this machine is called among those that work together."""
+    return os.environ.get("REALM_HOST", "").strip() or socket.gethostname()
 
 
 def leased_as(device: str) -> str:
     """What a device is called among those of all machines."""
-    return f"{socket.gethostname()}/{device}"
+    return f"{host()}/{device}"
 
 
 def device_of(lease: str) -> str:
@@ -56,14 +66,23 @@ def not_leased(names: Sequence[str]) -> list[str]:
 
 
 def free_elsewhere() -> bool:
-    """Whether a worker of another host or of other devices takes trainings and has a device that none holds."""
+    """Whether a worker of another host or of other devices could take a training, and has a device that none holds."""
     taken = set(DeviceLease.objects.values_list("device", flat=True)) | {leased_as(name) for name in own()}
     return any(
         f"{worker.host}/{device['name']}" not in taken
         for worker in Worker.objects.all()
-        if worker.is_alive and Queue.TRAIN in worker.queues
+        if worker.is_alive and Queue.TRAIN in worker.queues and _running(worker) < worker.slots
         for device in worker.devices
     )
+
+
+def builds_indexes_here() -> bool:
+    """Whether a worker of this host takes what computes indexes."""
+    return any(worker.is_alive and Queue.INDEX in worker.queues for worker in Worker.objects.filter(host=host()))
+
+
+def _running(worker: Worker) -> int:
+    return Job.objects.filter(state__in=HELD, lease_owner__startswith=f"{worker.name}:").count()
 
 
 def environment(devices: Sequence[str]) -> dict[str, str]:
@@ -98,10 +117,16 @@ def _gpus() -> dict[int, tuple[int | None, int | None, float | None]]:
 
 
 def read_smi(answer: str) -> dict[int, tuple[int | None, int | None, float | None]]:
-    """What nvidia-smi says, a line a GPU: number, MiB used, MiB in all, percent. "[N/A]" is None."""
+    """What nvidia-smi says, a line a GPU: number, MiB used, MiB in all, percent. "[N/A]" is None.
+
+    A line that says something else, such as a warning, is passed over.
+    """
     gpus = {}
     for line in answer.splitlines():
-        index, used, total, busy = (_number(word) for word in line.split(","))
+        words = [_number(word) for word in line.split(",")]
+        if len(words) != len(_FIELDS):
+            continue
+        index, used, total, busy = words
         if index is not None:
             gpus[index] = (
                 None if used is None else used << 20,

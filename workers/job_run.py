@@ -11,6 +11,9 @@ stop. How the process ends decides what is recorded:
     killed by a signal         queued again; the MAX_ATTEMPTSth time without getting further: interrupted
     lease lost                 nothing: somebody else has the job by now
     anything else              failed; it is a bug, and the log shows it
+
+Several processes under torchrun end as the one of them that was the cause (`realm_core/training/ranks.py`). What runs
+beside its whole never fails, for the whole goes on and needs it: it is interrupted, and begins again after a while.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
@@ -30,11 +35,12 @@ from django.db import InterfaceError, OperationalError, close_old_connections, t
 from realm_core.errors import RealmError
 from webapp.models import DeviceLease, Job, JobState, Queue
 from webapp.models.job import MAX_ATTEMPTS
+from webapp.models.job_states import BESIDE
 from webapp.queue import enqueue
 from webapp.services import parts
 from workers import devices
 from workers.kinds import KINDS, Kind
-from workers.processes import ask_to_end, describe_end, kill_all, start
+from workers.processes import ask_to_end, describe_end, kill_all, of_several, start
 from workers.run_files import RunFiles
 from workers.tether import LOCKED_STATUS
 
@@ -54,7 +60,7 @@ class Timing:
     lease_s: how long after its last sign of life a worker is taken for dead.
     beat_s:  between heartbeats; well below the lease.
     look_s:  between looks at the process.
-    grace_s: from SIGTERM to SIGKILL.
+    grace_s: from SIGTERM to SIGKILL; torchrun gives its processes less.
     """
 
     lease_s: float
@@ -91,13 +97,13 @@ class JobRun:
         try:
             self._run()
         except RealmError as error:
-            self._job.finish(self._owner, JobState.FAILED, error=str(error))
+            self._job.finish(self._owner, self._failed, error=str(error))
         except (OperationalError, InterfaceError):
             # The row stays as it is; when the lease has run out the scheduler queues the job again.
             close_old_connections()
             log.exception("Job %s: how it ended could not be recorded.", self._job.pk)
         except Exception:
-            self._job.finish(self._owner, JobState.FAILED, error="An error inside the worker; its log shows it.")
+            self._job.finish(self._owner, self._failed, error="An error inside the worker; its log shows it.")
             raise
 
     def _run(self) -> None:
@@ -110,11 +116,15 @@ class JobRun:
         if (made := kind.made(self._job)) is not None:
             self._succeed(kind, made)
             return
-        if parts.wait_for(self._job, self._owner, kind.before(self._job)):
+        turn = parts.wait_for(self._job, self._owner, kind.before(self._job))
+        if turn is parts.Turn.NEVER:
+            self._job.give_back(self._owner)  # which stops it, if it is still this worker's
+        if turn is not parts.Turn.NOW:
             return
         parts.run_beside(self._job, kind.beside(self._job))
         own = self._devices()
-        command = _under_torchrun(kind, own, kind.command(self._job))
+        several = len(own) if kind.distributed else 1
+        command = [sys.executable, "-m", *kind.command(self._job), f"--run={self._job.run_dir}"]
         try:
             files = RunFiles(self._job)
             output = open(files.log, "ab")  # noqa: SIM115 - closed below, once the process has it
@@ -122,7 +132,7 @@ class JobRun:
             raise RealmError(f"The run folder {self._job.run_dir} cannot be written: {error.strerror}.") from error
         with output:
             process = start(
-                [sys.executable, *command, f"--run={files.folder}"],
+                command if several == 1 else _under_torchrun(several, command, files.lock),
                 output=output,
                 environment={**os.environ, **devices.environment(own)},
                 lock=files.lock,
@@ -136,8 +146,12 @@ class JobRun:
         if reason is Reason.LEASE_LOST:
             log.warning("Job %s: the lease was lost, its process was killed.", self._job.pk)
             return
-        files.copy_metrics()
-        self._record(status, reason, files)
+        self._insist(files.copy_metrics)
+        self._insist(lambda: self._record(status, reason, files, several))
+
+    @property
+    def _failed(self) -> JobState:
+        return JobState.INTERRUPTED if self._job.kind in BESIDE else JobState.FAILED
 
     def _devices(self) -> list[str]:
         """Those that a training holds; another job takes what no training holds, if there is any."""
@@ -199,7 +213,22 @@ class JobRun:
 
     # ---- when it has ended
 
-    def _record(self, status: int, reason: Reason | None, files: RunFiles) -> None:
+    def _insist(self, step: Callable[[], None]) -> None:
+        """Do it; where the database does not answer, again and again as long as the lease holds, which it renews."""
+        while True:
+            try:
+                if time.monotonic() - self._beat_at >= self._timing.beat_s:
+                    self._job.heartbeat(self._owner, self._timing.lease_s)
+                    self._beat_at = self._beat_confirmed_at = time.monotonic()
+                return step()
+            except (OperationalError, InterfaceError) as error:
+                close_old_connections()
+                if time.monotonic() - self._beat_confirmed_at > self._timing.lease_s:
+                    raise
+                log.warning("Job %s: its end is not recorded yet, the database: %s", self._job.pk, error)
+                time.sleep(self._timing.beat_s)
+
+    def _record(self, status: int, reason: Reason | None, files: RunFiles, several: int) -> None:
         result = files.result()
         if status == 0 and result is not None:
             self._succeed(KINDS[self._job.kind], result, files)
@@ -226,12 +255,13 @@ class JobRun:
             )
             self._finish(JobState.INTERRUPTED, files, error=text)
         elif status == _REALM_ERROR_STATUS:
-            self._finish(JobState.FAILED, files, error=files.error_sentence() or "It failed without saying why.")
-        elif said := files.error_sentence():  # torchrun has a status of its own, and adds lines to what its child said
-            self._finish(JobState.FAILED, files, error=said.splitlines()[0])
+            said = files.error_sentence() or "It failed without saying why."
+            if several > 1:  # the others speak, too
+                said = said.splitlines()[0]
+            self._finish(self._failed, files, error=said)
         else:
             text = f"The process ended {describe_end(status)}; the end of its log shows where."
-            self._finish(JobState.FAILED, files, error=text)
+            self._finish(self._failed, files, error=text)
 
     def _succeed(self, kind: Kind, result: dict[str, Any], files: RunFiles | None = None) -> None:
         """Make the records and end the job, both or neither."""
@@ -247,9 +277,7 @@ class JobRun:
         return self._job.finish(self._owner, state, result=result, error=error, log=log_tail, progress=progress)
 
 
-def _under_torchrun(kind: Kind, own: list[str], module: list[str]) -> list[str]:
-    """The command behind `python`: a module and its arguments, one process of it for each GPU of a training."""
-    if not kind.distributed or len(own) < 2:
-        return ["-m", *module]
-    # Behind `--`, because torchrun would take --run for an option of its own.
-    return ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(own)}", "-m", "--", *module]
+def _under_torchrun(several: int, command: Sequence[str], lock: Path) -> list[str]:
+    """The command in as many processes."""
+    ranks = [sys.executable, "-m", "realm_core.training.ranks", f"--processes={several}"]
+    return [*ranks, *of_several(command, lock)]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from webapp.models import Worker
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def worker_name() -> str:
-    """What this worker is called: host:pid."""
+    """What this worker is called: host:pid, with the container for the host where it is in one."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
@@ -53,7 +53,7 @@ class Reporter:
         Worker.objects.update_or_create(
             name=worker_name(),
             defaults={
-                "host": socket.gethostname(),
+                "host": devices.host(),
                 "queues": self._queues,
                 "slots": self._slots,
                 "devices": devices.report(),
@@ -66,8 +66,8 @@ class Reporter:
     def _safely(step: Callable[[], object]) -> None:
         try:
             step()
-        except (OperationalError, InterfaceError) as error:
-            log.warning("This worker could not report itself, the database does not answer: %s", error)
+        except Exception:  # whatever it is, a worker that is silent ever after would be taken for lost
+            log.exception("This worker could not report itself; it tries again in %d s.", SEEN_EVERY_S)
             close_old_connections()
 
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predictions import Header, Prediction, PredictionFile, read_predictions
 from realm_core.files import sha256_of_file
+from realm_core.model.identity import model_hash
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet
 from webapp.services.places import resolve
 
@@ -20,12 +21,12 @@ ANSWERS = ("Goethe", "1989", "Thimphu", "Tungsten")
 
 
 def write_files(model: ModelVersion, index: IndexGeneration, corpus: CorpusSnapshot) -> None:
-    """Put files where records point, with the checksums that belong to them."""
+    """Put files where records point, with the checksums that belong to them; the model's row gets its files' hash."""
     weights = _file(resolve(model.path) / "model.safetensors", f"weights of {model}")
-    _json(
-        resolve(model.path) / "config.json",
-        {"weights_sha256": weights, "block_hash": model.block_hash, "model": {"normalisation": "joint"}},
-    )
+    config = {"weights_sha256": weights, "block_hash": model.block_hash, "model": {"normalisation": "joint"}}
+    _json(resolve(model.path) / "config.json", config)
+    model.model_hash = model_hash(config)
+    model.save(update_fields=["model_hash"])
     shard = _file(resolve(index.path) / "vectors-00000.safetensors", f"vectors of {index.generation}")
     _json(
         resolve(index.path) / "manifest.json",

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, RequestFactory
+from django.utils import timezone
 
 from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
 from tests.web.pages import stored
+from webapp.api.records import LISTED
+from webapp.api.views import SchemaView
 from webapp.models import AuditEntry, Deployment, IndexGeneration, ModelVersion
+from webapp.services.places import resolve
 from webapp.services.registering import record_corpus, record_index, record_model
 
 
@@ -96,8 +103,8 @@ def pair(db: None, tmp_path_factory: pytest.TempPathFactory) -> IndexGeneration:
 
 
 def test_deploy_and_roll_back(client: Client, pair: IndexGeneration, staff: Person) -> None:
-    first = post(client, "deployments", {"index": pair.pk})
-    assert first.status_code == 201
+    first = post(client, "deployments", {"index": pair.pk, "note": "The newest articles"})
+    assert first.status_code == 201 and first.json()["note"] == "The newest articles"
     body = first.json()
     assert (body["index"], body["model"], body["is_active"], body["activated_by"]) == (
         *(pair.pk, pair.model_id, True),
@@ -113,31 +120,31 @@ def test_deploy_and_roll_back(client: Client, pair: IndexGeneration, staff: Pers
     assert active is not None and active.pk == third["id"] and active.index == pair
     assert [one["id"] for one in results(client, "deployments")] == [third["id"], second["id"], body["id"]]
     entries = AuditEntry.objects.order_by("pk")
+    again = problem(post(client, f"deployments/{third['id']}/activate", {}), 422)
+    assert "is what answers now" in again["detail"]
     assert [(e.action, e.by) for e in entries] == [(a, staff.user) for a in ("deploy", "deploy", "roll-back")]
 
 
-def test_doubts_are_told_and_must_be_confirmed(client: Client, pair: IndexGeneration) -> None:
+def test_doubts_are_told_and_must_be_confirmed(client: Client, pair: IndexGeneration, tmp_path: Path) -> None:
     post(client, "deployments", {"index": pair.pk})
-    sibling = ModelVersion.objects.create(
-        name="sibling",
-        version="1",
-        model_hash="s" * 16,
-        block_hash=pair.model.block_hash,
-        path=pair.model.path,
-    )
+    folder = Path(shutil.copytree(resolve(pair.model.path), tmp_path / "sibling"))
+    config = json.loads((folder / "config.json").read_text())
+    config["model"]["min_probability"] = 0.25
+    (folder / "config.json").write_text(json.dumps(config))
+    sibling = record_model(folder)
     wanted = {"index": pair.pk, "model": sibling.pk}
     told = problem(post(client, "deployments", wanted), 409)
     assert told["doubts"] and all(doubt in told["detail"] for doubt in told["doubts"])
-    problem(post(client, "deployments", wanted | {"confirm": False}), 409)
+    problem(post(client, "deployments", wanted | {"confirm": "0123456789abcdef"}), 409)
     assert Deployment.objects.count() == 1
-    assert post(client, "deployments", wanted | {"confirm": True}).json()["model"] == sibling.pk
+    assert post(client, "deployments", wanted | {"confirm": told["confirm"]}).json()["model"] == sibling.pk
     assert told["doubts"][0] in AuditEntry.objects.first().details["confirmed"]  # type: ignore[union-attr]
     problem(post(client, f"deployments/{Deployment.objects.last().pk}/activate", {}), 409)  # type: ignore[union-attr]
 
 
 def test_what_cannot_answer_is_refused(client: Client, pair: IndexGeneration, tmp_path: Any) -> None:
     other = record_model(tiny_model(tmp_path, seed=1))
-    told = problem(post(client, "deployments", {"index": pair.pk, "model": other.pk, "confirm": True}), 422)
+    told = problem(post(client, "deployments", {"index": pair.pk, "model": other.pk, "confirm": "x"}), 422)
     assert "embeds blocks differently" in told["detail"]
     broken = stored.deployment().index  # a row whose files never were
     Deployment.objects.all().delete()
@@ -154,7 +161,8 @@ def test_what_cannot_answer_is_refused(client: Client, pair: IndexGeneration, tm
         ({"index": 10**30}, "index"),
         ({"index": "1"}, "index"),
         ({"index": 1, "model": 10**9}, "model"),
-        ({"index": 1, "confirm": "yes"}, "confirm"),
+        ({"index": 1, "confirm": True}, "confirm"),
+        ({"index": 1, "note": "x" * 201}, "note"),
         ({"index": 1, "force": True}, "force"),
         ([], ""),
     ],
@@ -175,3 +183,28 @@ def found(client: Client, address: str) -> list[int]:
 
 def one_of(client: Client, name: str, record_id: int) -> dict[str, Any]:
     return dict(client.get(f"/api/v1/{name}/{record_id}").json())
+
+
+def test_an_index_whose_files_were_removed_is_read_but_not_listed(client: Client) -> None:
+    index = stored.deployment().index
+    assert client.get(f"/api/v1/indexes/{index.pk}").json()["removed_at"] is None
+    IndexGeneration.objects.filter(pk=index.pk).update(removed_at=timezone.now())
+    read = client.get(f"/api/v1/indexes/{index.pk}")
+    assert read.status_code == 200 and read.json()["removed_at"]
+    assert client.get("/api/v1/indexes").json()["results"] == []
+
+
+def test_every_answer_has_an_example_that_is_as_described() -> None:
+    description = SchemaView.as_view()(RequestFactory().get("/api/v1/schema/?format=json")).render()
+    schema = json.loads(description.content)
+    components = schema["components"]["schemas"]
+    for address, operations in schema["paths"].items():
+        if address.split("/")[3] not in ("jobs", *(listed.name for listed in LISTED)) or "get" not in operations:
+            continue
+        content = operations["get"]["responses"]["200"]["content"]["application/json"]
+        (example,) = content["examples"].values()
+        described = components[content["schema"]["$ref"].rpartition("/")[2]]["properties"]
+        assert example["value"].keys() == described.keys(), address
+        if "results" in described:
+            item = components[described["results"]["items"]["$ref"].rpartition("/")[2]]["properties"]
+            assert example["value"]["results"][0].keys() == item.keys(), address

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import tarfile
+import time
 from io import StringIO
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -19,7 +24,9 @@ from tests.tiny import tiny_deployment
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
+from webapp.services import backups
 from webapp.services.deploying import deploy
+from webapp.services.holding import files_may_go
 from webapp.services.registering import record_corpus, record_index, record_model
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,6 +69,7 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     backup = tmp_path / "backup.tar"
     call_command("backup", str(backup), stdout=StringIO())
     assert backup.stat().st_mode & 0o077 == 0
+    assert AuditEntry.objects.get(action="backup").target == "backup.tar"
     call_command("flush", interactive=False, verbosity=0)
     shutil.rmtree(data)
     data.mkdir()
@@ -74,7 +82,7 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     part = Job.objects.get(pk=part.pk)
     assert part.parent == part.settings_of == ended
     assert JobMetric.objects.get().values == {"loss": 0.5} and Feedback.objects.get().by == person
-    assert AuditEntry.objects.get().at == before["audit"]
+    assert [entry.action for entry in AuditEntry.objects.all()] == ["restore", "deploy"]
     active = Deployment.active()
     assert active is not None
     again = deploy(active.index)  # the files are whole, and ids go on where they were
@@ -94,6 +102,47 @@ def test_nothing_is_restored_over_something(data: Path, index: IndexGeneration, 
     call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
     with pytest.raises(CommandError, match="not empty"):
         call_command("restore", str(tmp_path / "backup.tar"))
+
+
+def test_a_process_that_has_not_asked_the_database_yet_makes_a_backup(tmp_path: Path) -> None:
+    address = {"REALM_DATA": str(tmp_path / "data"), "DATABASE_URL": ""}
+    for words in (["migrate", "--no-input", "--verbosity=0"], ["backup", str(tmp_path / "backup.tar")]):
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *words]
+        subprocess.run(command, env={**os.environ, **address}, check=True, capture_output=True)
+    assert tarfile.is_tarfile(tmp_path / "backup.tar")
+
+
+def test_what_lies_there_damaged_is_moved_aside(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    backup = tmp_path / "backup.tar"
+    call_command("backup", str(backup), stdout=StringIO())
+    call_command("flush", interactive=False, verbosity=0)
+    weights = data / index.model.path / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + b"x")
+    (data / index.path / "of-later").write_text("more than the backup has is no damage")
+    out = StringIO()
+    call_command("restore", str(backup), stdout=out)
+    assert weights.read_bytes() == whole and (data / index.path / "of-later").exists()
+    aside = data / "before-restore" / "1" / index.model.path
+    assert (aside / "model.safetensors").read_bytes()[-1:] == b"x" and str(aside) in out.getvalue()
+    assert [path.name for path in (data / "before-restore" / "1").iterdir()] == [index.model.path.split("/")[0]]
+
+
+def test_a_backup_waits_for_a_removal_that_is_under_way(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    begun, ended = Event(), Event()
+
+    def remove() -> None:
+        with files_may_go():
+            begun.set()
+            time.sleep(0.5)
+            ended.set()
+
+    removal = Thread(target=remove)
+    removal.start()
+    assert begun.wait(10)
+    backups.back_up(tmp_path / "backup.tar")
+    assert ended.is_set()
+    removal.join()
 
 
 def test_a_backup_that_cannot_be_made_leaves_nothing(data: Path, index: IndexGeneration, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from webapp.models import Job, JobKind, JobState
+from webapp.models import Job, JobKind, JobState, Queue
 from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS, MAX_INTERRUPTIONS, RESUME_AFTER_S
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +89,11 @@ def test_a_job_cannot_finish_as_unfinished(state: JobState) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(JobState.QUEUED, JobState.STOPPED), (JobState.RUNNING, JobState.STOPPING)],
+    [
+        (JobState.QUEUED, JobState.STOPPED),
+        (JobState.RUNNING, JobState.STOPPING),
+        (JobState.INTERRUPTED, JobState.STOPPED),  # else it would resume by itself
+    ],
 )
 def test_request_stop(before: JobState, after: JobState) -> None:
     job = job_in(before, "one" if before == JobState.RUNNING else "")
@@ -97,10 +101,7 @@ def test_request_stop(before: JobState, after: JobState) -> None:
     assert job.state == after
 
 
-@pytest.mark.parametrize(
-    "state",
-    [JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED],
-)
+@pytest.mark.parametrize("state", [JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED])
 def test_too_late_to_stop(state: JobState) -> None:
     job = job_in(state)
     assert not job.request_stop()
@@ -172,11 +173,39 @@ def test_the_first_owner_cannot_end_what_another_has_taken_over() -> None:
     assert Job.objects.get(pk=job.pk).result == {"of": "two"}
 
 
-def test_waiting_since() -> None:
-    old, new = job_in(JobState.QUEUED), job_in(JobState.QUEUED)
-    Job.objects.filter(pk=old.pk).update(queued_at=timezone.now() - timedelta(minutes=5))
-    assert [job.pk for job in Job.waiting_since(timezone.now() - timedelta(minutes=1))] == [old.pk]
-    assert new.is_active
+# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_that_nobody_was_told_of_is_sent_at_once() -> None:
+    job = job_in(JobState.QUEUED)
+    assert job.mark_sent(timezone.now()) and Job.waiting(30) == []
+    claimed = Job.claim(job.pk, "one", 60)
+    assert claimed is not None and claimed.give_back("one")  # the message was of an earlier wait
+    assert [one.pk for one in Job.waiting(30)] == [job.pk]
+    assert Job.waiting(30, queue=Queue.TRAIN) == []
+
+
+def test_of_several_who_would_send_one_does() -> None:
+    job = job_in(JobState.QUEUED)
+    one, other = (Job.objects.get(pk=job.pk) for _ in range(2))
+    assert one.mark_sent(timezone.now()) and not other.mark_sent(timezone.now())
+    Job.unmark_sent([one], one.sent_at)  # type: ignore[arg-type] # it could not be sent
+    assert Job.objects.get(pk=job.pk).mark_sent(timezone.now())
+    claimed = Job.claim(job.pk, "one", 60)
+    assert claimed is not None and not claimed.mark_sent(timezone.now())
+
+
+def test_a_job_that_waits_is_sent_more_and_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_in(JobState.QUEUED)
+    now = job.queued_at
+    assert job.mark_sent(now)
+    sent = []
+    for second in range(0, 7200, 10):
+        monkeypatch.setattr(timezone, "now", lambda second=second: now + timedelta(seconds=second))
+        if [one for one in Job.waiting(30, 600) if one.mark_sent(timezone.now())]:
+            sent.append(second)
+    assert sent[:5] == [30, 60, 120, 240, 480]
+    assert len(sent) <= 5 + 7200 / 600
 
 
 # ── Getting further, being interrupted ──────────────────────────────────────────────────────────────────────────────
@@ -220,6 +249,31 @@ def test_an_interrupted_job_does_not_resume_beside_another_that_does_the_same() 
     assert [one.pk for one in Job.resume_interrupted()] == [job.pk]
 
 
+def test_when_it_resumes_by_itself_is_known() -> None:
+    job = job_in(JobState.RUNNING, "one")
+    assert job.resumes_at is None
+    assert job.finish("one", JobState.INTERRUPTED) and job.finished_at is not None
+    assert job.resumes_at == job.finished_at + timedelta(seconds=RESUME_AFTER_S)
+    job.interruptions = MAX_INTERRUPTIONS + 1
+    assert job.resumes_at is None
+    job.interruptions = 1
+    assert job.request_stop() and job.resumes_at is None
+
+
+def test_a_part_resumes_with_its_whole_and_a_builder_as_long_as_its_training_goes_on() -> None:
+    training, long_ago = job_in(JobState.RUNNING, "one"), timezone.now() - timedelta(days=1)
+    shard, builder = (
+        Job.objects.create(
+            kind=kind, parent=training, state=JobState.INTERRUPTED, finished_at=long_ago, interruptions=99
+        )
+        for kind in (JobKind.INDEX_SHARD, JobKind.REFRESH)
+    )
+    assert [one.pk for one in Job.resume_interrupted()] == [builder.pk]
+    Job.objects.filter(pk=builder.pk).update(state=JobState.INTERRUPTED, finished_at=long_ago)
+    assert training.finish("one", JobState.FAILED)
+    assert Job.resume_interrupted() == [] and Job.objects.get(pk=shard.pk).state == JobState.INTERRUPTED
+
+
 # ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -238,8 +292,14 @@ def test_a_whole_that_is_told_to_stop_is_not_queued_by_its_parts() -> None:
     claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
     assert claimed is not None and claimed.wait_for_parts("one")
     assert claimed.request_stop()
-    assert not claimed.parts_ended(JobState.QUEUED)
+    assert not claimed.parts_ended(JobState.QUEUED) and not claimed.parts_ended(JobState.INTERRUPTED)
     assert claimed.parts_ended(JobState.STOPPED) and claimed.state == JobState.STOPPED
+
+
+def test_what_is_told_to_stop_does_not_wait_for_parts() -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
+    assert claimed is not None and Job.objects.get(pk=claimed.pk).request_stop()
+    assert not claimed.wait_for_parts("one") and claimed.lease_owner == "one"
 
 
 @pytest.mark.parametrize("state", list(JobState))
@@ -279,3 +339,15 @@ def test_devices_are_free_when_the_job_is_held_no_more(how: str) -> None:
             claimed.request_stop()
         Job.recover_expired(timezone.now() + timedelta(seconds=61))
     assert held(claimed) == []
+
+
+def test_a_job_that_is_taken_again_runs_since_it_was_first_taken() -> None:
+    job = Job.objects.create(kind=JobKind.ICT)
+    first = Job.claim(job.pk, "one", 60)
+    assert first is not None and first.give_back("one")
+    again = Job.claim(job.pk, "two", 60)
+    assert again is not None and again.started_at == first.started_at
+    assert again.finish("two", JobState.STOPPED) and again.resume()
+    later = Job.claim(job.pk, "three", 60)
+    assert later is not None and first.started_at is not None and later.started_at is not None
+    assert later.started_at > first.started_at, "whoever resumes it starts it anew"

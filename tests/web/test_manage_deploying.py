@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from realm_core.errors import RealmError
@@ -59,6 +61,17 @@ def test_a_model_that_does_not_fit_the_index_is_refused(now: Deployment) -> None
     assert Deployment.active() == now and not AuditEntry.objects.exists()
 
 
+def test_a_folder_that_holds_another_model_by_now_is_refused(now: Deployment) -> None:
+    model, index = rival(now)
+    assert deploying.check(index).refusal == ""
+    newer = another_model("newer", block_hash="other")
+    newer.path = model.path
+    write_files(newer, index, now.index.corpus)  # a later release, over the files of the earlier one
+    with pytest.raises(RealmError, match="holds another model by now"):
+        deploying.deploy(index, confirmed=True)
+    assert Deployment.active() == now
+
+
 @pytest.mark.parametrize("damage", ["lost", "changed", "no manifest", "a manifest of nothing"])
 @pytest.mark.parametrize("part", ["model", "index", "corpus"])
 def test_files_that_are_not_whole_are_refused(now: Deployment, part: str, damage: str) -> None:
@@ -90,7 +103,7 @@ def test_what_was_never_measured_needs_a_person_s_word(now: Deployment, staff: P
     with pytest.raises(NotConfirmed, match="never measured") as caught:
         deploying.deploy(index, by=staff.user)
     assert caught.value.check.index == index and Deployment.active() == now
-    deployed = deploying.deploy(index, by=staff.user, confirmed=True)
+    deployed = deploying.deploy(index, by=staff.user, confirmed=caught.value.check.digest)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.by, entry.target) == ("deploy", staff.user, f"{model} over {index.generation}")
     assert entry.details["deployment"] == deployed.pk and entry.details["instead_of"] == now.pk
@@ -98,6 +111,40 @@ def test_what_was_never_measured_needs_a_person_s_word(now: Deployment, staff: P
         CONFIRMATION,
         "It was never measured on the same questions as what answers now.",
     ]
+
+
+def test_who_confirms_confirms_what_was_read(now: Deployment) -> None:
+    model, index = rival(now)
+    read = deploying.check(index).digest
+    questions = question_set()
+    measured(now.model, now.index, questions, BETTER)
+    measured(model, index, questions, WORSE)
+    with pytest.raises(NotConfirmed, match="answers worse") as caught:  # not that it was never measured
+        deploying.deploy(index, confirmed=read)
+    elsewhere = another_index(now.model, "gen-again")
+    write_files(now.model, elsewhere, now.index.corpus)
+    deploying.deploy(elsewhere)  # the same doubts, in the place of another deployment
+    with pytest.raises(NotConfirmed):
+        deploying.deploy(index, confirmed=caught.value.check.digest)
+    deployed = deploying.deploy(index, confirmed=deploying.check(index).digest)
+    assert Deployment.active() == deployed
+
+
+def test_what_took_its_place_since_the_check_is_not_replaced(now: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = another_index(now.model)
+    write_files(now.model, again, now.index.corpus)
+    before = deploying.check
+
+    def then(*args: Any) -> deploying.Check:
+        found = before(*args)
+        Deployment.activate(now.index, note="somebody else's")
+        return found
+
+    monkeypatch.setattr(deploying, "check", then)
+    with pytest.raises(RealmError, match="activated meanwhile"):
+        deploying.deploy(again)
+    active = Deployment.active()
+    assert active is not None and active.note == "somebody else's"
 
 
 def test_what_measures_worse_needs_a_person_s_word_and_what_does_not_needs_none(now: Deployment) -> None:
@@ -145,9 +192,12 @@ def test_the_page_says_what_was_found_and_asks_for_the_word(now: Deployment, sta
     refused = staff.client.post("/manage/deployments/deploy/", {"index": index.pk, "note": "a reason"})
     assert refused.status_code == 422 and b"confirm this first" in refused.content and b"a reason" in refused.content
     assert Deployment.active() == now
-    done = staff.client.post(
-        "/manage/deployments/deploy/", {"index": index.pk, "note": "a reason", "confirmed": "1"}, follow=True
-    )
+    form = {"index": index.pk, "note": "a reason", "confirmed": "1"}
+    other = staff.client.post("/manage/deployments/deploy/", form)
+    assert other.status_code == 422 and b"no longer what you confirmed" in other.content
+    form["confirmed"] = deploying.check(index).digest
+    assert f'value="{form["confirmed"]}"' in page
+    done = staff.client.post("/manage/deployments/deploy/", form, follow=True)
     active = Deployment.active()
     assert active is not None and (active.index, active.activated_by, active.note) == (index, staff.user, "a reason")
     assert f"Deployment {active.pk} answers questions as soon as it is loaded".encode() in done.content
@@ -177,6 +227,21 @@ def test_both_are_measured_from_the_page(now: Deployment, staff: Person) -> None
     assert b"Evaluations are under way" in staff.client.get(response["Location"]).content
 
 
+def test_measuring_keeps_the_note_and_the_page_it_came_from(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    form = {"index": index.pk, "model": model.pk, "questions": question_set().pk, "note": "smaller & quicker"}
+    blank = staff.client.post("/manage/deployments/measure/", {**form, "sample": ""})
+    assert blank.status_code == 422 and b"This field is required" in blank.content
+    assert b'value="smaller &amp; quicker"' in blank.content and not Job.objects.exists()
+    done = staff.client.post("/manage/deployments/measure/", {**form, "sample": 2}, follow=True)
+    assert b'value="smaller &amp; quicker"' in done.content and Job.objects.count() == 2
+    second = deploying.deploy(index, confirmed=True)
+    back = {**form, "deployment": now.pk, "index": now.index_id, "model": now.model_id, "sample": 3}
+    response = staff.client.post("/manage/deployments/measure/", back)
+    assert response["Location"] == f"/manage/deployments/{now.pk}/roll-back/" and Deployment.active() == second
+    assert staff.client.post("/manage/deployments/measure/", {**back, "sample": ""}).status_code == 422
+
+
 def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deployment) -> None:
     _, index = rival(now)
     holder().refresh(wait=True)
@@ -186,7 +251,8 @@ def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deploym
     address = f"/manage/deployments/{now.pk}/roll-back/"
     assert b"never measured" in staff.client.get(address).content
     assert staff.client.post(address).status_code == 422 and Deployment.active() == second
-    page = staff.client.post(address, {"confirmed": "1"}, follow=True).content.decode()
+    word = deploying.check(now.index, now.model).digest
+    page = staff.client.post(address, {"confirmed": word}, follow=True).content.decode()
     active = Deployment.active()
     assert active is not None and active.index == now.index and active.note == f"Back to deployment {now.pk}"
     assert active.note in page
@@ -195,6 +261,8 @@ def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deploym
     holder().refresh(wait=True)
     assert holder().status().deployment_id == active.pk
     assert staff.client.get(f"/manage/deployments/{active.pk}/roll-back/").status_code == 302  # it answers already
+    with pytest.raises(RealmError, match="is what answers now"):
+        deploying.roll_back(active)
 
 
 def test_without_an_index_there_is_nothing_to_look_at(staff: Person, engine: FakeEngine) -> None:

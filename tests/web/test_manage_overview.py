@@ -8,7 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
@@ -53,7 +56,26 @@ def test_traffic_is_what_was_asked() -> None:
     for _ in range(22):  # 40 in all, of which 38 took at most 1,700 ms
         asked = stored.store()
         AskedAnswer.objects.filter(pk=asked.pk).update(latency_ms=10)
+    assert overview.overview().traffic == traffic  # for a while
+    cache.clear()
     assert overview.overview().traffic.p95_ms == 1600
+
+
+def test_traffic_is_counted_once_however_many_look(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    stored.store()
+    with django_assert_num_queries(3):
+        first = overview._lately()
+    with django_assert_num_queries(0):
+        assert overview._lately() == first and first.today == 1
+
+
+def test_traffic_is_counted_where_the_cache_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise RedisConnectionError("nobody listens")
+
+    stored.store()
+    monkeypatch.setattr(overview.cache, "get", refuse)
+    assert overview.overview().traffic.today == 1
 
 
 def test_where_nobody_asked_there_is_no_figure(staff: Person) -> None:

@@ -139,7 +139,7 @@ def test_a_set_whose_file_is_gone_says_so(staff: Person) -> None:
 def test_feedback_becomes_questions_to_learn_from(staff: Person) -> None:
     assert "Nobody has called an answer right" in staff.client.get("/manage/questions/").content.decode()
     Feedback.objects.create(answer=stored.store(), right=True, session_key="somebody")
-    assert "Make a set of 1 question<" in staff.client.get("/manage/questions/").content.decode()
+    assert "1 answer was called right or corrected" in staff.client.get("/manage/questions/").content.decode()
     staff.client.post("/manage/questions/from-feedback/", {"name": "said"})
     made = QuestionSet.objects.get()
     assert (made.name, made.purpose, made.questions) == ("said", Purpose.LEARN, 1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,9 +13,14 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
+from realm_core.errors import RealmError
+from tests.web.operating import question_set
 from tests.web.pages import stored
+from webapp.kinds import ParameterError
+from webapp.kinds.base import Given, Kind
 from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobState, RetentionRule
-from webapp.services import retention
+from webapp.services import jobs, retention
+from webapp.services.holding import files_stay
 from webapp.services.places import resolve
 from webapp.services.registering import record_index
 
@@ -21,8 +29,10 @@ LONG_AGO = timedelta(days=40)
 
 
 @pytest.fixture
-def deployed() -> Deployment:
-    return stored.deployment()
+def deployed() -> Iterator[Deployment]:
+    yield stored.deployment()
+    for place in ("indexes", "corpora", "runs"):
+        shutil.rmtree(resolve(place), ignore_errors=True)
 
 
 def generation(number: int, deployed: Deployment, **values: Any) -> IndexGeneration:
@@ -41,6 +51,13 @@ def generation(number: int, deployed: Deployment, **values: Any) -> IndexGenerat
     (folder / "vectors").write_bytes(b"0123456789")
     IndexGeneration.objects.filter(pk=index.pk).update(created_at=timezone.now() + timedelta(minutes=number))
     return index
+
+
+def old_generation(deployed: Deployment) -> IndexGeneration:
+    """The one generation that a rule of two removes."""
+    olds = [generation(number, deployed) for number in range(3)]
+    rule()
+    return olds[0]
 
 
 def job(state: str = JobState.SUCCEEDED, ago: timedelta = LONG_AGO, **values: Any) -> Job:
@@ -71,25 +88,28 @@ def test_the_newest_generations_of_a_corpus_stay(deployed: Deployment) -> None:
     assert set(IndexGeneration.objects.all()) == {olds[3], olds[4], deployed.index}
     assert IndexGeneration.every.count() == 6
     assert retention.removable() == []
-    entry = AuditEntry.objects.get(action="retention.remove")
-    assert entry.details["bytes"] == 30 and len(entry.details["removed"]) == 3
+    entries = AuditEntry.objects.filter(action="retention.remove")
+    assert {entry.target for entry in entries} == {str(index) for index in olds[:3]}
+    assert [entry.details for entry in entries] == [{"bytes": 10}] * 3
 
 
 def test_what_is_deployed_pinned_or_in_use_stays(deployed: Deployment) -> None:
     pinned = generation(0, deployed, pinned=True)
     used = generation(1, deployed)
     Job.objects.create(kind="evaluate", state=JobState.QUEUED, parameters={"index": used.pk})
-    lately = generation(2, deployed)
+    resumes = generation(2, deployed)
+    Job.objects.create(kind="evaluate", state=JobState.INTERRUPTED, parameters={"index": resumes.pk})
+    lately = generation(3, deployed)
     Deployment.activate(lately)
-    active = generation(3, deployed)
+    active = generation(4, deployed)
     Deployment.activate(active)
-    gone = generation(4, deployed)
+    gone = generation(5, deployed)
     for number in (8, 9):
         generation(number, deployed)
     rule()
     assert names(retention.removable()) == {gone.pk}
     assert names(retention.remove(by=None)) == {gone.pk}
-    assert {pinned, used, lately, active, deployed.index} <= set(IndexGeneration.objects.all())
+    assert {pinned, used, resumes, lately, active, deployed.index} <= set(IndexGeneration.objects.all())
 
 
 def test_an_earlier_deployment_keeps_its_row_but_not_its_files_for_ever(deployed: Deployment) -> None:
@@ -103,21 +123,100 @@ def test_an_earlier_deployment_keeps_its_row_but_not_its_files_for_ever(deployed
     assert then.index == first and then.index.removed_at is not None
 
 
+def in_this_very_moment(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Let something happen between listing what may go and removing it."""
+    found = retention.removable
+
+    def then(*args: Any, **kwargs: Any) -> list[retention.Removal]:
+        removable = found(*args, **kwargs)
+        happens()
+        return removable
+
+    monkeypatch.setattr(retention, "removable", then)
+
+
 def test_a_generation_that_is_wanted_in_this_very_moment_stays(
     deployed: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    olds = [generation(number, deployed) for number in range(3)]
-    rule()
-    found = retention.removable
-
-    def deploys_one(*args: Any, **kwargs: Any) -> list[retention.Removal]:
-        removable = found(*args, **kwargs)
-        Deployment.activate(olds[0])
-        return removable
-
-    monkeypatch.setattr(retention, "removable", deploys_one)
+    old = old_generation(deployed)
+    in_this_very_moment(monkeypatch, lambda: Deployment.activate(old))
     assert retention.remove(by=None) == []
-    assert resolve(olds[0].path).exists()
+    assert resolve(old.path).exists() and not AuditEntry.objects.filter(action="retention.remove").exists()
+
+
+@pytest.mark.parametrize("wanted", ["resumed", "pinned"])
+def test_a_run_folder_that_is_wanted_in_this_very_moment_stays(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    stopped = job(JobState.STOPPED)
+    rule()
+    change: Callable[[], object] = (
+        stopped.resume if wanted == "resumed" else lambda: Job.objects.filter(pk=stopped.pk).update(pinned=True)
+    )
+    in_this_very_moment(monkeypatch, change)
+    assert retention.remove(by=None) == []
+    assert (stopped.run_dir / "log.txt").exists()
+
+
+def test_what_is_removed_in_this_very_moment_is_neither_deployed_nor_worked_on(deployed: Deployment) -> None:
+    old = old_generation(deployed)
+    retention.remove(by=None)
+    with pytest.raises(RealmError, match="have been removed"):  # old was read before
+        Deployment.activate(old)
+    assert Deployment.active() == deployed
+
+
+def test_a_job_looks_at_its_index_again_when_it_starts(deployed: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = old_generation(deployed)
+    questions = question_set()
+    before = Kind.written
+
+    def then(self: Kind, given: Given) -> dict[str, Any]:
+        retention.remove(by=None)
+        return before(self, given)
+
+    monkeypatch.setattr(Kind, "written", then)
+    with pytest.raises(ParameterError, match="index"):
+        jobs.start("evaluate", {"index": old.pk, "questions": questions.pk}, by=None)
+    assert not Job.objects.exists()
+
+
+def test_what_a_removal_that_was_cut_short_has_left_goes_with_the_next(deployed: Deployment) -> None:
+    marked = old_generation(deployed)
+    IndexGeneration.objects.filter(pk=marked.pk).update(removed_at=timezone.now())
+    hidden = [resolve("indexes/.gen.removed"), resolve("runs/.job.removed")]
+    for folder in hidden:
+        folder.mkdir(parents=True)
+    assert names(retention.removable()) == {marked.pk}
+    retention.remove(by=None)
+    assert not resolve(marked.path).exists() and not any(folder.exists() for folder in hidden)
+    assert retention.removable() == []
+
+
+def test_builds_that_nobody_goes_on_with_are_removed(deployed: Deployment) -> None:
+    rule()
+    for place in ("indexes", "corpora"):
+        for name, ago in ((".old.partial", LONG_AGO), (".new.partial", timedelta(0))):
+            shard = resolve(place) / name / "shard"
+            shard.parent.mkdir(parents=True)
+            shard.write_text("0123")
+            changed = (timezone.now() - ago).timestamp()
+            os.utime(shard, (changed, changed))
+    stopped = Job.objects.create(kind="index", state=JobState.INTERRUPTED)
+    assert retention.removable() == []
+    Job.objects.filter(pk=stopped.pk).update(state=JobState.STOPPED)
+    assert [removal.size_bytes for removal in retention.remove(by=None)] == [4, 4]
+    left = [folder.name for place in ("indexes", "corpora") for folder in resolve(place).glob(".*")]
+    assert left == [".new.partial"] * 2
+
+
+def test_nothing_is_removed_while_a_backup_is_written(deployed: Deployment) -> None:
+    old = old_generation(deployed)
+    with files_stay(), pytest.raises(RealmError, match="A backup is being written"):
+        retention.remove(by=None)
+    assert resolve(old.path).exists()
+    retention.remove(by=None)
+    assert not resolve(old.path).exists()
 
 
 def test_a_generation_that_was_removed_and_is_built_again_is_there(deployed: Deployment, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from webapp.models import Job
-from webapp.queue import TASK, producer
+from webapp.queue import enqueue, producer
 from workers.processes import kill_all, start
 from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
 
@@ -86,7 +86,9 @@ def make_job(*, queue: str = "default", **parameters: object) -> Job:
 
 
 def send(job: Job) -> None:
-    producer().send_task(TASK, [str(job.pk)], queue=job.queue)
+    """A message more, which is the newest."""
+    job.refresh_from_db()
+    enqueue(job)
 
 
 def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:

@@ -23,7 +23,7 @@ from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.workers.conftest import wait_until
 from webapp.models import ApiToken, AskedAnswer, IndexGeneration
-from webapp.services.deploying import deploy
+from webapp.services.deploying import check, deploy
 from webapp.services.registering import record_corpus, record_index, record_model
 
 LOADING_TAKES_S = 5.0
@@ -82,14 +82,14 @@ def test_nobody_notices(port: int, pairs: tuple[IndexGeneration, IndexGeneration
 
         there = change_over(
             askers,
-            lambda: operate(port, token, "deployments", {"index": second.pk, "confirm": True}),
+            lambda: operate(port, token, "deployments", {"index": second.pk, "confirm": check(second).digest}),
             second.generation,
             settle_s=1.0,
         )
         earlier = first.deployments.get()
         back = change_over(
             askers,
-            lambda: operate(port, token, f"deployments/{earlier.pk}/activate", {"confirm": True}),
+            lambda: operate(port, token, f"deployments/{earlier.pk}/activate", {"confirm": check(first).digest}),
             first.generation,
             settle_s=1.0,
         )

@@ -19,8 +19,6 @@ from tests.workers.work import record_work
 from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
 from webapp.services import jobs
 from workers import devices, reporting
-from workers.job_run import _under_torchrun
-from workers.kinds import KINDS
 from workers.refusal import TOP
 
 SMI = "0, 1024, 81559, 37\n1, 0, 81559, [N/A]\n"
@@ -72,6 +70,7 @@ def test_rows_of_workers_that_were_lost_vanish() -> None:
     [
         ("WORKER_QUEUES", "default,fast", "WORKER_QUEUES must be some of default, index, train, not 'fast'"),
         ("WORKER_SLOTS", "0", "WORKER_SLOTS must be at least 1"),
+        ("REALM_DEVICES", "cuda:0,gpu1", "REALM_DEVICES must be cpu or cuda:N, with commas between, not 'gpu1'"),
     ],
 )
 def test_what_a_worker_cannot_be_is_said(variable: str, value: str, says: str) -> None:
@@ -108,18 +107,21 @@ def test_what_nvidia_smi_says_is_read(named: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_a_line_of_nvidia_smi_that_is_none_is_passed_over() -> None:
+    assert list(devices.read_smi(f"Warning: a GPU was lost\n1,2\n{SMI}")) == [0, 1]
+
+
+def test_whatever_goes_wrong_a_worker_reports_itself_again(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> None:
+        raise ValueError("not enough values to unpack")
+
+    reporting.Reporter._safely(broken)
+    assert "could not report itself" in caplog.text and "not enough values" in caplog.text
+
+
 def test_a_process_is_kept_to_its_devices() -> None:
     assert devices.environment(["cuda:1", "cuda:3"])["CUDA_VISIBLE_DEVICES"] == "1,3"
     assert devices.environment(["cpu"])["CUDA_VISIBLE_DEVICES"] == ""
-
-
-def test_a_training_with_several_gpus_runs_under_torchrun() -> None:
-    told = ["realm_core", "ict", "--model=m"]
-    assert _under_torchrun(KINDS["ict"], ["cuda:1"], told) == ["-m", *told]
-    assert _under_torchrun(KINDS["ablate"], ["cuda:0", "cuda:1"], told) == ["-m", *told]
-    assert _under_torchrun(KINDS["ict"], ["cuda:1", "cuda:3"], told) == [
-        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "--", *told)
-    ]
 
 
 @pytest.mark.django_db

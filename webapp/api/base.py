@@ -10,12 +10,14 @@ from django.contrib.auth.models import User
 from django.db.models import Model, QuerySet
 from django.utils.dateparse import parse_datetime
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, inline_serializer
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, inline_serializer
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.permissions import AllowAny
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.serializers import Serializer, URLField
+from rest_framework.utils import json
 from rest_framework.views import APIView
 
 from webapp.api.authentication import AUTHENTICATION, MayAsk, MayOperate
@@ -49,10 +51,22 @@ def problem_responses(*statuses: int) -> dict[Any, Any]:
     }
 
 
+class Renderer(JSONRenderer):
+    """JSON whatever is in it: half a surrogate pair, which UTF-8 cannot write, becomes a question mark."""
+
+    def render(self, data: Any, *arguments: Any, **options: Any) -> bytes:
+        """The body of a response."""
+        try:
+            return super().render(data, *arguments, **options)
+        except UnicodeEncodeError:
+            return json.dumps(data, cls=self.encoder_class, ensure_ascii=False).encode(errors="replace")
+
+
 class PublicView(APIView):
     """For everybody."""
 
     authentication_classes = AUTHENTICATION
+    renderer_classes = [Renderer]
 
 
 class AskingView(PublicView):
@@ -66,6 +80,7 @@ class OperatorView(APIView):
 
     authentication_classes = AUTHENTICATION
     permission_classes = [MayOperate]
+    renderer_classes = [Renderer]
 
     @property
     def operator(self) -> User:
@@ -77,7 +92,7 @@ class OperatorView(APIView):
 def checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
     """The body, as `kind` wants it."""
     only_parameters(request, ())
-    serializer = kind(data=request.data)
+    serializer = kind(data=_body(request))
     serializer.is_valid(raise_exception=True)
     return dict(serializer.validated_data)
 
@@ -85,8 +100,15 @@ def checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
 def without_body(request: Request) -> None:
     """Refuse parameters and a body where neither means anything."""
     only_parameters(request, ())
-    if request.data:
+    if _body(request):
         raise InvalidRequest(FieldError("", "Nothing is expected in the body."))
+
+
+def _body(request: Request) -> Any:
+    try:
+        return request.data
+    except RecursionError:
+        raise InvalidRequest(FieldError("", "The body is nested too deeply.")) from None
 
 
 def only_parameters(request: Request, known: Sequence[str]) -> None:
@@ -162,3 +184,9 @@ def page_response(name: str, kind: type[Serializer[Any]]) -> OpenApiResponse:
         "results": kind(many=True),
     }
     return OpenApiResponse(inline_serializer(name, fields))
+
+
+def page_example(title: str, record: Mapping[str, Any], address: str) -> OpenApiExample:
+    """A page with one record, for a view's description."""
+    page = {"next": f"https://qa.example.org/api/v1/{address}?cursor=cD0yMDI2", "previous": None, "results": [record]}
+    return OpenApiExample(title, value=page, response_only=True, status_codes=["200"])

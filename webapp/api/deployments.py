@@ -25,7 +25,8 @@ from webapp.services import deploying
 
 _CHECKED = (
     "The pair is looked at beforehand: what cannot answer is refused (422); what may be a mistake, such as a model "
-    "that measures worse than what answers now, must be confirmed (409 says what)."
+    "that measures worse than what answers now, must be confirmed: the 409 says what in `doubts`, and `confirm` of the "
+    "next request is the 409's `confirm`."
 )
 
 
@@ -38,6 +39,7 @@ class DeploymentsView(OperatorView):
         description="The latest first. One of them is active.",
         parameters=PAGING,
         responses={200: page_response("DeploymentPage", DeploymentSerializer), **problem_responses(400, 403)},
+        examples=[OpenApiExample("Deployments", value=examples.DEPLOYMENTS, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request) -> Response:
         deployments = filtered(request, Deployment.objects.select_related("activated_by"), {})
@@ -61,7 +63,11 @@ class DeploymentsView(OperatorView):
     def post(self, request: Request) -> Response:
         wanted = checked(request, NewDeploymentSerializer)
         deployment = deploying.deploy(
-            wanted["index"], model=wanted["model"], by=self.operator, confirmed=wanted["confirm"]
+            wanted["index"],
+            model=wanted["model"],
+            by=self.operator,
+            note=wanted["note"].strip(),
+            confirmed=wanted["confirm"],
         )
         return _created(request, deployment)
 
@@ -91,7 +97,10 @@ class ActivateView(OperatorView):
         responses={201: DeploymentSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422)},
         examples=[
             OpenApiExample("Back", value={}, request_only=True),
-            OpenApiExample("Back, come what may", value={"confirm": True}, request_only=True),
+            OpenApiExample(
+                "Back, the doubts confirmed", value={"confirm": examples.DOUBTS["confirm"]}, request_only=True
+            ),
+            OpenApiExample("Doubts", value=examples.DOUBTS, response_only=True, status_codes=["409"]),
             OpenApiExample("Deployment", value=examples.DEPLOYMENT, response_only=True, status_codes=["201"]),
         ],
     )

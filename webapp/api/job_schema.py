@@ -54,6 +54,8 @@ def _setting_schema(one: Setting) -> dict[str, Any]:
         "default": one.default,
         "description": one.help if limit is ANY else f"{one.help} ({limit.says})",
     }
+    if one.optional:
+        schema["nullable"] = True
     if one.kind is dict:
         schema["additionalProperties"] = {"type": "integer", "minimum": 0}
     if limit.low is not None:

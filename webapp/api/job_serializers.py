@@ -38,6 +38,9 @@ class JobSerializer(RecordSerializer):
         help_text="What its process last wrote: done, total, unit, rate, seconds_left, message, time; {} before that."
     )
     result = serializers.DictField(help_text="What came of it, {} until then.")
+    resumes_at = serializers.DateTimeField(
+        allow_null=True, help_text="When an interrupted job resumes by itself; null: only when it is told to."
+    )
     created_by = person_field()
 
     class Meta:
@@ -45,6 +48,7 @@ class JobSerializer(RecordSerializer):
         fields = [
             *("id", "kind", "title", "queue", "state", "parameters", "progress", "result", "error", "attempt"),
             *("parent", "settings_of", "pinned", "created_by", "created_at", "queued_at", "started_at", "finished_at"),
+            "resumes_at",
         ]
 
 
@@ -70,7 +74,7 @@ class JobDetailSerializer(JobSerializer):
     """A job, with what it measured last, its parts and what it made."""
 
     last_metrics = serializers.SerializerMethodField()
-    parts = PartSerializer(many=True)
+    parts = serializers.SerializerMethodField()
     made = serializers.SerializerMethodField()
 
     class Meta(JobSerializer.Meta):
@@ -80,6 +84,10 @@ class JobDetailSerializer(JobSerializer):
         """The row of metrics that was written last."""
         last = job.metrics.order_by("-pk").first()
         return None if last is None else MetricSerializer(last).data
+
+    def get_parts(self, job: Job) -> PartSerializer(many=True):  # type: ignore[valid-type]
+        """All of them, the earliest first, without their logs."""
+        return PartSerializer(job.parts.order_by("created_at").only("id", "kind", "state", "parent"), many=True).data
 
     def get_made(self, job: Job) -> MadeSerializer:
         """Ids, by the name of the list that has them."""

@@ -21,6 +21,7 @@ from webapp.api.base import (
     checked,
     filtered,
     only_parameters,
+    page_example,
     page_response,
     problem_responses,
     whole_number,
@@ -74,6 +75,7 @@ class JobsView(OperatorView):
             OpenApiParameter("kind", OpenApiTypes.STR, enum=JobKind.values),
         ],
         responses={200: page_response("JobPage", JobSerializer), **problem_responses(400, 403)},
+        examples=[page_example("Jobs", examples.LISTED_JOB, "jobs")],
     )
     def get(self, request: Request) -> Response:
         jobs = filtered(request, _jobs(), {"state": JobState.values, "kind": JobKind.values})
@@ -133,7 +135,8 @@ class StopView(OperatorView):
     @extend_schema(
         operation_id="stop_job",
         summary="Stop a job",
-        description="At once while it waits, at its next safe point while it runs (it is `stopping` until then).",
+        description="At once while it waits or is interrupted, at its next safe point while it runs (it is `stopping` "
+        "until then).",
         request=None,
         responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415)},
     )
@@ -179,6 +182,7 @@ class LogView(OperatorView):
             OpenApiParameter("limit", OpenApiTypes.INT, description=f"At most so many bytes, 4 to {_LOG_BYTES}."),
         ],
         responses={200: LogSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Log", value=examples.LOG, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
         only_parameters(request, ("offset", "limit"))
@@ -215,7 +219,7 @@ class MetricsView(OperatorView):
 
 
 def _jobs() -> QuerySet[Job]:
-    return Job.objects.select_related("created_by").defer("log")
+    return Job.objects.select_related("created_by", "parent").defer("log", "parent__log", "parent__result")
 
 
 def _job(job_id: UUID) -> Job:

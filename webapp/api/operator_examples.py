@@ -43,10 +43,13 @@ JOB: Final[dict[str, Any]] = {
     "queued_at": "2026-01-31T12:00:00Z",
     "started_at": "2026-01-31T12:00:01Z",
     "finished_at": None,
+    "resumes_at": None,
     "last_metrics": None,
     "parts": [],
     "made": {"corpora": [], "models": [], "indexes": [], "span_sets": [], "evaluations": []},
 }
+
+LISTED_JOB: Final = {name: value for name, value in JOB.items() if name not in ("last_metrics", "parts", "made")}
 
 WRONG_JOB: Final[dict[str, Any]] = {
     "type": "about:blank",
@@ -76,7 +79,14 @@ METRICS: Final[dict[str, Any]] = {
     "more": False,
 }
 
-NEW_DEPLOYMENT: Final[dict[str, Any]] = {"index": 4}
+LOG: Final[dict[str, Any]] = {
+    "text": "21,034 blocks in 1 shard.\n4,096 blocks embedded.\n",
+    "next_offset": 50,
+    "size": 50,
+    "active": True,
+}
+
+NEW_DEPLOYMENT: Final[dict[str, Any]] = {"index": 4, "note": "The newest articles"}
 
 DEPLOYMENT: Final[dict[str, Any]] = {
     "id": 12,
@@ -86,8 +96,10 @@ DEPLOYMENT: Final[dict[str, Any]] = {
     "activated_at": "2026-01-31T12:30:00Z",
     "deactivated_at": None,
     "activated_by": "stella",
-    "note": "",
+    "note": "The newest articles",
 }
+
+DEPLOYMENTS: Final[dict[str, Any]] = {"next": None, "previous": None, "results": [DEPLOYMENT]}
 
 DOUBTS: Final[dict[str, Any]] = {
     "type": "about:blank",
@@ -96,4 +108,5 @@ DOUBTS: Final[dict[str, Any]] = {
     "detail": "It was never measured on the same questions as what answers now. "
     "To deploy it all the same, confirm that.",
     "doubts": ["It was never measured on the same questions as what answers now."],
+    "confirm": "4d1e0c5a97b3f826",
 }

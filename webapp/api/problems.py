@@ -62,7 +62,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     elif isinstance(error, CannotFill):
         status, detail = 409, str(error)
     elif isinstance(error, NotConfirmed):
-        status, detail, members = 409, str(error), {"doubts": list(error.check.doubts)}
+        status, detail = 409, str(error)
+        members = {"doubts": list(error.check.doubts), "confirm": error.check.digest}
     elif isinstance(error, RealmError):
         status, detail = 422, str(error)
     elif isinstance(error, RequestDataTooBig):

@@ -12,7 +12,7 @@ from rest_framework import serializers
 
 from webapp.api.serializers import (
     RecordSerializer,
-    StrictBooleanField,
+    StrictCharField,
     StrictIntegerField,
     StrictSerializer,
     person_field,
@@ -80,7 +80,7 @@ class IndexSerializer(RecordSerializer):
         model = IndexGeneration
         fields = [
             *("id", "generation", "model", "corpus", "path", "rows", "dim", "job", "evaluations", "deployments"),
-            *("pinned", "created_at"),
+            *("pinned", "removed_at", "created_at"),
         ]
 
 
@@ -152,10 +152,12 @@ class _RecordField(StrictIntegerField):
 
 
 class ConfirmationSerializer(StrictSerializer):
-    """Whether doubts are confirmed."""
+    """Which doubts are confirmed."""
 
-    confirm = StrictBooleanField(
-        default=False, help_text="Deploy although the check has doubts (`doubts` of the 409); it goes on record."
+    confirm = StrictCharField(
+        default="",
+        allow_blank=True,
+        help_text="`confirm` of the 409 whose `doubts` you have read: deploy all the same. It goes on record.",
     )
 
 
@@ -169,3 +171,4 @@ class NewDeploymentSerializer(ConfirmationSerializer):
         allow_null=True,
         help_text="Id of a model of the same `block_hash`; if not given, the one that built the index.",
     )
+    note = StrictCharField(default="", allow_blank=True, max_length=200, help_text="Why; it stands in the history.")

@@ -10,13 +10,23 @@ from django.db.models import Model
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from webapp.api import record_examples as examples
 from webapp.api import record_serializers as shown
-from webapp.api.base import PAGING, OperatorView, Pages, filtered, only_parameters, page_response, problem_responses
+from webapp.api.base import (
+    PAGING,
+    OperatorView,
+    Pages,
+    filtered,
+    only_parameters,
+    page_example,
+    page_response,
+    problem_responses,
+)
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
 
 
@@ -26,6 +36,7 @@ class Listed:
 
     one: what one of them is called. related: other records that name these, shown by their ids.
     filters: a parameter of the address each, with the kind of record that it names or the words that it may be.
+    about: what else is to be known of reading one. example: one as it is listed; more: what reading it adds to that.
     """
 
     name: str
@@ -33,8 +44,11 @@ class Listed:
     record: type[Model]
     serializer: type[serializers.ModelSerializer[Any]]
     detail: type[serializers.ModelSerializer[Any]]
+    example: Mapping[str, Any]
     related: tuple[str, ...] = ()
     filters: Mapping[str, type[Model] | Sequence[str]] = field(default_factory=dict)
+    about: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 LISTED: Final = (
@@ -44,6 +58,7 @@ LISTED: Final = (
         CorpusSnapshot,
         shown.CorpusSerializer,
         shown.CorpusSerializer,
+        examples.CORPUS,
         related=("indexes", "span_sets", "model_versions"),
     ),
     Listed(
@@ -52,6 +67,8 @@ LISTED: Final = (
         ModelVersion,
         shown.ModelSerializer,
         shown.ModelDetailSerializer,
+        examples.MODEL,
+        more=examples.MODEL_MORE,
         related=("children", "indexes", "evaluations"),
         filters={"parent": ModelVersion, "corpus": CorpusSnapshot},
     ),
@@ -61,6 +78,8 @@ LISTED: Final = (
         IndexGeneration,
         shown.IndexSerializer,
         shown.IndexSerializer,
+        examples.INDEX,
+        about="Also one whose files retention has removed, which is in no list any more.",
         related=("evaluations", "deployments"),
         filters={"model": ModelVersion, "corpus": CorpusSnapshot},
     ),
@@ -70,6 +89,7 @@ LISTED: Final = (
         QuestionSet,
         shown.QuestionSetSerializer,
         shown.QuestionSetSerializer,
+        examples.QUESTION_SET,
         related=("evaluations", "created_by"),
         filters={"purpose": Purpose.values},
     ),
@@ -79,6 +99,7 @@ LISTED: Final = (
         SpanSet,
         shown.SpanSetSerializer,
         shown.SpanSetSerializer,
+        examples.SPAN_SET,
         filters={"corpus": CorpusSnapshot},
     ),
     Listed(
@@ -87,6 +108,8 @@ LISTED: Final = (
         Evaluation,
         shown.EvaluationSerializer,
         shown.EvaluationDetailSerializer,
+        examples.EVALUATION,
+        more=examples.EVALUATION_MORE,
         filters={"model": ModelVersion, "index": IndexGeneration, "questions": QuestionSet},
     ),
 )
@@ -110,6 +133,7 @@ def _list_address(listed: Listed) -> URLPattern:
                 200: page_response(f"{listed.record.__name__}Page", listed.serializer),
                 **problem_responses(400, 403),
             },
+            examples=[page_example(listed.name.replace("-", " ").capitalize(), listed.example, listed.name)],
         )
         def get(self, request: Request) -> Response:
             pages = Pages(("-created_at", "-pk"))
@@ -127,11 +151,21 @@ def _one_address(listed: Listed) -> URLPattern:
         @extend_schema(
             operation_id=listed.one.replace("-", "_"),
             summary=f"Read one of the {listed.name.replace('-', ' ')}",
+            description=listed.about,
             responses={200: listed.detail, **problem_responses(400, 403, 404)},
+            examples=[
+                OpenApiExample(
+                    listed.one.replace("-", " ").capitalize(),
+                    value={**listed.example, **listed.more},
+                    response_only=True,
+                    status_codes=["200"],
+                )
+            ],
         )
         def get(self, request: Request, record_id: int) -> Response:
             only_parameters(request, ())
-            return Response(listed.detail(get_object_or_404(listed.record, pk=record_id)).data)
+            # `_base_manager` knows every record, also an index whose files were removed.
+            return Response(listed.detail(get_object_or_404(listed.record._base_manager, pk=record_id)).data)
 
     return path(f"{listed.name}/<int:record_id>", OneView.as_view(), name=f"api-{listed.one}")
 

@@ -35,15 +35,6 @@ class StrictIntegerField(serializers.IntegerField):
         return data
 
 
-class StrictBooleanField(serializers.BooleanField):
-    """A JSON boolean; neither "true" nor 1."""
-
-    def to_internal_value(self, data: Any) -> bool:
-        if not isinstance(data, bool):
-            self.fail("invalid", input=data)
-        return data
-
-
 def person_field() -> serializers.SlugRelatedField[User]:
     """A person by the name that they log in with; null for none, and for one who is no more."""
     return serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True, help_text="User name.")
@@ -305,4 +296,7 @@ class ProblemSerializer(serializers.Serializer[Any]):
     job = serializers.URLField(required=False, help_text="The job that does the same already.")
     doubts = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="What `confirm` would confirm, a sentence each."
+    )
+    confirm = serializers.CharField(
+        required=False, help_text="Sent back as `confirm`, it confirms these doubts, and no others."
     )

@@ -10,6 +10,7 @@
       └── parts_ended ◀── running, held by its parts ◀── wait_for_parts
 
     failed | stopped | interrupted ── resume ──▶ queued (interrupted: by itself, too, after a while)
+    interrupted ── request_stop ──▶ stopped
 
 A state changes only through the methods below, each one conditional UPDATE that names the states (and the
 owner of the lease) it starts from: whoever changed one row has won, everybody else sees nothing happen.
@@ -28,59 +29,19 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import IntegrityError, models, transaction
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD, RESUMABLE, JobKind, JobState, Queue
 from webapp.models.worker import DeviceLease
+
+__all__ = ["ACTIVE", "BESIDE", "FINISHED", "HELD", "RESUMABLE", "Job", "JobKind", "JobState", "Queue"]
 
 LOG_CHARACTERS: Final = 20_000  # of a job's log are kept in the row: its end; the whole is in the run folder
 MAX_ATTEMPTS: Final = 3  # claims without getting further before a lost worker is taken for the job's own fault
 MAX_INTERRUPTIONS: Final = 5  # how often an interrupted job resumes by itself before a person must look at it
 RESUME_AFTER_S: Final = 300  # seconds until it does so for the first time; each further time they are doubled
 ITS_PARTS: Final = "its parts"  # the owner of a job that waits for them
-
-
-class JobState(models.TextChoices):
-    """Where a job stands; the module's head shows how it gets there."""
-
-    QUEUED = "queued", "queued"
-    RUNNING = "running", "running"
-    STOPPING = "stopping", "stopping"
-    SUCCEEDED = "succeeded", "succeeded"
-    FAILED = "failed", "failed"
-    STOPPED = "stopped", "stopped"
-    INTERRUPTED = "interrupted", "interrupted"
-
-
-class JobKind(models.TextChoices):
-    """What a job does; `webapp.kinds` says what each needs."""
-
-    INGEST = "ingest", "ingest a corpus"
-    WARMSTART = "warmstart", "make a first model"
-    INDEX = "index", "build an index"
-    INDEX_SHARD = "index-shard", "embed one shard of an index"
-    ICT = "ict", "warm up the embedder (ICT)"
-    MLM = "mlm", "warm up the encoder (MLM)"
-    SPANS = "spans", "find salient spans"
-    PRETRAIN = "pretrain", "pre-train"
-    REFRESH = "refresh", "rebuild the index of a pre-training"
-    FINETUNE = "finetune", "fine-tune"
-    EVALUATE = "evaluate", "evaluate"
-    ABLATE = "ablate", "ablate"
-    EXPORT = "export", "export a model"
-
-
-class Queue(models.TextChoices):
-    """Which workers take a job."""
-
-    DEFAULT = "default", "default"
-    INDEX = "index", "index"
-    TRAIN = "train", "train"
-
-
-HELD: Final = (JobState.RUNNING, JobState.STOPPING)
-ACTIVE: Final = (JobState.QUEUED, *HELD)
-RESUMABLE: Final = (JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED)
-FINISHED: Final = (JobState.SUCCEEDED, *RESUMABLE)
 
 
 class Job(models.Model):
@@ -133,6 +94,7 @@ class Job(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField(default=timezone.now, help_text="When it last began to wait for a worker.")
+    sent_at = models.DateTimeField(null=True, blank=True, help_text="When a message last told the workers of it.")
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -168,6 +130,22 @@ class Job(models.Model):
         """Whether `resume` would queue it again."""
         return self.state in RESUMABLE
 
+    @property
+    def resumes_at(self) -> datetime | None:
+        """When it resumes by itself; None: only with a person's doing.
+
+        A part resumes with its whole; one that runs beside it, by itself as long as that goes on.
+        """
+        if self.state != JobState.INTERRUPTED or self.finished_at is None:
+            return None
+        if self.parent is not None:
+            if self.kind not in BESIDE or not self.parent.is_active:
+                return None
+        elif self.interruptions > MAX_INTERRUPTIONS:
+            return None
+        times = min(max(self.interruptions, 1), MAX_INTERRUPTIONS)
+        return self.finished_at + timedelta(seconds=RESUME_AFTER_S * 2 ** (times - 1))
+
     # ---- a worker's side
 
     @classmethod
@@ -188,7 +166,7 @@ class Job(models.Model):
                     lease_owner=owner,
                     lease_expires_at=now + timedelta(seconds=lease_s),
                     attempt=models.F("attempt") + 1,
-                    started_at=now,
+                    started_at=Coalesce("started_at", now),  # what took it again goes on with the same run
                     finished_at=None,
                     error="",
                     result={},
@@ -270,21 +248,25 @@ class Job(models.Model):
     # ---- a whole that waits for its parts
 
     def wait_for_parts(self, owner: str) -> bool:
-        """Leave the job to its parts: it runs on, held by no worker. False: `owner` held it no longer."""
-        held = type(self).objects.filter(pk=self.pk, lease_owner=owner, state__in=HELD)
+        """Leave the job to its parts: it runs on, held by no worker. False: it was told to stop, or `owner` lost it."""
+        held = self._held_by(owner).filter(state=JobState.RUNNING)
         attempt = models.F("attempt") - 1  # handing out is none
         return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, attempt=attempt))
 
     def parts_ended(self, state: JobState, *, error: str = "") -> bool:
         """No part is active any more: QUEUED if all are done, else how the whole ended.
 
-        False: it does not wait for them (any more), or was told to stop and cannot be queued.
+        False: it does not wait for them (any more), or was told to stop and can be neither queued nor interrupted.
         """
         now = timezone.now()
         held = self._held_by(ITS_PARTS)
         if state == JobState.QUEUED:
             return self._changed(self._let_go(held.filter(state=JobState.RUNNING), state=state, queued_at=now))
-        return self._changed(self._let_go(held, state=state, error=error, finished_at=now))
+        values: dict[str, Any] = {"state": state, "error": error, "finished_at": now}
+        if state == JobState.INTERRUPTED:
+            held = held.filter(state=JobState.RUNNING)
+            values["interruptions"] = models.F("interruptions") + 1
+        return self._changed(self._let_go(held, **values))
 
     def again(self) -> bool:
         """A part that has ended, however it did, is wanted once more. False: it is active."""
@@ -293,12 +275,15 @@ class Job(models.Model):
     # ---- a person's side
 
     def request_stop(self) -> bool:
-        """Stop it: at once while it waits, at the next safe point while it runs. False: too late."""
-        rows = type(self).objects.filter(pk=self.pk)
-        won = rows.filter(state=JobState.QUEUED).update(
-            state=JobState.STOPPED, finished_at=timezone.now()
-        ) or rows.filter(state=JobState.RUNNING).update(state=JobState.STOPPING)
-        return self._changed(won)
+        """Stop it: at once while it waits or rests, at the next safe point while it runs. False: too late."""
+        return self._changed(self.stop_all(type(self).objects.filter(pk=self.pk)))
+
+    @staticmethod
+    def stop_all(jobs: models.QuerySet[Job]) -> int:
+        """Stop those of the jobs that wait, rest or run; how many."""
+        stopped = {"state": JobState.STOPPED, "finished_at": timezone.now()}
+        ended = jobs.filter(state__in=(JobState.QUEUED, JobState.INTERRUPTED)).update(**stopped)
+        return ended + jobs.filter(state=JobState.RUNNING).update(state=JobState.STOPPING)
 
     def resume(self) -> bool:
         """Queue a failed, stopped or interrupted job again; it goes on from what it had finished."""
@@ -329,10 +314,8 @@ class Job(models.Model):
         """Queue interrupted jobs again that have rested long enough; returns them, to be sent."""
         now = now or timezone.now()
         resumed: list[Job] = []
-        rested = cls.objects.filter(state=JobState.INTERRUPTED, interruptions__lte=MAX_INTERRUPTIONS)
-        for job in rested.defer("log"):
-            rest = timedelta(seconds=RESUME_AFTER_S * 2 ** max(0, job.interruptions - 1))
-            if job.finished_at is None or job.finished_at + rest > now:
+        for job in cls.objects.filter(state=JobState.INTERRUPTED).defer("log"):
+            if (resumes_at := job.resumes_at) is None or resumes_at > now:
                 continue
             try:
                 with transaction.atomic():
@@ -344,9 +327,35 @@ class Job(models.Model):
         return resumed
 
     @classmethod
-    def waiting_since(cls, before: datetime) -> list[Job]:
-        """Jobs queued before `before` that nobody has claimed; their message may be lost, so send it again."""
-        return list(cls.objects.filter(state=JobState.QUEUED, queued_at__lt=before).order_by("queued_at"))
+    def waiting(cls, silent_s: float, longest_s: float = 0.0, *, queue: str | None = None) -> list[Job]:
+        """Queued jobs to be sent: no message told of them since they wait, or the newest did `silent_s` seconds ago.
+
+        longest_s: the longer a job had waited at its newest message, the longer it is silent afterwards, up to this.
+        """
+        now = timezone.now()
+        jobs = cls.objects.filter(state=JobState.QUEUED).defer("log").order_by("queued_at")
+        found: list[Job] = []
+        for job in jobs if queue is None else jobs.filter(queue=queue):
+            waited_s = -1.0 if job.sent_at is None else (job.sent_at - job.queued_at).total_seconds()
+            silence = timedelta(seconds=max(silent_s, min(waited_s, longest_s)))
+            if job.sent_at is None or waited_s < 0 or job.sent_at + silence <= now:
+                found.append(job)
+        return found
+
+    def mark_sent(self, now: datetime) -> bool:
+        """A message of this moment is the job's newest. False: it waits no more, or somebody has sent a newer one."""
+        same = type(self).objects.filter(pk=self.pk, state=JobState.QUEUED, sent_at=self.sent_at)
+        won = same.update(sent_at=now)
+        if won:
+            self.sent_at = now
+        return won == 1
+
+    @classmethod
+    def unmark_sent(cls, jobs: Sequence[Job], now: datetime) -> None:
+        """The messages of this moment could not be sent."""
+        for start in range(0, len(jobs), _ROWS_AT_ONCE):
+            keys = [job.pk for job in jobs[start : start + _ROWS_AT_ONCE]]
+            cls.objects.filter(pk__in=keys, sent_at=now).update(sent_at=None)
 
     def _held_by(self, owner: str) -> models.QuerySet[Job]:
         return type(self).objects.filter(pk=self.pk, lease_owner=owner, state__in=HELD)
@@ -363,7 +372,15 @@ class Job(models.Model):
         return (
             type(self)
             .objects.filter(pk=self.pk, state__in=ended)
-            .update(state=JobState.QUEUED, queued_at=timezone.now(), attempt=0, error="", finished_at=None, **values)
+            .update(
+                state=JobState.QUEUED,
+                queued_at=timezone.now(),
+                attempt=0,
+                error="",
+                started_at=None,
+                finished_at=None,
+                **values,
+            )
         )
 
     def _changed(self, rows: int) -> bool:
@@ -372,6 +389,7 @@ class Job(models.Model):
         return rows == 1
 
 
+_ROWS_AT_ONCE: Final = 500  # a database takes only so many values in one statement
 _NO_LEASE: Final[dict[str, Any]] = {"lease_owner": "", "lease_expires_at": None}
 
 

@@ -4,13 +4,14 @@
     records.jsonl    all rows, portable between SQLite and PostgreSQL
     data/…           corpora, models, indexes, question sets, span sets, predictions; the secret key
 
-The rows are read first, all at one instant; the files that they name are immutable, so nothing needs to stand still.
-What lies outside the data folder (models that come with the source) and run folders (logs, checkpoints) stays behind.
+The rows are read first, all at one instant; the files that they name never change, and retention waits meanwhile, so
+nothing else needs to stand still. What lies outside the data folder and run folders (logs, checkpoints) stay behind.
 """
 
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import json
 import os
 import tarfile
@@ -32,7 +33,17 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
 from realm_core.errors import RealmError
-from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion, QuestionSet, SpanSet
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Evaluation,
+    IndexGeneration,
+    Job,
+    ModelVersion,
+    QuestionSet,
+    SpanSet,
+)
+from webapp.services.holding import files_stay
 
 _PATHS: Final = (
     *((CorpusSnapshot, "path"), (ModelVersion, "path"), (IndexGeneration, "path")),
@@ -41,6 +52,7 @@ _PATHS: Final = (
 _KEY: Final = "secret_key"
 _APPS: Final = ("auth", "sessions", "webapp", "admin")
 _ABOUT, _RECORDS, _DATA = "about.json", "records.jsonl", "data"
+_BEFORE: Final = "before-restore"  # folder in the data folder
 
 
 def back_up(target: Path) -> list[str]:
@@ -51,7 +63,11 @@ def back_up(target: Path) -> list[str]:
     data = Path(settings.REALM_DATA)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with tempfile.TemporaryDirectory(dir=data, prefix=".backup-") as folder, open(temporary, "xb") as file:
+        with (
+            files_stay(),
+            tempfile.TemporaryDirectory(dir=data, prefix=".backup-") as folder,
+            open(temporary, "xb") as file,
+        ):
             temporary.chmod(0o600)  # it holds the secret key and people's questions
             with _one_instant():
                 _write_records(Path(folder, _RECORDS))
@@ -75,19 +91,21 @@ def back_up(target: Path) -> list[str]:
         raise RealmError(f"The backup cannot be written: {error}.") from None
     finally:
         temporary.unlink(missing_ok=True)
+    AuditEntry.record("backup", target.name, by=None)
     return sorted(named - set(inside))
 
 
-def restore(source: Path) -> None:
+def restore(source: Path) -> list[Path]:
     """Put back what a backup holds, into a database that is empty.
 
-    Files come first, so that no row ever names one that is missing. What exists already under the same name is the
-    same (names are hashes, or hold a job's id) and is kept; the secret key becomes the backup's. RealmError when the
-    database is not empty or of other migrations, or the file is no backup.
+    Files come first, so that no row ever names one that is missing. What lies there already under the same name stays
+    if it has every file of the backup as it was; otherwise it is moved aside, and where to is returned. The secret key
+    becomes the backup's. RealmError when the database is not empty or of other migrations, or the file is no backup.
     """
     if any(record._default_manager.exists() for record in (User, Job, CorpusSnapshot, ModelVersion)):
         raise RealmError("The database is not empty; restore into a new one, whose tables manage.py migrate has made.")
     data = Path(settings.REALM_DATA)
+    aside: list[Path] = []
     try:
         with tempfile.TemporaryDirectory(dir=data, prefix=".restore-") as folder, tarfile.open(source) as archive:
             archive.extractall(folder, filter="data")
@@ -95,13 +113,37 @@ def restore(source: Path) -> None:
             if about["migrations"] != _migrations():
                 raise RealmError(f"{source} is of another version; restore it with the one that made it, then upgrade.")
             for path in about["paths"]:
-                place = data / path
-                if path == _KEY or not place.exists():
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    os.replace(Path(folder, _DATA, path), place)
+                saved, place = Path(folder, _DATA, path), data / path
+                if place.exists() and _has_all_of(saved, place):
+                    continue
+                if place.exists() and path != _KEY:
+                    aside.append(_move_aside(data, path))
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(saved, place)
             call_command("loaddata", f"{folder}/{_RECORDS}", verbosity=0)
     except (tarfile.TarError, OSError, KeyError, TypeError, ValueError, DeserializationError, DatabaseError) as error:
         raise RealmError(f"{source} cannot be restored: {error}") from None
+    AuditEntry.record("restore", source.name, by=None)
+    return aside
+
+
+def _has_all_of(saved: Path, place: Path) -> bool:
+    """Whether every file of `saved`, or that one file, lies below `place` with the same bytes."""
+    files = [path for path in (saved, *saved.rglob("*")) if path.is_file()]
+    there = [place / path.relative_to(saved) for path in files]
+    return all(
+        other.is_file() and filecmp.cmp(path, other, shallow=False) for path, other in zip(files, there, strict=True)
+    )
+
+
+def _move_aside(data: Path, path: str) -> Path:
+    """Move what lies at `path` of the data folder out of the way; returns where it is now."""
+    number = 1
+    while (aside := data / _BEFORE / str(number) / path).exists():
+        number += 1
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(data / path, aside)
+    return aside
 
 
 class _Exact(DjangoJSONEncoder):
@@ -133,6 +175,7 @@ def _migrations() -> list[str]:
 def _one_instant() -> Iterator[None]:
     """A transaction that sees the database as it is now, and keeps nobody from writing."""
     if connection.vendor == "sqlite":
+        connection.ensure_connection()  # which reads its mode
         mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"  # type: ignore[attr-defined]
         try:
             with transaction.atomic():

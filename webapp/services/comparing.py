@@ -98,6 +98,8 @@ def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
         return f"They were asked different questions: {first.questions.name} and {second.questions.name}."
     if first.sample != second.sample:
         return "They were asked different samples of the questions."
+    if first.retriever != second.retriever:
+        return f"Other retrievers found their blocks: {first.retriever} and {second.retriever}."
     if first.k != second.k:
         return f"They read a different number of blocks: {first.k} and {second.k}."
     return ""

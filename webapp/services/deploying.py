@@ -1,18 +1,21 @@
 """Deploy a model and an index, or go back to an earlier pair: the same step, with a look at the pair beforehand.
 
     check = deploying.check(index, model)          # what speaks for and against it, for a page or an API
-    deploying.deploy(index, model=model, by=person, confirmed=True)
+    deploying.deploy(index, model=model, by=person, confirmed=check.digest)
 
 What cannot work is refused. What may be a mistake (the pair measures worse than what answers now, or was never
-measured beside it) is done only when a person confirms it, and the audit trail keeps what was confirmed.
+measured beside it) is done only when a person confirms it, and the audit trail keeps what was confirmed. Who confirms
+gives back the digest of what was read: it does not cover what another look finds.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from django.db import transaction
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
+from realm_core.model.identity import model_hash
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.services import comparing
 from webapp.services.places import resolve
@@ -64,9 +68,15 @@ class Check:
         """What a person must confirm, a sentence each."""
         return tuple(one.says for one in self.findings if one.verdict is Verdict.DOUBT)
 
+    @property
+    def digest(self) -> str:
+        """Of what a person confirms: this pair in the place of that deployment, with these doubts."""
+        said = [self.model.pk, self.index.pk, self.instead_of.pk if self.instead_of else None, *self.doubts]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
 
 class NotConfirmed(RealmError):
-    """The check has doubts that nobody confirmed. check: with what it found."""
+    """The check has doubts that nobody confirmed, or others than were confirmed. check: with what it found."""
 
     def __init__(self, check: Check) -> None:
         super().__init__(f"{' '.join(check.doubts)} To deploy it all the same, confirm that.")
@@ -90,36 +100,41 @@ def deploy(
     index: IndexGeneration,
     *,
     model: ModelVersion | None = None,
-    by: User | None = None,
+    by: User | str | None = None,
     note: str = "",
-    confirmed: bool = False,
+    confirmed: str | bool = False,
 ) -> Deployment:
     """Let `model` (default: the one that built `index`) answer from `index` from now on.
 
-    Every web process loads the pair beside what it has and then changes over. confirmed: a person has read the
-    doubts of `check`. RealmError when the pair cannot answer, NotConfirmed for doubts that nobody confirmed.
+    Every web process loads the pair beside what it has and then changes over. confirmed: the digest of the `check`
+    whose doubts a person has read; True for a program that takes whatever doubts there are. RealmError when the pair
+    cannot answer, NotConfirmed for doubts that nobody confirmed.
     """
-    return _activate("deploy", index, model or index.model, by, note, confirmed)
+    return _activate("deploy", check(index, model), by, note, confirmed)
 
 
-def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: bool = False) -> Deployment:
-    """Let an earlier deployment's pair answer again. Errors as `deploy`."""
-    return _activate("roll-back", earlier.index, earlier.model, by, f"Back to deployment {earlier.pk}", confirmed)
+def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | bool = False) -> Deployment:
+    """Let an earlier deployment's pair answer again. Errors as `deploy`; RealmError, too, if it is what answers."""
+    if Deployment.objects.filter(pk=earlier.pk, is_active=True).exists():
+        raise RealmError(f"Deployment {earlier.pk} is what answers now.")
+    return _activate(
+        "roll-back", check(earlier.index, earlier.model), by, f"Back to deployment {earlier.pk}", confirmed
+    )
 
 
-def _activate(
-    action: str, index: IndexGeneration, model: ModelVersion, by: User | None, note: str, confirmed: bool
-) -> Deployment:
-    found = check(index, model)
+def _activate(action: str, found: Check, by: User | str | None, note: str, confirmed: str | bool) -> Deployment:
     if found.refusal:
         raise RealmError(found.refusal)
-    if found.doubts and not confirmed:
+    if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
     with transaction.atomic():
-        deployment = Deployment.activate(index, model=model, by=by, note=note)
+        if Deployment.active() != found.instead_of:
+            raise RealmError("Another deployment was activated meanwhile; look again.")
+        person = by if isinstance(by, User) else None
+        deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
         AuditEntry.record(
             action,
-            f"{model} over {index.generation}",
+            f"{found.model} over {found.index.generation}",
             by=by,
             deployment=deployment.pk,
             instead_of=found.instead_of.pk if found.instead_of else None,
@@ -144,7 +159,7 @@ def _fit(model: ModelVersion, index: IndexGeneration) -> Finding:
 
 def _files(model: ModelVersion, index: IndexGeneration) -> Iterator[Finding]:
     for what, path, manifest, files_of in (
-        ("model", model.path, "config.json", _model_files),
+        ("model", model.path, "config.json", partial(_model_files, model)),
         ("index", index.path, "manifest.json", _index_files),
         ("corpus", index.corpus.path, "manifest.json", _corpus_files),
     ):
@@ -182,7 +197,10 @@ def _sha256(path: Path, _size: int, _changed: int) -> str:
     return sha256_of_file(path)
 
 
-def _model_files(config: dict[str, Any]) -> dict[str, str]:
+def _model_files(model: ModelVersion, config: dict[str, Any]) -> dict[str, str]:
+    here = model_hash(config)
+    if (here, config["block_hash"]) != (model.model_hash, model.block_hash):
+        raise RealmError(f"{resolve(model.path)} holds another model by now: {here}, not {model.model_hash}.")
     return {"model.safetensors": config["weights_sha256"]}
 
 

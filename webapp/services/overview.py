@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
 from django.conf import settings
+from django.core.cache import cache
 from django.db import DatabaseError, connection
+from django.db.models import Count, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from webapp.engine import holder
 from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Worker
@@ -28,6 +31,8 @@ _DISK_LOW: Final = 0.1  # of it free
 _DISK_FULL: Final = 0.02
 _LATELY: Final = timedelta(days=1)
 _SHOWN: Final = 8
+_TRAFFIC_FOR_S: Final = 45  # counted anew, whoever looks and however often
+_TRAFFIC_KEY: Final = "overview:traffic"
 
 
 class State(StrEnum):
@@ -115,7 +120,7 @@ def overview() -> Overview:
         queued=queued[:_SHOWN],
         queued_count=len(queued),
         ended=list(failed.order_by("-finished_at")[:_SHOWN]),
-        traffic=_traffic(),
+        traffic=_lately(),
     )
 
 
@@ -191,26 +196,41 @@ def _devices(workers: list[Worker]) -> list[Device]:
     return [found[key] for key in sorted(found)]
 
 
+def _lately() -> Traffic:
+    """The traffic as it was counted at most `_TRAFFIC_FOR_S` ago: pages ask every few seconds, and answers are many."""
+    try:
+        kept = cache.get(_TRAFFIC_KEY)
+        if kept is None:
+            kept = asdict(_traffic())
+            cache.set(_TRAFFIC_KEY, kept, timeout=_TRAFFIC_FOR_S)
+    except RedisError:  # the overview says elsewhere that the broker, which keeps the cache, is out of reach
+        return _traffic()
+    return Traffic(**kept)
+
+
 def _traffic() -> Traffic:
     now = timezone.now()
-    lately = AskedAnswer.objects.filter(created_at__gte=now - RATE_OVER).count()
-    today = AskedAnswer.objects.filter(created_at__gte=now - LATENCY_OVER)
-    count = today.count()
-    answers = AskedAnswer.objects.filter(created_at__gte=now - FEEDBACK_OVER)
-    said = Feedback.objects.filter(answer__created_at__gte=now - FEEDBACK_OVER)
-    answered, spoken = answers.count(), said.values("answer").distinct().count()
-    right, wrong = said.filter(right=True).count(), said.filter(right=False).count()
+    asked = AskedAnswer.objects.filter(created_at__gte=now - FEEDBACK_OVER).aggregate(
+        lately=Count("created_at", filter=Q(created_at__gte=now - RATE_OVER)),
+        today=Count("created_at", filter=Q(created_at__gte=now - LATENCY_OVER)),
+        all=Count("created_at"),
+    )
+    said = Feedback.objects.filter(answer__created_at__gte=now - FEEDBACK_OVER).aggregate(
+        answers=Count("answer", distinct=True),
+        called_right=Count("pk", filter=Q(right=True)),
+        judged=Count("pk", filter=Q(right__isnull=False)),
+    )
+    # The smallest latency that 95 of 100 questions did not exceed; answers may go between the two looks.
+    latencies = AskedAnswer.objects.filter(created_at__gte=now - LATENCY_OVER).order_by("latency_ms")
+    rank = max(0, -(-95 * asked["today"] // 100) - 1)
     return Traffic(
-        per_minute=lately / (RATE_OVER.total_seconds() / 60),
-        today=count,
-        # The smallest latency that 95 of 100 questions did not exceed.
-        p95_ms=today.order_by("latency_ms").values_list("latency_ms", flat=True)[-(-95 * count // 100) - 1]
-        if count
-        else None,
-        answers=answered,
-        feedback=spoken,
-        feedback_rate=spoken / answered if answered else None,
-        right_share=right / (right + wrong) if right + wrong else None,
+        per_minute=asked["lately"] / (RATE_OVER.total_seconds() / 60),
+        today=asked["today"],
+        p95_ms=latencies.values_list("latency_ms", flat=True)[rank : rank + 1].first(),
+        answers=asked["all"],
+        feedback=said["answers"],
+        feedback_rate=said["answers"] / asked["all"] if asked["all"] else None,
+        right_share=said["called_right"] / said["judged"] if said["judged"] else None,
     )
 
 

@@ -10,6 +10,8 @@ whole; `repair`, which the scheduler calls, does it for those who died before th
 
 from __future__ import annotations
 
+import enum
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +20,20 @@ from django.db import transaction
 
 from webapp.kinds import KINDS
 from webapp.models import Job, JobKind, JobState
-from webapp.models.job import ACTIVE, HELD, ITS_PARTS
+from webapp.models.job import ITS_PARTS
+from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD
 from webapp.queue import enqueue
 
-BESIDE = (JobKind.REFRESH,)  # kinds whose process runs as long as the whole's; it has no end of its own
-_FAILED = (JobState.FAILED, JobState.INTERRUPTED)
+_UNDONE = (JobState.FAILED, JobState.INTERRUPTED)  # a whole ends as its parts did, as the first of these that one has
+_TO_REST = (JobState.QUEUED, JobState.INTERRUPTED)
+
+
+class Turn(enum.Enum):
+    """Whether it is a whole's turn."""
+
+    NOW = "its parts are done"
+    LATER = "it waits for its parts"
+    NEVER = "it was told to stop, or is somebody else's"
 
 
 @dataclass(frozen=True)
@@ -33,31 +44,28 @@ class Part:
     parameters: dict[str, Any]
 
 
-def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> bool:
-    """Leave `whole`, which `owner` holds, to its parts until all are done. False: they are done already."""
+def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Turn:
+    """Leave `whole`, which `owner` holds, to its parts until all are done."""
     with transaction.atomic():
-        parts = [_part_of(whole, one) for one in wanted]
-        if all(part.state == JobState.SUCCEEDED for part in parts) or not whole.wait_for_parts(owner):
-            return False
-        for part in parts:
-            if part.state == JobState.SUCCEEDED or not (part.state == JobState.QUEUED or part.again()):
-                continue
-            enqueue(part)
-    return True
+        undone = [part for part in _parts_of(whole, wanted) if part.state != JobState.SUCCEEDED]
+        if not undone:
+            return Turn.NOW
+        if not whole.wait_for_parts(owner):
+            transaction.set_rollback(True)
+            return Turn.NEVER
+        enqueue(*[part for part in undone if part.state == JobState.QUEUED or part.again()])
+    return Turn.LATER
 
 
 def run_beside(whole: Job, wanted: Sequence[Part]) -> None:
     """Have these parts run as long as `whole` does; `whole` waits for none of them."""
-    for one in wanted:
-        part = _part_of(whole, one)
-        if part.state == JobState.QUEUED or part.again():
-            enqueue(part)
+    parts = _parts_of(whole, wanted)
+    enqueue(*[part for part in parts if part.state == JobState.QUEUED or part.again()])
 
 
 def end_beside(whole: Job) -> None:
     """End the parts that ran beside `whole`; those that run notice within a heartbeat."""
-    for part in whole.parts.filter(kind__in=BESIDE, state=JobState.QUEUED):
-        part.request_stop()
+    Job.stop_all(whole.parts.filter(kind__in=BESIDE, state__in=_TO_REST))
 
 
 def is_needed(part: Job) -> bool:
@@ -69,17 +77,14 @@ def is_needed(part: Job) -> bool:
 
 def settle(whole: Job) -> None:
     """Bring a whole that is held by its parts to where they are: its progress, its turn, or its end."""
-    parts = list(whole.parts.exclude(kind__in=BESIDE).defer("log"))
-    failed = next((part for part in parts if part.state in _FAILED), None)
-    active = [part for part in parts if part.state in ACTIVE]
-    if failed is not None:
-        for part in active:
-            part.request_stop()
-        active = [part for part in active if part.state in ACTIVE]
-    if active:
+    shards = whole.parts.exclude(kind__in=BESIDE)
+    parts = list(shards.defer("log"))
+    ended = next((part for state in _UNDONE for part in parts if part.state == state), None)
+    if (ended is not None or whole.state == JobState.STOPPING) and any(part.state in ACTIVE for part in parts):
+        Job.stop_all(shards.filter(state__in=ACTIVE))
+        parts = list(shards.defer("log"))
+    if any(part.state in ACTIVE for part in parts):
         _add_up(whole, parts)
-    elif failed is not None:
-        whole.parts_ended(JobState.FAILED, error=f"{failed.get_kind_display()} ({failed.pk}): {failed.error}")
     elif all(part.state == JobState.SUCCEEDED for part in parts):
         _add_up(whole, parts)
         with transaction.atomic():
@@ -87,7 +92,7 @@ def settle(whole: Job) -> None:
                 enqueue(whole)
             else:  # somebody asked it to stop, too late for its parts
                 whole.parts_ended(JobState.STOPPED)
-    else:
+    elif ended is None or not whole.parts_ended(JobState(ended.state), error=_of(ended)):
         whole.parts_ended(JobState.STOPPED)
 
 
@@ -96,35 +101,51 @@ def settle_whole_of(part: Job) -> None:
     if part.parent_id is None:
         return
     whole = Job.objects.filter(pk=part.parent_id, lease_owner=ITS_PARTS, state__in=HELD).defer("log").first()
-    if whole is not None:
-        settle(whole)
+    if whole is None:
+        return
+    if part.state == JobState.SUCCEEDED and whole.interruptions:  # it gets further
+        Job.objects.filter(pk=whole.pk).update(interruptions=0)
+    settle(whole)
 
 
 def repair() -> None:
-    """What was left undone by workers that died: settle every whole, run and end what runs beside one."""
+    """What was left undone by workers that died: settle every whole, run and end what is a part of one."""
     for whole in Job.objects.filter(lease_owner=ITS_PARTS, state__in=HELD).defer("log"):
         settle(whole)
-    for part in Job.objects.filter(kind__in=BESIDE, state=JobState.QUEUED).exclude(parent__state__in=ACTIVE):
-        part.request_stop()
+    orphans = Job.objects.filter(parent__state__in=FINISHED)
+    Job.stop_all(orphans.filter(kind__in=BESIDE, state__in=_TO_REST))  # those that run notice it themselves
+    Job.stop_all(orphans.exclude(kind__in=BESIDE).filter(state__in=ACTIVE))
     # Told to stop or to end with the whole, which then went on before it had.
-    ended = (JobState.STOPPED, JobState.SUCCEEDED)
-    for part in Job.objects.filter(kind__in=BESIDE, state__in=ended, parent__state=JobState.RUNNING):
+    over = (JobState.STOPPED, JobState.SUCCEEDED)
+    for part in Job.objects.filter(kind__in=BESIDE, state__in=over, parent__state=JobState.RUNNING).defer("log"):
         if part.again():
             enqueue(part)
 
 
-def _part_of(whole: Job, wanted: Part) -> Job:
-    """The part of `whole` with these parameters; made if there is none."""
-    for part in whole.parts.filter(kind=wanted.kind).defer("log"):
-        if part.parameters == wanted.parameters:
-            return part
-    return Job.objects.create(
-        kind=wanted.kind,
-        queue=KINDS[wanted.kind].queue,
-        parameters=wanted.parameters,
-        parent=whole,
-        created_by=whole.created_by,
-    )
+def _of(part: Job) -> str:
+    return f"{part.get_kind_display()} ({part.pk}): {part.error}"
+
+
+def _parts_of(whole: Job, wanted: Sequence[Part]) -> list[Job]:
+    """The parts of `whole` with these parameters; made where there are none."""
+    there = {_named(part.kind, part.parameters): part for part in whole.parts.defer("log")}
+    missing = [
+        Job(
+            kind=one.kind,
+            queue=KINDS[one.kind].queue,
+            parameters=one.parameters,
+            parent=whole,
+            created_by=whole.created_by,
+        )
+        for one in wanted
+        if _named(one.kind, one.parameters) not in there
+    ]
+    there |= {_named(part.kind, part.parameters): part for part in Job.objects.bulk_create(missing, batch_size=500)}
+    return [there[_named(one.kind, one.parameters)] for one in wanted]
+
+
+def _named(kind: str, parameters: dict[str, Any]) -> str:
+    return json.dumps([kind, parameters], sort_keys=True)
 
 
 def _add_up(whole: Job, parts: Sequence[Job]) -> None:

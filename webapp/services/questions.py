@@ -17,6 +17,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
+from django.db.models import Prefetch, Q
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer, normalise_answer
@@ -26,6 +27,9 @@ from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, Question
 from webapp.services.places import portable, questions_dir, resolve
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+_AT_ONCE = 500  # words on answers that are read from the database together, each with the blocks of its answer
+# A better answer was given, or the one there was is right.
+_TEACHES = ~Q(better_answer="") | Q(right=True, answer__answer_text__isnull=False)
 _SHOWN = 80  # characters of a question in a sentence about it
 
 
@@ -127,7 +131,9 @@ def feedback_questions() -> list[dict[str, Any]]:
     """
     measured = _normalised(Purpose.MEASURE)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for said in Feedback.objects.select_related("answer"):
+    evidence = Prefetch("answer__evidence", EvidenceBlock.objects.order_by("rank"))
+    told = Feedback.objects.filter(_TEACHES).select_related("answer").defer("answer__payload")
+    for said in told.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
         asked = said.answer
         answer = said.better_answer.strip() or (asked.answer_text or "" if said.right else "")
         normal = normalise_answer(asked.question)
@@ -144,6 +150,11 @@ def feedback_questions() -> list[dict[str, Any]]:
     return list(rows.values())
 
 
+def feedback_count() -> int:
+    """How many words of people teach something: at least as many as `feedback_questions` has questions."""
+    return Feedback.objects.filter(_TEACHES).count()
+
+
 def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
     """Record `feedback_questions` as a set to learn from. RealmError where there are none, and as `record`."""
     rows = feedback_questions()
@@ -155,8 +166,8 @@ def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
 
 def _block_that_holds(said: Feedback, answer: str) -> EvidenceBlock | None:
     """The block that was pointed at, else the best one, if it holds the answer."""
-    read = said.answer.evidence.filter(block_id=said.block_id) if said.block_id else said.answer.evidence.all()
-    return next((block for block in read.order_by("rank") if holds_answer(block.text, [answer])), None)
+    read = [block for block in said.answer.evidence.all() if said.block_id in ("", block.block_id)]
+    return next((block for block in read if holds_answer(block.text, [answer])), None)
 
 
 def _read(content: bytes, name: str) -> list[Question]:

@@ -3,15 +3,19 @@ again by its hash (by its place, what has none), and a folder that has moved get
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
-from realm_core.files import read_json
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder
 from realm_core.model.identity import read_hashes
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, SpanSet
-from webapp.services.places import portable, resolve
+from webapp.services.places import models_dir, portable, resolve
 
 
 def record_corpus(folder: Path, *, job: Job | None = None) -> CorpusSnapshot:
@@ -71,6 +75,31 @@ def record_model(
     return model
 
 
+def adopt_model(folder: Path) -> ModelVersion:
+    """Record a model that comes with the source, as a copy in the data folder.
+
+    A newer release replaces the folder that came; the copy stays, named after its hash, and can be gone back to.
+    """
+    model_hash, _ = read_hashes(folder)
+    own = models_dir() / f"{folder.name}-{model_hash[:8]}"
+    if not all((own / path.relative_to(folder)).exists() for path in folder.rglob("*")):
+        remove_folder(own)
+        with disk_errors(own):
+            own.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=own.parent, prefix=".adopt-") as temporary:
+                made = Path(shutil.copytree(folder, Path(temporary, own.name), copy_function=_link))
+                publish_folder(made, own)
+    return record_model(own, name=folder.name)
+
+
+def is_there(model: ModelVersion) -> bool:
+    """Whether the folder of a model is there and holds this model, not another that took its place."""
+    try:
+        return read_hashes(resolve(model.path)) == (model.model_hash, model.block_hash)
+    except RealmError:
+        return False
+
+
 def record_index(folder: Path, *, model: ModelVersion | None = None, job: Job | None = None) -> IndexGeneration:
     """Record the index generation in `folder`, built by `model` (default: found by the manifest's hash)."""
     needed = {"generation", "snapshot_id", "model_hash", "block_hash", "rows", "dim"}
@@ -112,6 +141,14 @@ def record_spans(
         },
     )
     return spans
+
+
+def _link(source: str, target: str) -> str:
+    """A second name of the same file; a copy where the file system or its owner do not allow that."""
+    with suppress(OSError):
+        os.link(source, target)
+        return target
+    return shutil.copy2(source, target)
 
 
 def _model_of(manifest: dict[str, Any]) -> ModelVersion | None:

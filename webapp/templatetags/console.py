@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from realm_core.settings import printable
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, SpanSet
 
 register = template.Library()
@@ -35,7 +36,7 @@ def record_link(record: object) -> SafeString:
 @register.filter
 def as_json(value: object) -> str:
     """Details of the audit trail, readable."""
-    return json.dumps(value, ensure_ascii=False, indent=1, default=str)
+    return printable(json.dumps(value, ensure_ascii=False, indent=1, default=str))
 
 
 @register.filter

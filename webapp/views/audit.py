@@ -22,7 +22,8 @@ _PAGE_SIZE: Final = 50
 @require_GET
 def audit_trail(request: HttpRequest) -> HttpResponse:
     """All entries, the newest first, or those of a person, an action, a day (UTC)."""
-    name, action, day = (request.GET.get(key, "") for key in ("name", "action", "day"))
+    # No name has a zero character, which PostgreSQL refuses to look for.
+    name, action, day = (request.GET.get(key, "").replace("\x00", "") for key in ("name", "action", "day"))
     entries = AuditEntry.objects.select_related("job")
     if name:
         entries = entries.filter(name=name)
@@ -32,10 +33,11 @@ def audit_trail(request: HttpRequest) -> HttpResponse:
     if day:
         try:
             start = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
-        except ValueError:
+            end = start + timedelta(days=1)
+        except (ValueError, OverflowError):  # the calendar has a last day
             trouble = f"“{day[:20]}” is not a day; write it as 2026-01-31."
         else:
-            entries = entries.filter(at__gte=start, at__lt=start + timedelta(days=1))
+            entries = entries.filter(at__gte=start, at__lt=end)
     context = {
         "page": Paginator(entries, _PAGE_SIZE).get_page(request.GET.get("page")),
         "names": AuditEntry.objects.order_by("name").values_list("name", flat=True).distinct(),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -23,6 +25,24 @@ from webapp.views.evaluations import start_missing
 from webapp.views.staff import staff_member, staff_only
 
 _PAGE_SIZE: Final = 20
+
+
+class MeasureForm(forms.Form):
+    """What both pairs are asked. Its fields stand in the form that deploys, so that nothing typed there is lost."""
+
+    questions = forms.ModelChoiceField(
+        QuestionSet.objects.filter(purpose=Purpose.MEASURE),
+        empty_label=None,
+        widget=forms.Select(attrs={"form": "pair"}),
+    )
+    sample = forms.IntegerField(
+        label="How many of them",
+        min_value=0,
+        max_value=10**9,
+        initial=QUICK_SAMPLE,
+        help_text="The same ones every time; 0: all.",
+        widget=forms.NumberInput(attrs={"form": "pair"}),
+    )
 
 
 @staff_only
@@ -89,24 +109,33 @@ def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
 @require_POST
 def measure(request: HttpRequest) -> HttpResponse:
     """Ask a pair and what answers now the same questions, where that has not been done."""
+    earlier = None
+    if request.POST.get("deployment"):
+        earlier = get_object_or_404(Deployment, pk=_number(request.POST["deployment"]))
     index, model = _pair(request.POST)
-    questions = get_object_or_404(QuestionSet, pk=_number(request.POST.get("questions")), purpose=Purpose.MEASURE)
-    sample = _number(request.POST.get("sample"))
+    form = MeasureForm(request.POST)
+    if not form.is_valid():
+        return _checked(request, model, index, earlier, form=form)
     active = Deployment.active()
     candidates = [Candidate(model, index.corpus)]
     if active is not None:
         candidates.append(Candidate(active.model, active.index.corpus))
-    start_missing(request, candidates, questions, sample)
-    return redirect(f"{reverse('manage-deploy')}?index={index.pk}&model={model.pk}")
+    start_missing(request, candidates, form.cleaned_data["questions"], form.cleaned_data["sample"])
+    if earlier is not None:
+        return redirect("manage-roll-back", earlier.pk)
+    query: dict[str, Any] = {"index": index.pk, "model": model.pk}
+    if note := request.POST.get("note", "").strip():
+        query["note"] = note
+    return redirect(f"{reverse('manage-deploy')}?{urlencode(query)}")
 
 
 def _do(
     request: HttpRequest, activate: Any, model: ModelVersion, index: IndexGeneration, earlier: Deployment | None = None
 ) -> HttpResponse:
     try:
-        deployment = activate(request.POST.get("confirmed") == "1")
+        deployment = activate(request.POST.get("confirmed", ""))
     except NotConfirmed as doubt:
-        return _checked(request, model, index, earlier, check=doubt.check, unconfirmed=True)
+        return _checked(request, model, index, earlier, check=doubt.check)
     except RealmError as error:
         return _checked(request, model, index, earlier, refusal=str(error))
     messages.success(request, f"Deployment {deployment.pk} answers questions as soon as it is loaded.")
@@ -120,22 +149,24 @@ def _checked(
     earlier: Deployment | None = None,
     *,
     check: deploying.Check | None = None,
-    unconfirmed: bool = False,
+    form: MeasureForm | None = None,
     refusal: str = "",
 ) -> HttpResponse:
-    """The page that says what speaks for and against a pair."""
+    """The page that says what speaks for and against a pair. check: one with doubts that stopped it."""
+    given = request.POST if request.method == "POST" else request.GET
     context = {
         "check": check or deploying.check(index, model),
         "earlier": earlier,
-        "unconfirmed": unconfirmed,
+        "unconfirmed": check is not None,
+        "changed": check is not None and "confirmed" in request.POST,
         "refusal": refusal,
         "confirmation": CONFIRMATION,
-        "note": request.POST.get("note", ""),
-        "question_sets": QuestionSet.objects.filter(purpose=Purpose.MEASURE),
-        "sample": QUICK_SAMPLE,
+        "note": given.get("note", ""),
+        "measure": form or MeasureForm(),
+        "measurable": QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists(),
         "measuring": Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log"),
     }
-    return render(request, "manage/deploy.html", context, status=422 if unconfirmed or refusal else 200)
+    return render(request, "manage/deploy.html", context, status=422 if check or form or refusal else 200)
 
 
 def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:

@@ -6,11 +6,13 @@ page of a running job has a link to itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.contrib import messages
+from django.db.models import Case, When
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -23,11 +25,14 @@ from webapp.kinds import KINDS, Input
 from webapp.models import AuditEntry, Deployment, Job, JobState
 from webapp.services import jobs as services
 from webapp.services import plots
+from webapp.templatetags.numbers import duration
+from webapp.views import job_result
 from webapp.views.job_form import differing
 from webapp.views.jobs import STOP_POLLING
 from webapp.views.staff import staff_member, staff_only
 
 _WAITING_LONG_S: Final = 60  # a worker takes a queued job at once if there is one and it is free
+_PARTS_SHOWN: Final = 12
 _KEPT_S: Final = 24 * 3600  # a diagram's address names the last row that it shows
 
 
@@ -127,27 +132,55 @@ def image(svg: str) -> HttpResponse:
 
 
 def _job(job_id: UUID) -> Job:
-    return get_object_or_404(Job.objects.select_related("created_by", "parent", "settings_of"), pk=job_id)
+    others = ("parent", "settings_of")
+    unread = [f"{other}__{field}" for other in others for field in ("log", "result")]
+    return get_object_or_404(Job.objects.select_related("created_by", *others).defer(*unread), pk=job_id)
 
 
 def _polling(job: Job) -> int:
-    return 200 if job.is_active else STOP_POLLING
+    return 200 if _goes_on(job) else STOP_POLLING
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether something may change without a person's doing."""
+    return job.is_active or job.resumes_at is not None
 
 
 def _live(job: Job) -> dict[str, Any]:
     """What changes while the job is being done."""
-    parts = list(job.parts.defer("log", "result").order_by("created_at"))
     waiting_long = job.state == JobState.QUEUED and timezone.now() - job.queued_at > timedelta(seconds=_WAITING_LONG_S)
     return {
         "job": job,
         "kind": KINDS[job.kind],
         "progress": progress(job),
-        "parts": [(part, progress(part)) for part in parts],
-        "parts_done": sum(part.state == JobState.SUCCEEDED for part in parts),
+        "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
         "took": _took(job),
         "devices": list(job.devices.all()),
+        **_parts(job),
         **_made(job),
+        "ablation": job_result.ablation(job),
+        "figures": job_result.figures(job),
+    }
+
+
+# What a person looks for first stands first.
+_PARTS_IN_ORDER: Final = (
+    *(JobState.FAILED, JobState.INTERRUPTED, JobState.STOPPING, JobState.RUNNING, JobState.QUEUED, JobState.STOPPED),
+    JobState.SUCCEEDED,
+)
+
+
+def _parts(job: Job) -> dict[str, Any]:
+    """How many parts stand where, and the first of them: a build of a large corpus has hundreds."""
+    of_state = Counter(job.parts.values_list("state", flat=True))
+    urgency = Case(*(When(state=state, then=place) for place, state in enumerate(_PARTS_IN_ORDER)))
+    shown = job.parts.only("id", "kind", "state", "parameters", "progress", "error", "parent")
+    return {
+        "parts": [(part, progress(part)) for part in shown.order_by(urgency, "created_at")[:_PARTS_SHOWN]],
+        "parts_count": of_state.total(),
+        "parts_done": of_state[JobState.SUCCEEDED],
+        "part_states": [(state, of_state[state]) for state in _PARTS_IN_ORDER if of_state[state]],
     }
 
 
@@ -208,15 +241,3 @@ def progress(job: Job) -> dict[str, Any]:
         "left": duration(left) if left is not None and running else "",
         "message": said.get("message", ""),
     }
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people: "3 d 4 h", "2 h 05 min", "3 min 20 s", "12 s"."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    days, hours_left = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours_left} h"
-    if hours:
-        return f"{hours} h {minutes_left:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

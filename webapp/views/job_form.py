@@ -15,12 +15,15 @@ from django import forms
 from django.db import models
 from django.http import QueryDict
 from django.urls import reverse
+from django.utils.text import Truncator
 
-from realm_core.settings import ANY, Setting
+from realm_core.settings import ANY, Setting, printable
 from webapp.kinds import Input, Kind, ParameterError
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
 
 _FEW: Final = 6  # settings that are all shown at once
+_MOST_DIGITS: Final = 18  # a number of so many fits into a database's column of ids, and into a setting
+_QUOTED: Final = 80  # characters of a wrong line that are shown
 # What people change from run to run; the rest is folded away.
 _OFTEN: Final = frozenset(
     "name steps epochs batch learning_rate query_lr reader_lr k refresh refresh_every retriever normalisation sample "
@@ -44,10 +47,22 @@ class CountsField(forms.CharField):
             name, equals, count = (part.strip() for part in line.partition("="))
             if not line.strip():
                 continue
-            if not name or not equals or not count.isdecimal():
-                raise forms.ValidationError(f"“{line.strip()}” is not NAME = NUMBER.")
+            if not name or not equals or not _is_number(count):
+                shown = Truncator(line.strip()).chars(_QUOTED)
+                raise forms.ValidationError(f"“{shown}” is not NAME = NUMBER.")
             counts[name] = int(count)
         return counts
+
+
+class RecordsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Django's has none at run time
+    """Several records; what is no id is refused before the database is asked, which holds no number of any length."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def clean(self, value: Any) -> Any:
+        if any(not _is_number(str(one)) for one in value or ()):
+            raise forms.ValidationError(self.error_messages["invalid_choice"])
+        return super().clean(value)
 
 
 @dataclass(frozen=True)
@@ -123,16 +138,27 @@ class JobForm(forms.Form):
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
     """What the form begins with: an earlier job's parameters, or what the link that led here names."""
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
-    values = {name: value for name, value in (job.parameters if job else {}).items() if name in names}
+    values = {name: _typable(value) for name, value in (job.parameters if job else {}).items() if name in names}
     values |= {name: value for name, value in query.items() if name in names}
     for one in kind.inputs:  # records that have gone are not offered
         value = values.get(one.name)
-        ids = [pk for pk in (value if isinstance(value, list) else [value]) if str(pk).isdecimal()]
+        ids = [pk for pk in (value if isinstance(value, list) else [value]) if _is_number(str(pk))]
         there = list(one.choices().filter(pk__in=ids).values_list("pk", flat=True))
         values[one.name] = there if one.many else (there[0] if there else None)
         if not there:
             del values[one.name]
     return values
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _typable(value: Any) -> Any:
+    """A parameter as a form can show it, whatever a row holds."""
+    if isinstance(value, dict):
+        return {printable(str(name)): count for name, count in value.items()}
+    return printable(value) if isinstance(value, str) else value
 
 
 def _default(kind: Kind, name: str) -> object:
@@ -148,7 +174,7 @@ def _record_field(one: Input) -> forms.Field:
         "error_messages": {"invalid_choice": "It is not there any more; choose another."},
     }
     if one.many:
-        return forms.ModelMultipleChoiceField(widget=forms.CheckboxSelectMultiple, **options)
+        return RecordsField(**options)
     return forms.ModelChoiceField(empty_label="Choose …" if one.required else "None", **options)
 
 
@@ -164,6 +190,7 @@ def _setting_field(one: Setting) -> forms.Field:
         widget = forms.Textarea({"rows": 6, "spellcheck": "false"}) if one.limit is ANY else forms.TextInput()
         return forms.CharField(required=False, widget=widget, strip=True, **options)
     bounds = {name: f"{edge:g}" for name, edge in (("min", one.limit.low), ("max", one.limit.high)) if edge is not None}
+    options["required"] = not one.optional
     if one.kind is int:
         return forms.IntegerField(widget=forms.NumberInput({"step": "1", **_whole(one)}), **options)
     return forms.FloatField(widget=forms.NumberInput({"step": "any", **bounds}), **options)
@@ -181,7 +208,7 @@ def _explained(one: Setting) -> str:
         says.append(one.limit.says)
     if one.kind is dict:
         says.append("a line each: name = number")
-    elif one.kind is not str or one.limit.choices:
+    elif one.default is not None and (one.kind is not str or one.limit.choices):
         says.append(f"default {_shown(one.default)}")
     return " · ".join(says)
 
@@ -225,4 +252,4 @@ def _shown(value: object) -> str:
         return f"{value:,}" if isinstance(value, int) else f"{value:g}"
     if isinstance(value, dict):
         return json.dumps(value) if value else "–"
-    return str(value) if value not in ("", None) else "–"
+    return printable(str(value)) if value not in ("", None) else "–"

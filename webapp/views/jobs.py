@@ -7,14 +7,16 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
+from realm_core.errors import RealmError
 from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, JobKind, JobState, Queue
-from webapp.models.job import ACTIVE, FINISHED
+from webapp.models.job import ACTIVE, FINISHED, MAX_INTERRUPTIONS
 from webapp.services import jobs as services
 from webapp.services.jobs import AlreadyActive
 from webapp.views.job_form import JobForm, starting_values
@@ -81,6 +83,8 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
                 duplicate, status = active.job, 409
             except ParameterError as error:
                 form.refuse(error)
+            except RealmError as error:
+                form.add_error(None, str(error))
             else:
                 return redirect("manage-job", job.pk)
     context = {"kind": described, "form": form, "earlier": earlier, "duplicate": duplicate}
@@ -89,27 +93,35 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
 
 def _earlier(request: HttpRequest, kind: Kind) -> Job | None:
     """The job whose settings the form begins with."""
-    wanted = request.GET.get("from")
+    return _named(request, "from", Job.objects.filter(kind=kind.kind))
+
+
+def _named(request: HttpRequest, parameter: str, jobs: QuerySet[Job]) -> Job | None:
+    """The one of the jobs that a parameter of the address names."""
+    wanted = request.GET.get(parameter)
     if wanted is None:
         return None
     try:
-        return Job.objects.defer("log").get(pk=UUID(wanted), kind=kind.kind)
+        return jobs.defer("log", "result").get(pk=UUID(wanted))
     except (ValueError, Job.DoesNotExist):
         raise Http404 from None
 
 
 def _table(request: HttpRequest) -> dict[str, Any]:
     show, kind, queue = (request.GET.get(name, "") for name in ("show", "kind", "queue"))
-    jobs = Job.objects.select_related("created_by").defer("log", "result").filter(parent=None)
+    whole = _named(request, "part_of", Job.objects.all())
+    jobs = Job.objects.select_related("created_by").defer("log", "result").filter(parent=whole)
     if show in _SHOW:
         jobs = jobs.filter(state__in=_SHOW[show])
     if kind in JobKind.values:
         jobs = jobs.filter(kind=kind)
     if queue in Queue.values:
         jobs = jobs.filter(queue=queue)
+    goes_on = Q(state__in=ACTIVE) | Q(state=JobState.INTERRUPTED, interruptions__lte=MAX_INTERRUPTIONS)
     return {
         "page": Paginator(jobs, _PAGE_SIZE).get_page(request.GET.get("page")),
-        "any_active": Job.objects.filter(state__in=ACTIVE).exists(),
+        "any_active": Job.objects.filter(goes_on).exists(),
+        "whole": whole,
         "show": show,
         "kind": kind,
         "queue": queue,

@@ -73,7 +73,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "sets": QuestionSet.objects.select_related("created_by"),
-        "feedback": len(services.feedback_questions()),
+        "feedback": services.feedback_count(),
     }
     return render(request, "manage/question_sets.html", context, status=status)
 

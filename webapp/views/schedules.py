@@ -125,7 +125,11 @@ def change_retention(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_now(request: HttpRequest) -> HttpResponse:
     """Remove at once what the rule would."""
-    gone = retention.remove(by=staff_member(request))
+    try:
+        gone = retention.remove(by=staff_member(request))
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-schedules")
     if gone:
         size = sum(one.size_bytes for one in gone)
         what = "One folder is" if len(gone) == 1 else f"{len(gone)} folders are"

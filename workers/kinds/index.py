@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from realm_core.errors import RealmError
 from webapp.kinds.settings import IndexSettings
 from webapp.models import Job, JobKind, ModelVersion
 from webapp.services.parts import Part
 from webapp.services.places import indexes_dir
 from webapp.services.registering import record_index
 from workers.kinds.base import Kind, folder_name, given, path_of
+
+_MOST_SHARDS = 10_000  # each is a job, which its whole looks at
 
 
 def command(job: Job) -> list[str]:
@@ -43,6 +46,11 @@ def shards(job: Job) -> Sequence[Part]:
     parameters = given(job)
     blocks: int = parameters["corpus"].blocks
     rows: int = parameters.settings[IndexSettings].shard_rows
+    if blocks > rows * _MOST_SHARDS:
+        raise RealmError(
+            f"The corpus has {blocks:,} blocks, and an index at most {_MOST_SHARDS:,} shards: "
+            f"shard_rows must be at least {-(-blocks // _MOST_SHARDS):,}, not {rows:,}."
+        )
     if blocks <= rows or (indexes_dir() / generation(job)).exists():
         return ()
     return [

@@ -22,7 +22,9 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
-            backups.restore(options["file"])
+            aside = backups.restore(options["file"])
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
+        for path in aside:
+            self.stdout.write(f"What lay there was not as in the backup, and is now in {path}")
         self.stdout.write(f"{options['file']} is restored. Start the processes again: the secret key may be another.")
