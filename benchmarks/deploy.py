@@ -57,6 +57,7 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace) -> None:
             "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
             "CACHE_URL": "locmem://",
             "ASK_RATE": "0",
+            "ASK_CACHE_S": "0",
             "DJANGO_SUPERUSER_PASSWORD": "benchmark",
         }
         _run(environment, "manage.py", "migrate", "--no-input", "--verbosity=0")

@@ -80,7 +80,7 @@ LIBRARIES = Environment(
     "sentence-transformers and Haystack",
     ".venv-peers",
     (HERE.parent / "constraints.txt", HERE / "constraints.txt"),
-    (("torch",), ("transformers", "sentence-transformers", "transformers-haystack")),
+    (("torch",), ("transformers", "sentence-transformers", "transformers-haystack"), ("gunicorn",)),
 )
 # The last transformers that has REALM's classes, with the project's torch; it wants older versions of all else.
 REALM = Environment(

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,21 +31,7 @@ def measure(inputs: Inputs, size: Size, threads: int) -> dict[str, Any]:
     """Latencies over HTTP, one question at a time; memory when ready, after them, and after several askers."""
     questions = inputs.first_questions(size.questions)
     with tempfile.TemporaryDirectory() as data:
-        environment = {
-            **os.environ,
-            "REALM_DATA": data,
-            "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
-            "CACHE_URL": "locmem://",
-            "ASK_RATE": "0",  # no limit on questions
-            "REALM_DEVICE": "cpu",
-            "OMP_NUM_THREADS": str(threads),
-        }
-        for command in (
-            ("manage.py", "migrate", "--no-input", "--verbosity=0"),
-            ("-m", "benchmarks.record", str(inputs.model), str(inputs.corpus), str(inputs.index)),
-        ):
-            if subprocess.run([sys.executable, *command], cwd=TOP, env=environment, check=False).returncode != 0:
-                raise RealmError("The web server's database could not be prepared; the reason stands above.")
+        environment = database(inputs, Path(data), threads)
         with server(environment, Path(data) / "web.log") as (process, port):
             ready = memory(process.pid)
             times_ms = [_ask_ms(port, question) for question in questions[:3] + questions][3:]
@@ -60,24 +46,59 @@ def measure(inputs: Inputs, size: Size, threads: int) -> dict[str, Any]:
             }
 
 
+def database(inputs: Inputs, data: Path, threads: int) -> dict[str, str]:
+    """Make a database in the folder `data` that names what to answer from; returns a web server's environment."""
+    environment = {
+        **os.environ,
+        "REALM_DATA": str(data),
+        "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
+        "CACHE_URL": "locmem://",
+        "ASK_RATE": "0",  # no limit on questions
+        "ASK_CACHE_S": "0",  # every question is computed
+        "REALM_DEVICE": "cpu",
+        "OMP_NUM_THREADS": str(threads),
+    }
+    for command in (
+        ("manage.py", "migrate", "--no-input", "--verbosity=0"),
+        ("-m", "benchmarks.record", str(inputs.model), str(inputs.corpus), str(inputs.index)),
+    ):
+        if subprocess.run([sys.executable, *command], cwd=TOP, env=environment, check=False).returncode != 0:
+            raise RealmError("The web server's database could not be prepared; the reason stands above.")
+    return environment
+
+
 @contextmanager
 def server(
     environment: dict[str, str], log: Path, *, processes: int = 1, application: str = "webapp.wsgi"
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A web server that is ready, and its port."""
+    """The web server, ready, and its port."""
+    port = free_port()
+    command = [application if word == "webapp.wsgi" else word for word in web(port).command]
+    with serving([*command, f"--workers={processes}"], port, environment, log) as process:
+        yield process, port
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
     with socket.socket() as free:
         free.bind((HOST, 0))
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def serving(
+    command: Sequence[str], port: int, environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server's process while it is ready; told to end afterwards."""
     with open(log, "wb") as output:
-        command = [application if word == "webapp.wsgi" else word for word in web(port).command]
-        process = start([*command, f"--workers={processes}"], output=output, environment=environment)
+        process = start(list(command), output=output, environment=environment)
         try:
             until = time.monotonic() + _READY_WITHIN_S
             while request(port, "GET", "/readyz")[0] != 200:
                 if process.poll() is not None or time.monotonic() > until:
                     raise RealmError(f"The web server does not become ready: {log.read_text(errors='replace')[-2000:]}")
                 time.sleep(0.2)
-            yield process, port
+            yield process
         finally:
             ask_to_end(process)
             try:

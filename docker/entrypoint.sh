@@ -14,9 +14,9 @@ setup)
     exec python manage.py setup_data
     ;;
 web)
-    exec python -m gunicorn webapp.wsgi --bind=0.0.0.0:8000 --worker-class=gthread \
-        --workers="${WEB_PROCESSES:-1}" --threads="${WEB_THREADS:-16}" --worker-tmp-dir=/dev/shm \
-        --timeout=120 --graceful-timeout=30 --no-control-socket --access-logfile=-
+    exec python -m gunicorn webapp.wsgi --config=python:webapp.server --bind=0.0.0.0:8000 \
+        --workers="${WEB_PROCESSES:-1}" --worker-tmp-dir=/dev/shm \
+        --timeout=120 --graceful-timeout=30 --no-control-socket
     ;;
 worker)
     exec python -m celery --app workers.app worker --loglevel=INFO --pool=threads \

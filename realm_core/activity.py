@@ -13,6 +13,7 @@ and on a terminal a line that is rewritten in place. SIGTERM and SIGINT ask it t
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -43,7 +44,8 @@ class Activity:
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._stop_requested = False
-        self._started_at = self._last_shown_at = self._last_logged_at = 0.0
+        # Of a clock that never jumps; what is written down is the time of day.
+        self._started_at = self._last_shown_at = self._last_logged_at = -math.inf
         self._first_done = 0
         self._counting: tuple[int | None, str] | None = None
         self._line_open = False
@@ -76,10 +78,10 @@ class Activity:
 
     def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
         """Report that `done` of `total` `unit`s (None: unknown) are finished; cheap to call often."""
-        now = time.time()
+        now = time.monotonic()
         if self._counting != (total, unit) or done < self._first_done:  # a new count begins
             self._counting = (total, unit)
-            self._started_at, self._first_done, self._last_shown_at = now, done, 0.0
+            self._started_at, self._first_done, self._last_shown_at = now, done, -math.inf
         finished = total is not None and done >= total
         if now - self._last_shown_at < _PROGRESS_EVERY_S and not finished:
             return
@@ -97,7 +99,7 @@ class Activity:
                     "rate": rate,
                     "seconds_left": seconds_left,
                     "message": message,
-                    "time": now,
+                    "time": time.time(),
                 },
             )
         if not self._quiet:
@@ -124,8 +126,8 @@ class Activity:
         if self._terminal:
             print(f"\r\x1b[2K{text}", end="\n" if finished else "", file=sys.stderr, flush=True)
             self._line_open = not finished
-        elif finished or time.time() - self._last_logged_at >= _LOG_EVERY_S:
-            self._last_logged_at = time.time()
+        elif finished or time.monotonic() - self._last_logged_at >= _LOG_EVERY_S:
+            self._last_logged_at = time.monotonic()
             print(text, file=sys.stderr, flush=True)
 
     def metrics(self, step: int, **values: float | int | str | None) -> None:

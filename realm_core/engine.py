@@ -3,8 +3,8 @@
     ask  → (a batch of waiting questions) embed → search → read the k blocks of all → marginalise, each its own
     fill → the same for one masked sentence, with the parts of the model that pre-training made
 
-Thread-safe: askers wait on futures, one thread computes. Questions that arrive while a batch is being computed form
-the next one, so that concurrent questions share the machine instead of fighting for it.
+Thread-safe: askers wait in a bounded line (`waiting.py`), one thread computes. Questions that arrive while a batch is
+being computed form the next one, so that concurrent questions share the machine instead of fighting for it.
 
 Legend: B questions, D dimension.
 """
@@ -12,12 +12,11 @@ Legend: B questions, D dimension.
 from __future__ import annotations
 
 import os
-import queue
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,9 +39,12 @@ from realm_core.provenance import Answer
 from realm_core.reading import BlockReading, Found
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
+from realm_core.waiting import Line, Waiter
 
 MAX_BLOCKS = 50
-_BATCH_QUESTIONS = 16
+BATCH_QUESTIONS = 16
+CAPACITY = 128  # questions that may wait
+DEADLINE_S = 600.0
 _LOADING_NICENESS = 5  # beside a thread that computes without a pause it gets a quarter of a processor
 
 
@@ -61,29 +63,43 @@ class RetrievedBlock:
 
 
 @dataclass(frozen=True)
-class _Request:
-    question: str
+class _Question:
+    text: str
     k: int
     exclude: tuple[str, ...]
     normalisation: Normalisation
     read: bool
-    asked_at: float
-    future: Future[Answer | list[RetrievedBlock]]
 
 
 @dataclass(frozen=True)
-class _FillRequest:
-    sentence: MaskedSentence
+class _Sentence:
+    masked: MaskedSentence
     k: int
     exclude: tuple[str, ...]
-    asked_at: float
-    future: Future[Filling]
+
+
+_Asked = Waiter[_Question | _Sentence]
 
 
 class Engine:
-    """A model, an index and a corpus that fit together, ready to answer."""
+    """A model, an index and a corpus that fit together, ready to answer.
 
-    def __init__(self, model: Model, generation: Generation, snapshot: Snapshot, *, search: Search, name: str) -> None:
+    capacity:   questions that may wait; deadline_s: seconds in which one is answered. Beyond either, whoever asks gets
+                `EngineUnavailable`.
+    on_batch:   called behind each batch with the number of its questions and of those that wait.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        generation: Generation,
+        snapshot: Snapshot,
+        *,
+        search: Search,
+        name: str,
+        capacity: int = CAPACITY,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
         self.snapshot = snapshot
         self.model_id = f"{name}@{model.hash}"
         self.index_id = generation.name
@@ -98,14 +114,23 @@ class Engine:
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
         self._search = search
         self._wordpieces = Wordpieces.default()
-        self._waiting: queue.SimpleQueue[_Request | _FillRequest | None] = queue.SimpleQueue()
-        self._closed = False
-        self._closing = threading.Lock()  # nothing is put into the queue behind the word that ends it
+        self._line: Line[_Question | _Sentence] = Line(capacity, deadline_s)
+        self.on_batch: Callable[[int, int], object] | None = None
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
         self._thread.start()
 
     @classmethod
-    def load(cls, model: Path, index: Path, corpus: Path, *, device: str = "auto", search: str = "exact") -> Engine:
+    def load(
+        cls,
+        model: Path,
+        index: Path,
+        corpus: Path,
+        *,
+        device: str = "auto",
+        search: str = "exact",
+        capacity: int = CAPACITY,
+        deadline_s: float = DEADLINE_S,
+    ) -> Engine:
         """Read the three folders; `RealmError` when one is missing or damaged or they do not fit together.
 
         search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
@@ -118,7 +143,8 @@ class Engine:
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="load", initializer=_step_back) as loader:
             parts = loader.submit(cls._load, model, index, corpus, device, search).result()
         # Here, because a thread inherits the priority of the one that starts it, and the engine's shall not step back.
-        return cls(*parts[:3], search=parts[3], name=str((parts[0].about or {}).get("name", model.name)))
+        name = str((parts[0].about or {}).get("name", model.name))
+        return cls(*parts[:3], search=parts[3], name=name, capacity=capacity, deadline_s=deadline_s)
 
     @staticmethod
     def _load(
@@ -127,6 +153,7 @@ class Engine:
         place = pick_device(device)
         loaded, generation, snapshot = load_model(model), Generation.open(index), Snapshot.open(corpus)
         check_fit(loaded, generation, snapshot)
+        snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
         of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)
         words = loaded.query.bert.embeddings.word_embeddings
         for part in (loaded.query, loaded.reader, *of_masks):
@@ -148,15 +175,19 @@ class Engine:
         k: int = 5,
         exclude: Sequence[str] = (),
         normalisation: Normalisation | None = None,
+        listens: Callable[[], bool] | None = None,
     ) -> Answer:
-        """The answer to a question from the k best blocks, those with the ids `exclude` left aside."""
-        answer = self._submit(question, k, exclude, normalisation, read=True).result()
+        """The answer to a question from the k best blocks, those with the ids `exclude` left aside.
+
+        listens: says now and then whether whoever asked is still there; for somebody who is gone nothing is computed.
+        """
+        answer = self._line.ask(self._question(question, k, exclude, normalisation, read=True), listens=listens)
         assert isinstance(answer, Answer)
         return answer
 
     def retrieve(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> list[RetrievedBlock]:
         """The k best blocks, without reading them."""
-        blocks = self._submit(question, k, exclude, None, read=False).result()
+        blocks = self._line.ask(self._question(question, k, exclude, None, read=False))
         assert isinstance(blocks, list)
         return blocks
 
@@ -178,9 +209,9 @@ class Engine:
         truth = None if truth is None else _checked_text(truth, "truth")
         if not 2 <= k <= MAX_BLOCKS:
             raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_BLOCKS}, not {k}.")
-        future: Future[Filling] = Future()
-        self._put(_FillRequest(masked_sentence(text, truth), k, tuple(exclude), time.perf_counter(), future))
-        return future.result()
+        filling = self._line.ask(_Sentence(masked_sentence(text, truth), k, tuple(exclude)))
+        assert isinstance(filling, Filling)
+        return filling
 
     def block(self, block_id: str) -> Block | None:
         """A block of the corpus by its id."""
@@ -188,25 +219,28 @@ class Engine:
         return None if row is None else self.snapshot.block(row)
 
     def warm_up(self) -> None:
-        """Answer something, so that the first person does not wait for what is made on first use."""
-        self.ask("Is anyone there?", k=min(5, len(self.snapshot)))
+        """Answer something, however long it takes: the first person shall not wait for what is made on first use."""
+        k = min(5, len(self.snapshot))
+        self._line.ask(self._question("Is anyone there?", k, (), None, read=True), deadline_s=DEADLINE_S)
         if self.can_fill:
-            self.fill("Is [MASK] there?", k=2)
+            self._line.ask(_Sentence(masked_sentence("Is [MASK] there?", None), 2, ()), deadline_s=DEADLINE_S)
 
     def close(self) -> None:
         """Answer what is waiting, then stop and give the memory back. Questions asked later are refused."""
-        with self._closing:
-            if not self._closed:
-                self._closed = True
-                self._waiting.put(None)
+        self._line.close()
         self._thread.join()
         for name in ("_query", "_reading", "_masks", "_search"):  # also where somebody still holds on to the engine
             self.__dict__.pop(name, None)
         give_back()
 
-    def _submit(
+    @property
+    def waiting(self) -> int:
+        """How many questions and sentences wait, those apart that are being computed."""
+        return len(self._line)
+
+    def _question(
         self, question: str, k: int, exclude: Sequence[str], normalisation: Normalisation | None, *, read: bool
-    ) -> Future[Answer | list[RetrievedBlock]]:
+    ) -> _Question:
         text = _checked_text(question, "question")
         if not 1 <= k <= MAX_BLOCKS:
             raise RealmError(f"k must be from 1 to {MAX_BLOCKS}, not {k}.")
@@ -214,110 +248,100 @@ class Engine:
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)
             raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
-        future: Future[Answer | list[RetrievedBlock]] = Future()
-        self._put(_Request(text, k, tuple(exclude), normalisation, read, time.perf_counter(), future))
-        return future
-
-    def _put(self, request: _Request | _FillRequest) -> None:
-        with self._closing:
-            if self._closed:
-                raise RealmError("This engine has been closed.")
-            self._waiting.put(request)
+        return _Question(text, k, tuple(exclude), normalisation, read)
 
     # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
 
     def _serve(self) -> None:
-        while True:
-            request = self._waiting.get()
-            if request is None:
-                return
-            batch, last = [request], False
-            while len(batch) < _BATCH_QUESTIONS and not last:
-                try:
-                    following = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    last = True
-                else:
-                    batch.append(following)
+        while batch := self._line.take(BATCH_QUESTIONS):
+            began = time.perf_counter()
             self._serve_batch(batch)
-            if last:
-                return
+            self._line.took(time.perf_counter() - began, len(batch))
+            if self.on_batch is not None:
+                self.on_batch(len(batch), len(self._line))
 
-    def _serve_batch(self, batch: Sequence[_Request | _FillRequest]) -> None:
+    def _serve_batch(self, batch: Sequence[_Asked]) -> None:
         try:
             with torch.inference_mode():
-                if questions := [request for request in batch if isinstance(request, _Request)]:
+                questions = [(asked, asked.wanted) for asked in batch if isinstance(asked.wanted, _Question)]
+                if questions:
                     self._answer(questions)
-                for request in batch:
-                    if isinstance(request, _FillRequest):  # each has many blocks, all with all words: a batch by itself
-                        self._fill(request)
+                for asked in batch:
+                    if isinstance(
+                        asked.wanted, _Sentence
+                    ):  # each has many blocks, all with all words: a batch by itself
+                        self._fill(asked, asked.wanted)
         except BaseException as error:  # whoever asked must hear of it, and nobody else: the others are asked again
-            unanswered = [request for request in batch if not request.future.done()]
-            for request in unanswered:
+            unanswered = [asked for asked in batch if not asked.future.done()]
+            for asked in unanswered:
                 if len(batch) > 1:
-                    self._serve_batch([request])
+                    self._serve_batch([asked])
                 else:
-                    request.future.set_exception(error)
+                    asked.future.set_exception(error)
 
-    def _answer(self, batch: Sequence[_Request]) -> None:
+    def _answer(self, batch: Sequence[tuple[_Asked, _Question]]) -> None:
+        questions = [question for _, question in batch]
         started = time.perf_counter()
-        joined = join_query(self._wordpieces, [r.question for r in batch], self.config.query_wordpieces)
+        joined = join_query(self._wordpieces, [q.text for q in questions], self.config.query_wordpieces)
         queries_BD = embed(self._query, joined)
         embedded = time.perf_counter()
-        found = [self._find(request, query_D) for request, query_D in zip(batch, queries_BD, strict=True)]
+        nearest = self._nearest(queries_BD, [q.k for q in questions], [q.exclude for q in questions])
+        found = [Found(q.text, *own) for q, own in zip(questions, nearest, strict=True)]
         searched = time.perf_counter()
-        reading = [(request, own) for request, own in zip(batch, found, strict=True) if request.read]
+        reading = [(asked, own) for (asked, q), own in zip(batch, found, strict=True) if q.read]
         read = self._reading.read([own for _, own in reading])
         read_at = time.perf_counter()
-        for request, own in zip(batch, found, strict=True):
-            if not request.read:
-                request.future.set_result(_retrieved(own))
+        for (asked, q), own in zip(batch, found, strict=True):
+            if not q.read:
+                asked.future.set_result(_retrieved(own))
         timings_ms = {
             "embed": (embedded - started) * 1e3,
             "search": (searched - embedded) * 1e3,
             "read": (read_at - searched) * 1e3,
         }
-        for (request, _), blocks in zip(reading, read, strict=True):
+        normalisations = [q.normalisation for q in questions if q.read]
+        for (asked, own), blocks, normalisation in zip(reading, read, normalisations, strict=True):
             began = time.perf_counter()
-            answer = self._reading.answer(request.question, blocks, request.normalisation)
+            answer = self._reading.answer(own.question, blocks, normalisation)
             done = time.perf_counter()
             own_ms = {
-                "wait": (started - request.asked_at) * 1e3,
+                "wait": (started - asked.asked_at) * 1e3,
                 **timings_ms,
                 "marginalise": (done - began) * 1e3,
             }
-            request.future.set_result(replace(answer, latency_ms=(done - request.asked_at) * 1e3, timings_ms=own_ms))
+            asked.future.set_result(replace(answer, latency_ms=(done - asked.asked_at) * 1e3, timings_ms=own_ms))
 
-    def _fill(self, request: _FillRequest) -> None:
+    def _fill(self, asked: _Asked, request: _Sentence) -> None:
         assert self._masks is not None
         started = time.perf_counter()
-        query_D, null_score = self._masks.embed(request.sentence)
+        query_D, null_score = self._masks.embed(request.masked)
         embedded = time.perf_counter()
-        blocks, scores = self._nearest(query_D, request.k - 1, request.exclude)
+        [(blocks, scores)] = self._nearest(query_D.unsqueeze(0), [request.k - 1], [request.exclude])
         searched = time.perf_counter()
-        log_token_KJV = self._masks.read(request.sentence, blocks)
+        log_token_KJV = self._masks.read(request.masked, blocks)
         read_at = time.perf_counter()
-        filling = self._masks.filling(request.sentence, blocks, [null_score, *scores], log_token_KJV)
+        filling = self._masks.filling(request.masked, blocks, [null_score, *scores], log_token_KJV)
         done = time.perf_counter()
         timings_ms = {
-            "wait": (started - request.asked_at) * 1e3,
+            "wait": (started - asked.asked_at) * 1e3,
             "embed": (embedded - started) * 1e3,
             "search": (searched - embedded) * 1e3,
             "read": (read_at - searched) * 1e3,
             "marginalise": (done - read_at) * 1e3,
         }
-        request.future.set_result(replace(filling, latency_ms=(done - request.asked_at) * 1e3, timings_ms=timings_ms))
+        asked.future.set_result(replace(filling, latency_ms=(done - asked.asked_at) * 1e3, timings_ms=timings_ms))
 
-    def _find(self, request: _Request, query_D: torch.Tensor) -> Found:
-        return Found(request.question, *self._nearest(query_D, request.k, request.exclude))
-
-    def _nearest(self, query_D: torch.Tensor, k: int, exclude: Sequence[str]) -> tuple[list[Block], list[float]]:
-        """The k best blocks and their scores, those with the ids `exclude` left aside."""
-        excluded = {row for block_id in exclude if (row := self.snapshot.row_of(block_id)) is not None}
-        rows, scores = search_without(self._search, query_D, k, excluded)
-        return [self.snapshot.block(row) for row in rows], scores
+    def _nearest(
+        self, queries_BD: torch.Tensor, ks: Sequence[int], excludes: Sequence[Collection[str]]
+    ) -> list[tuple[list[Block], list[float]]]:
+        """For each query its k best blocks and their scores, those with the ids `exclude` left aside."""
+        rows = [
+            {row for block_id in exclude if (row := self.snapshot.row_of(block_id)) is not None} for exclude in excludes
+        ]
+        return [
+            ([self.snapshot.block(row) for row in own], scores)
+            for own, scores in search_without(self._search, queries_BD, ks, rows)
+        ]
 
 
 def _step_back() -> None:

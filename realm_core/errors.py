@@ -14,5 +14,13 @@ class CannotFill(RealmError):
     """Masked sentences were to be filled by a model that has no encoder for them: it answers questions only."""
 
 
+class EngineUnavailable(RealmError):
+    """No engine can answer at the moment: the sentence says why, `retry_after_s` when to come back (seconds)."""
+
+    def __init__(self, reason: str, *, retry_after_s: int = 3) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
 class Stopped(Exception):
     """The activity was asked to stop and did so at a safe point; what it had finished is kept."""

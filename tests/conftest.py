@@ -17,7 +17,16 @@ import pytest
 
 _DATA = Path(tempfile.mkdtemp(prefix="realm-test-"))
 
-for _name in ("DEBUG", "ALLOWED_HOSTS", "CSRF_TRUSTED_ORIGINS", "HTTPS", "LOG_LEVEL", "REALM_DEVICE", "JOB_LEASE_S"):
+for _name in (
+    "DEBUG",
+    "ALLOWED_HOSTS",
+    "CSRF_TRUSTED_ORIGINS",
+    "HTTPS",
+    "REALM_PUBLIC",
+    "LOG_LEVEL",
+    "REALM_DEVICE",
+    "JOB_LEASE_S",
+):
     os.environ.pop(_name, None)
 os.environ.update(
     DJANGO_SETTINGS_MODULE="webapp.settings",

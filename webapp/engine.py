@@ -23,28 +23,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.conf import settings
-from django.db import Error, close_old_connections
+from django.db import Error, close_old_connections, connection
 
-from realm_core.errors import RealmError
+from realm_core.errors import EngineUnavailable, RealmError
+from webapp import metrics
 from webapp.models import Deployment
+from webapp.repeats import Repeats
 from webapp.services.places import resolve
 
 if TYPE_CHECKING:
     from realm_core.engine import Engine
+    from realm_core.provenance import Answer
+
+__all__ = ["EngineHolder", "EngineUnavailable", "Serving", "Status", "holder", "load_engine", "serving", "watch"]
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0  # at the active deployment, while nobody asks
-RETRY_AFTER_S = 3  # a pair loads in a few seconds
 RETRY_FAILED_AFTER_S = 30.0  # a pair that could not be loaded is tried again, its files may have been repaired
-
-
-class EngineUnavailable(Exception):
-    """No engine can answer at the moment: the sentence says why, `retry_after_s` when to come back."""
-
-    def __init__(self, reason: str, *, retry_after_s: int = RETRY_AFTER_S) -> None:
-        super().__init__(reason)
-        self.retry_after_s = retry_after_s
 
 
 @dataclass(eq=False)
@@ -53,6 +49,7 @@ class Serving:
 
     deployment_id: int
     engine: Engine
+    repeats: Repeats[Answer] = field(default_factory=lambda: Repeats(settings.ASK_CACHE_S))
     users: int = 0  # questions that are using it now
     retired: bool = False  # another took its place, and nobody will begin to use it
     unused: threading.Event = field(default_factory=threading.Event)  # retired, and the last question is done
@@ -80,9 +77,26 @@ def load_engine(deployment: Deployment) -> Engine:
         resolve(deployment.index.path),
         resolve(deployment.index.corpus.path),
         device=settings.REALM_DEVICE,
+        capacity=settings.ASK_QUEUE,
+        deadline_s=settings.ASK_DEADLINE_S,
     )
+    _check_identity(engine, deployment)
     engine.warm_up()
+    engine.on_batch = metrics.batch_done
     return engine
+
+
+def _check_identity(engine: Engine, deployment: Deployment) -> None:
+    """RealmError unless the files are those that were recorded; of manifests only what they say can be compared."""
+    model, index = deployment.model, deployment.index
+    for place, found, recorded in (
+        (model.path, engine.model_id.rpartition("@")[2], model.model_hash),
+        (index.path, engine.index_id, index.generation),
+        (index.corpus.path, engine.corpus_id.rpartition("@")[2], index.corpus.snapshot_id),
+    ):
+        if found != recorded:
+            engine.close()
+            raise RealmError(f"{resolve(place)} holds {found}, and {recorded} was recorded: something changed it.")
 
 
 class EngineHolder:
@@ -189,9 +203,12 @@ class EngineHolder:
                 self._failed_id, self._failed_at = deployment.pk, time.monotonic()
                 self._failure = str(error) if isinstance(error, RealmError) else "an internal error, see the log."
                 self._loader = None
+            metrics.LOADS.labels("failed").observe(time.monotonic() - started_at)
             return
         loaded_at = time.monotonic()
+        metrics.LOADS.labels("loaded").observe(loaded_at - started_at)
         old = self._exchange(Serving(deployment.pk, engine))
+        metrics.SWAPS.observe(time.monotonic() - loaded_at)
         log.info(
             "Deployment %s answers: %.1f s to load it and warm it up, %.1f ms to change over",
             *(deployment.pk, loaded_at - started_at, (time.monotonic() - loaded_at) * 1e3),
@@ -239,8 +256,13 @@ def holder() -> EngineHolder:
 
 @contextmanager
 def serving() -> Iterator[Serving]:
-    """The engine in service, for one question. EngineUnavailable while there is none."""
+    """The engine in service, for one question. EngineUnavailable while there is none.
+
+    Who waits for the engine needs no database: a connection out of a pool goes back to it for that time.
+    """
     with holder().serving() as engine_in_service:
+        if connection.settings_dict["OPTIONS"].get("pool") and not connection.in_atomic_block:
+            connection.close()
         yield engine_in_service
 
 

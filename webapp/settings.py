@@ -8,16 +8,23 @@ SECRET_KEY           default: made on first use and kept in the data folder
 DEBUG                default: off
 ALLOWED_HOSTS        names that the site answers to, separated by commas (default: this machine only)
 CSRF_TRUSTED_ORIGINS origins such as https://example.org, separated by commas
+CORS_ORIGINS         origins whose pages may call REST and MCP from a browser, with a token (default: none)
 HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
+REALM_PUBLIC         whether anyone may ask without an account (default: on; with HTTPS it must be said)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
+ASK_QUEUE            questions that may wait for the engine of a web process; more are refused (default: 128)
+ASK_DEADLINE_S       seconds in which a question is answered or refused (default: 30)
+ASK_CACHE_S          seconds for which the same question gets the same answer without computing (default: 300; 0: never)
+DATABASE_POOL        connections to PostgreSQL that the threads of a process share (default: none; a web server's: 16)
 WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
 WORKER_SLOTS         jobs that a worker runs at once (default: 3)
 REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (default: what nvidia-smi finds, or cpu)
 REALM_HOST           what a worker's machine is called, the same in all its containers (default: the host's name)
 JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
 LOG_LEVEL            default: INFO
+LOG_FORMAT           line (the default), or json for one object a line
 """
 
 from __future__ import annotations
@@ -65,10 +72,14 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "csp",
     "axes",
+    "corsheaders",
 ]
 MIDDLEWARE = [
+    "webapp.middleware.RequestIdMiddleware",
+    "webapp.metrics.middleware.MeasuringMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
+    "corsheaders.middleware.CorsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -91,6 +102,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "webapp.services.roles.rights",
             ]
         },
     }
@@ -127,6 +139,10 @@ def _database(url: str) -> dict[str, Any]:
         config["OPTIONS"] = {**config.get("OPTIONS", {}), **_SQLITE_OPTIONS}
     elif config["ENGINE"] == "django.db.backends.postgresql":
         config["OPTIONS"] = {**_POSTGRESQL_OPTIONS, **config.get("OPTIONS", {})}
+        if most := envint("DATABASE_POOL", 0):
+            # Far more threads wait for the engine than a server has connections for; the pool keeps them open instead.
+            config["OPTIONS"]["pool"] = {"min_size": 1, "max_size": most, "timeout": 10}  # seconds
+            config["CONN_MAX_AGE"] = 0
     return config
 
 
@@ -159,6 +175,11 @@ CACHES = {"default": _cache(os.environ.get("CACHE_URL") or f"unix://{VALKEY_SOCK
 
 # ---- people
 
+if envbool("HTTPS", False) and not os.environ.get("REALM_PUBLIC"):
+    raise ImproperlyConfigured(
+        "REALM_PUBLIC must say, on a server with HTTPS, whether anyone may ask (1) or only people with an account (0)."
+    )
+REALM_PUBLIC = envbool("REALM_PUBLIC", True)
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -224,8 +245,21 @@ USE_TZ = True
 # ---- REST
 
 ASK_RATE = envrate("ASK_RATE", "600/min")  # about what two cores can answer: a limit for floods, not for people
+ASK_QUEUE = envint("ASK_QUEUE", 128, minimum=1)
+ASK_DEADLINE_S = envint("ASK_DEADLINE_S", 30, minimum=1)
+ASK_CACHE_S = envint("ASK_CACHE_S", 300)
 PROXIES = envint("PROXIES", 0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
+# Pages of other sites call with a token, never with the cookies of whoever looks at them.
+CORS_ALLOWED_ORIGINS = envlist("CORS_ORIGINS", [])
+CORS_URLS_REGEX = r"^/(api/|mcp$)"
+CORS_ALLOW_HEADERS = (
+    *("accept", "authorization", "content-type", "idempotency-key", "if-none-match", "x-request-id"),
+    *("mcp-protocol-version", "mcp-method", "mcp-name"),
+)
+CORS_EXPOSE_HEADERS = (
+    *("etag", "idempotency-replayed", "location", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id"),
+)
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
@@ -250,15 +284,21 @@ SPECTACULAR_SETTINGS = {
 
 # ---- log
 
+LOG_FORMAT = os.environ.get("LOG_FORMAT", "line").strip().lower()
+if LOG_FORMAT not in {"line", "json"}:
+    raise ImproperlyConfigured(f"LOG_FORMAT must be line or json, not {LOG_FORMAT!r}.")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {"()": "webapp.logs.Lines", "fmt": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "json": {"()": "webapp.logs.JSONLines"},
+    },
     "filters": {
         # Django reports every 5xx as an error; 503 is ours, says "not ready yet", and is asked for in a loop.
         "no_503": {"()": "django.utils.log.CallbackFilter", "callback": lambda r: getattr(r, "status_code", 0) != 503}
     },
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["no_503"]}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["no_503"]}},
     "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO").upper()},
     # Django prints to its own handlers only while DEBUG is on; here everything takes the same way.
     "loggers": {"django": {"handlers": [], "propagate": True}, "axes": {"level": "WARNING"}},

@@ -6,6 +6,7 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from webapp.mcp.views import McpView
 from webapp.views import health
 
 handler500 = "webapp.views.errors.server_error"
@@ -15,10 +16,12 @@ urlpatterns = [
     path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg"))),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", health.metrics, name="metrics"),
     path("accounts/login/", auth.LoginView.as_view(template_name="manage/login.html"), name="login"),
     path("accounts/logout/", auth.LogoutView.as_view(), name="logout"),
     path("admin/", admin.site.urls),
     path("manage/", include("webapp.urls_manage")),
     path("api/v1/", include("webapp.api.urls")),
+    path("mcp", McpView.as_view(), name="mcp"),
     path("", include("webapp.urls_pages")),
 ]

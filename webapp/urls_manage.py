@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.views import artefacts, audit, deployments, evaluations, job, jobs, overview, questions, schedules
+from webapp.views import artefacts, audit, deployments, evaluations, feedback_review, job, jobs, overview, questions, schedules
 
 urlpatterns = [
     path("", overview.overview_page, name="manage"),
@@ -33,6 +33,10 @@ urlpatterns = [
     path("questions/", questions.question_list, name="manage-questions"),
     path("questions/from-feedback/", questions.from_feedback, name="manage-questions-from-feedback"),
     path("questions/<int:pk>/", questions.question_set, name="manage-question-set"),
+    # what people said of answers
+    path("feedback/", feedback_review.feedback_list, name="manage-feedback"),
+    path("feedback/export/", feedback_review.export, name="manage-feedback-export"),
+    path("feedback/<int:pk>/review/", feedback_review.review, name="manage-feedback-review"),
     # how good it is
     path("evaluations/<int:pk>/", evaluations.evaluation_page, name="manage-evaluation"),
     path("evaluations/<int:pk>/<slug:panel>.svg", evaluations.evaluation_plot, name="manage-evaluation-plot"),

@@ -2,14 +2,20 @@
 
 from django.urls import path
 
-from webapp.views import about, article, ask, fill, history
+from webapp.views import about, account, article, ask, feedback, fill, history
 
 urlpatterns = [
     path("", ask.ask, name="ask"),
     path("answers/<uuid:answer_id>/", ask.answer, name="answer"),
+    path("answers/<uuid:answer_id>/feedback/", feedback.say, name="feedback"),
+    path("answers/<uuid:answer_id>/feedback/take-back/", feedback.take_back, name="feedback-take-back"),
     path("fill/", fill.fill, name="fill"),
     path("blocks/<str:block_id>/", article.block, name="block"),
     path("history/", history.history, name="history"),
     path("history/forget/", history.forget, name="history-forget"),
+    path("account/", account.account, name="account"),
+    path("account/tokens/", account.make_token, name="account-token-make"),
+    path("account/tokens/<int:pk>/revoke/", account.revoke_token, name="account-token-revoke"),
+    path("account/password/", account.PasswordView.as_view(), name="account-password"),
     path("how-it-works/", about.how_it_works, name="how-it-works"),
 ]

@@ -14,7 +14,6 @@ from workers.guards import HOST
 from workers.refusal import Refusal
 
 _SOCKET_PATH_BYTES = 100  # the kernel takes 107 on Linux, 103 on macOS
-_WEB_THREADS = 16
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,9 @@ def web(port: int) -> Service:
     return Service(
         "web",
         (
-            *(sys.executable, "-m", "gunicorn", "webapp.wsgi", f"--bind={HOST}:{port}"),
-            *("--worker-class=gthread", "--workers=1", f"--threads={_WEB_THREADS}"),
-            *("--timeout=120", "--graceful-timeout=4", "--no-control-socket", "--access-logfile=-"),
+            *(sys.executable, "-m", "gunicorn", "webapp.wsgi", "--config=python:webapp.server"),
+            *(f"--bind={HOST}:{port}", "--workers=1"),
+            *("--timeout=120", "--graceful-timeout=4", "--no-control-socket"),
         ),
     )
 

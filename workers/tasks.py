@@ -7,15 +7,19 @@ import logging
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.db import close_old_connections
+from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.environment import envint
 from webapp.models import Job, JobState, Queue, RetentionRule
+from webapp.models.job_states import HELD
 from webapp.queue import TASK, enqueue
+from webapp.request_id import set_job_id
 from webapp.services import parts, retention, scheduling
 from workers import devices
 from workers.app import QUEUES, SLOTS, app
@@ -61,7 +65,8 @@ def run_job(job_id: str, sent_at: str = "") -> None:
 
     sent_at: when the message was sent, in ISO's notation.
     """
-    timing = Timing.for_lease(envint("JOB_LEASE_S", 60, minimum=1))
+    set_job_id(job_id)  # in every line of the log; this thread's next task says it anew
+    timing = _timing()
     owner = f"{worker_name()}:{uuid.uuid4().hex[:8]}"
     job = None if shutting_down.is_set() else _claim(job_id, owner, timing.lease_s)
     if job is None:
@@ -82,6 +87,7 @@ def run_job(job_id: str, sent_at: str = "") -> None:
 def tidy() -> None:
     """Queue the jobs of lost workers again, resume what was interrupted, and send what seems to be lost."""
     with _own_connection():
+        _doubt_long_leases()
         for job in Job.recover_expired():
             log.warning("Job %s lost its worker and is queued again.", job.pk)
             enqueue(job)
@@ -91,6 +97,14 @@ def tidy() -> None:
         parts.repair()
         enqueue(*Job.waiting(RESEND_AFTER_S, RESEND_AT_LEAST_EVERY_S))
         forget_lost()
+
+
+def _doubt_long_leases() -> None:
+    """Shorten leases that a clock wrote which was ahead and has been set right since: who lives renews in seconds."""
+    now, lease = timezone.now(), timedelta(seconds=_timing().lease_s)
+    held_for_long = Job.objects.filter(state__in=HELD, lease_expires_at__gt=now + 2 * lease)
+    if held_for_long.update(lease_expires_at=now + lease):
+        log.warning("A lease reached far into the future: a clock was ahead.")
 
 
 @app.task(name="workers.run_schedules")
@@ -113,6 +127,10 @@ def retain() -> None:
                 return
             for removal in gone:
                 log.info("Removed: %s", removal.name)
+
+
+def _timing() -> Timing:
+    return Timing.for_lease(envint("JOB_LEASE_S", 60, minimum=1))
 
 
 def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:

@@ -152,7 +152,10 @@ class Snapshot:
 
     def verify(self) -> None:
         """Compare every file with its checksum in the manifest; reads the whole snapshot."""
-        for name, expected in self.manifest["files"].items():
+        expected_of = self.manifest.get("files")
+        if not isinstance(expected_of, dict) or not expected_of:
+            raise RealmError(f"{self.folder / tables.MANIFEST_FILE} names no checksums.")
+        for name, expected in expected_of.items():
             if sha256_of_file(self.folder / name) != expected:
                 raise RealmError(f"{self.folder / name} is not the file that was published: its checksum differs.")
 

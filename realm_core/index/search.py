@@ -8,7 +8,7 @@ Of equal scores the lower row comes first. Legend: B queries, N vectors, D dimen
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import torch
@@ -102,13 +102,13 @@ def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def search_without(
-    search: Search, query_D: Tensor, k: int, excluded_rows: Collection[int]
-) -> tuple[list[int], list[float]]:
-    """The k best rows for one query that are not excluded."""
-    rows_1K, scores_1K = search.search(query_D.unsqueeze(0), k + len(excluded_rows))
-    kept = [
-        (row, score)
-        for row, score in zip(rows_1K[0].tolist(), scores_1K[0].tolist(), strict=True)
-        if row >= 0 and row not in excluded_rows
-    ][:k]
-    return [row for row, _ in kept], [score for _, score in kept]
+    search: Search, queries_BD: Tensor, ks: Sequence[int], excluded_rows: Sequence[Collection[int]]
+) -> list[tuple[list[int], list[float]]]:
+    """For each query its k best rows that are not excluded, with their scores: all are searched for at once."""
+    most = max(k + len(excluded) for k, excluded in zip(ks, excluded_rows, strict=True))
+    rows_BK, scores_BK = search.search(queries_BD, most)
+    found = []
+    for rows, scores, k, excluded in zip(rows_BK.tolist(), scores_BK.tolist(), ks, excluded_rows, strict=True):
+        kept = [pair for pair in zip(rows, scores, strict=True) if pair[0] >= 0 and pair[0] not in excluded][:k]
+        found.append(([row for row, _ in kept], [score for _, score in kept]))
+    return found

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
-from realm_core.files import publish_folder, read_json, remove_folder, write_json
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
 from realm_core.tensors import load_tensors, save_tensors
 from realm_core.training.distributed import World
 
@@ -180,7 +180,8 @@ class Loop:
             return
         temporary = self._folder / f".checkpoint-{self.step}.tmp"
         remove_folder(temporary)
-        temporary.mkdir(parents=True)
+        with disk_errors(temporary):
+            temporary.mkdir(parents=True)
         tensors = {f"parameter.{name}": parameter.detach().contiguous() for name, parameter in self._named.items()}
         for name, parameter in self._named.items():
             for key, value in self._optimizer.state[parameter].items():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.load import Asked
+from benchmarks.load_test import figures, report
+from benchmarks.load_test import ratios as load_ratios
 from benchmarks.rounds import latencies, ratios, run_rounds, summary
 
 
@@ -23,3 +26,29 @@ def test_a_ratio_is_taken_within_its_round() -> None:
 def test_percentiles_are_times_that_were_measured(count: int, p50: float, p95: float) -> None:
     times_ms = [float(number) for number in range(count, 0, -1)]
     assert latencies(times_ms) == {"p50_ms": p50, "p95_ms": p95}
+
+
+def asked(times: list[float], took_ms: float = 100.0, status: int = 201) -> list[Asked]:
+    """Questions that ended at these times."""
+    return [Asked(at=end - took_ms / 1e3, took_ms=took_ms, status=status, answered_by="x") for end in times]
+
+
+def test_the_rate_is_of_answers_alone_and_refusals_are_told_apart() -> None:
+    first = asked([1.0, 2.0, 3.0]) + asked([1.5], status=503) + asked([1.7], status=500)
+    second = asked([1.0, 1.5, 2.0, 2.5, 3.0], took_ms=300.0)
+    told = figures(first + second, [first, second])
+    assert (told["questions"], told["refused"], told["failed"]) == (10, 1, 1)
+    assert told["questions_per_s"] == {"median": 1.5, "low": 1.0, "high": 2.0}
+    assert (told["p50_ms"], told["p99_ms"]) == (300.0, 300.0) and told["mean_ms"] == 225.0
+
+
+def test_ratios_are_of_what_was_measured() -> None:
+    def rate(value: float) -> dict[str, object]:
+        return figures(asked([0.0, 1 / value]), [asked([0.0, 1 / value])])
+
+    results = {"askers": {"1": rate(10.0), "8": rate(12.0), "32": rate(14.0)}, "peer": None, "memory": []}
+    assert load_ratios(results) == {"32 to 1": pytest.approx(1.4)}
+    results["peer"] = rate(4.0)
+    assert load_ratios(results) == {"32 to 1": pytest.approx(1.4), "to the peer": pytest.approx(3.0)}
+    table = report({**results, "repeats": rate(50.0), "ratios": load_ratios(results)})
+    assert "to the peer: 3.00 times (target 2.0)" in table and "8, Haystack" in table

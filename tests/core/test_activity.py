@@ -19,7 +19,8 @@ from realm_core.files import disk_errors, publish_folder, read_json, write_json
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     now = [1000.0]
-    monkeypatch.setattr(activity_module.time, "time", lambda: now[0])
+    for name in ("time", "monotonic"):
+        monkeypatch.setattr(activity_module.time, name, lambda: now[0])
     yield now
 
 
@@ -47,6 +48,19 @@ def test_progress_is_written_now_and_then_and_at_the_end(tmp_path: Path, clock: 
     assert read_json(tmp_path / "progress.json")["done"] == 1
     activity.progress(10, 10, "pages")
     assert read_json(tmp_path / "progress.json")["done"] == 10
+
+
+def test_progress_goes_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((5_000.0, 1_000.0))
+    monkeypatch.setattr(activity_module.time, "time", lambda: next(times))
+    monkeypatch.setattr(activity_module, "_PROGRESS_EVERY_S", 0.0)
+    activity = Activity(tmp_path, quiet=True)
+    told = []
+    for done in (1, 2):
+        activity.progress(done, 9, "blocks")
+        told.append(read_json(tmp_path / "progress.json"))
+    assert [(one["done"], one["time"]) for one in told] == [(1, 5_000.0), (2, 1_000.0)]
+    assert told[1]["rate"] > 0
 
 
 def test_an_unknown_total_is_no_obstacle(

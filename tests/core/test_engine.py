@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from realm_core.activity import Activity
 from realm_core.engine import MAX_BLOCKS, Engine
-from realm_core.errors import RealmError
+from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.evaluation.answers import normalise_answer
 from realm_core.index.build import build
 from realm_core.model.marginal import Normalisation
@@ -265,19 +265,15 @@ class Held:
         answer = engine._answer
 
         def watched(batch: Sequence[Any]) -> None:
-            self.batches.append([request.question for request in batch])
-            if batch[0].question == "hold":
+            self.batches.append([question.text for _, question in batch])
+            if batch[0][1].text == "hold":
                 self.busy.set()
                 assert self.release.wait(60)
-            if any(request.question == "bad" for request in batch):
+            if any(question.text == "bad" for _, question in batch):
                 raise MemoryError("no room for this one")
             answer(batch)
 
         monkeypatch.setattr(engine, "_answer", watched)
-
-
-def waiting(engine: Engine) -> int:
-    return engine._waiting.qsize()
 
 
 def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: Sequence[str]) -> list[Any]:
@@ -285,7 +281,7 @@ def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: 
     first = pool.submit(engine.ask, "hold")
     assert held.busy.wait(60)
     futures = [pool.submit(engine.ask, question) for question in questions]
-    while waiting(engine) < len(questions):
+    while engine.waiting < len(questions):
         threading.Event().wait(0.001)
     return [first, *futures]
 
@@ -338,7 +334,7 @@ def test_closing_answers_what_waits_and_refuses_what_comes_later(
     with ThreadPoolExecutor(8) as pool:
         futures = ask_behind(engine, held, pool, ["one", "two"])
         closing = pool.submit(engine.close)
-        while waiting(engine) < 3:
+        while not engine._line.closed:
             threading.Event().wait(0.001)
         with pytest.raises(RealmError, match="engine has been closed"):
             engine.ask("late")
@@ -347,6 +343,56 @@ def test_closing_answers_what_waits_and_refuses_what_comes_later(
         assert [future.result(60).question for future in futures] == ["hold", "one", "two"]
     assert not engine._thread.is_alive()
     engine.close()  # again does no harm
+
+
+def test_who_watches_is_told_of_every_batch(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(deployment)
+    told: list[tuple[int, int]] = []
+    engine.on_batch = lambda size, left: told.append((size, left))
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(32) as pool:
+        futures = ask_behind(engine, held, pool, [f"q{number}" for number in range(20)])
+        held.release.set()
+        assert [future.result(60).question for future in futures[:1]] == ["hold"]
+    engine.close()
+    assert told == [(1, 20), (16, 4), (4, 0)]
+
+
+def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_of(deployment, capacity=3)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        futures = ask_behind(engine, held, pool, ["one", "two", "three"])
+        for refused in (engine.ask, engine.retrieve):
+            with pytest.raises(EngineUnavailable, match="3 questions are waiting already") as caught:
+                refused("four")
+            assert caught.value.retry_after_s >= 1
+        held.release.set()
+        assert [future.result(60).question for future in futures] == ["hold", "one", "two", "three"]
+    assert engine.ask("four").question == "four"
+    engine.close()
+
+
+def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(deployment, deadline_s=0.4)
+    monkeypatch.setattr("realm_core.waiting._LISTENS_EVERY_S", 0.05)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(engine.ask, "hold")
+        assert held.busy.wait(60)
+        with pytest.raises(EngineUnavailable, match="gone"):
+            engine.ask("gone", listens=lambda: False)
+        with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
+            engine.ask("late", listens=lambda: True)
+        with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
+            first.result(60)  # also who is being served waits no longer
+        assert engine.waiting == 0
+        held.release.set()
+    assert engine.ask("next").question == "next"
+    assert held.batches == [["hold"], ["next"]]
+    engine.close()
 
 
 def test_warming_up_answers_something(deployment: Deployment) -> None:

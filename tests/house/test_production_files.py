@@ -87,7 +87,7 @@ def test_several_machines_are_told_what_the_first_one_is() -> None:
     assert environment is not None
     names = {line.partition("=")[0] for line in environment[1].split()}
     wanted = told["web"]["environment"].keys() | told["worker-train"]["environment"].keys()
-    assert names >= wanted - {"LOG_LEVEL", "WEB_PROCESSES"}
+    assert names >= wanted - {"LOG_FORMAT", "LOG_LEVEL", "WEB_PROCESSES"}
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, True), (500, False)])

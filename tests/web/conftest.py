@@ -1,14 +1,14 @@
-"""Three people, and an engine that needs no model."""
+"""Four people, and an engine that needs no model."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.test import Client
 
@@ -32,6 +32,13 @@ class Person:
 @pytest.fixture
 def staff(db: None) -> Person:
     return _log_in(User.objects.create_user("Stella", password="p", is_staff=True))
+
+
+@pytest.fixture
+def curator(db: None) -> Person:
+    user = User.objects.create_user("Cora", password="p")
+    user.groups.add(Group.objects.get_or_create(name="curators")[0])
+    return _log_in(user)
 
 
 @pytest.fixture
@@ -65,7 +72,14 @@ class FakeEngine:
     index_id: str = "gen-1"
     corpus_id: str = "0123456789abcdef"
 
-    def ask(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> Answer:
+    def ask(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        exclude: Sequence[str] = (),
+        listens: Callable[[], bool] | None = None,
+    ) -> Answer:
         assert not self.closed
         self.asked.append((question, k, tuple(exclude)))
         if self.error is not None:

@@ -62,7 +62,7 @@ def test_the_api_keeps_to_its_description(
     existing = _existing(case.operation.path)
     for name in case.path_parameters.keys() & existing.keys():
         case.path_parameters[name] = existing[name]
-    _, token = ApiToken.issue(staff.user, "test", ["ask", "operate"])
+    _, token = ApiToken.issue(staff.user, "test", ["ask", "feedback", "operate"])
     case.headers = {**(case.headers or {}), "Authorization": f"Bearer {token}"}
     case.call_and_validate(checks=CHECKS)
 

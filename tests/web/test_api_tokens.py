@@ -130,8 +130,8 @@ def test_create_and_revoke(staff: Person) -> None:
     ("arguments", "said"),
     [
         (["Nobody", "--scope", "ask"], "no active user Nobody"),
-        (["Memo", "--scope", "operate"], "Memo is not staff"),
-        (["Memo", "--scope", "ask", "--days", "0"], "from 1 to 3650"),
+        (["Memo", "--scope", "operate"], "Memo is not an admin"),
+        (["Memo", "--scope", "ask", "--days", "0"], "1 to 3650 days"),
         (["Memo", "--scope", "everything"], "invalid choice"),
         (["Memo"], "--scope"),
     ],

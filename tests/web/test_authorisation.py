@@ -1,89 +1,183 @@
-"""Three people at every address of the site."""
+"""Everybody at every address of the site, when it is open and when it is closed.
+
+An address needs something; the second table says who has it. Neither is taken from webapp.services.roles, which could
+be wrong.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from tests.web.conftest import FakeEngine, Person
+from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_model, measured, question_set
+from tests.web.operating import TokenClient, job, span_set
 from tests.web.pages import stored
-from tests.web.test_api_authorisation import OPERATORS
-from webapp.models import Deployment, Job, JobKind, JobMetric, JobState, Schedule
+from webapp.models import (
+    ApiToken,
+    Deployment,
+    Feedback,
+    JobMetric,
+    JobState,
+    ModelVersion,
+    QuestionSet,
+    Schedule,
+    SpanSet,
+)
 
-# name of the address: (method, status for the outsider, the member, staff). 302 for the outsider leads to the login.
-EVERYBODY = {
-    "healthz": ("get", 200, 200, 200),
-    "readyz": ("get", 200, 200, 200),
-    "login": ("get", 200, 200, 200),
-    "logout": ("post", 302, 302, 302),
-    "ask": ("get", 200, 200, 200),
-    "answer": ("get", 200, 200, 200),
-    "fill": ("get", 200, 200, 200),
-    "block": ("get", 200, 200, 200),
-    "history": ("get", 200, 200, 200),
-    "history-forget": ("post", 302, 302, 302),
-    "how-it-works": ("get", 200, 200, 200),
-    "api-ask": ("post", 415, 415, 415),
-    "api-retrieve": ("post", 415, 415, 415),
-    "api-fill": ("post", 415, 415, 415),
-    "api-answer": ("get", 200, 200, 200),
-    "api-block": ("get", 404, 404, 404),
-    "api-schema": ("get", 200, 200, 200),
-    "api-docs": ("get", 200, 200, 200),
-}
-# name of the address: (method, what staff gets, what the address ends in). Everybody else gets nothing.
-STAFF = {
-    "manage": ("get", 200, ()),
-    "manage-status": ("get", 200, ()),
-    "manage-jobs": ("get", 200, ()),
-    "manage-jobs-table": ("get", 200, ()),
-    "manage-job-kinds": ("get", 200, ()),
-    "manage-job-new": ("get", 200, ("index",)),
-    "manage-job": ("get", 200, ("job",)),
-    "manage-job-status": ("get", 200, ("job",)),
-    "manage-job-log": ("get", 200, ("job",)),
-    "manage-job-plots": ("get", 200, ("job",)),
-    "manage-job-plot": ("get", 200, ("job", "loss")),
-    "manage-job-stop": ("post", 302, ("job",)),
-    "manage-job-resume": ("post", 302, ("job",)),
-    "manage-job-pin": ("post", 302, ("job",)),
-    "manage-models": ("get", 200, ()),
-    "manage-model": ("get", 200, ("model",)),
-    "manage-model-pin": ("post", 302, ("model",)),
-    "manage-indexes": ("get", 200, ()),
-    "manage-index": ("get", 200, ("index id",)),
-    "manage-index-pin": ("post", 302, ("index id",)),
-    "manage-corpora": ("get", 200, ()),
-    "manage-corpus": ("get", 200, ("corpus",)),
-    "manage-spans": ("get", 200, ("spans",)),
-    "manage-questions": ("get", 200, ()),
-    "manage-questions-from-feedback": ("post", 302, ()),
-    "manage-question-set": ("get", 200, ("questions",)),
-    "manage-evaluation": ("get", 200, ("first",)),
-    "manage-evaluation-plot": ("get", 200, ("first", "figures")),
-    "manage-compare": ("get", 200, ()),
-    "manage-compare-measure": ("post", 422, ()),
-    "manage-comparison": ("get", 200, ("first", "second")),
-    "manage-deployments": ("get", 200, ()),
-    "manage-deploy": ("post", 404, ()),
-    "manage-deploy-measure": ("post", 404, ()),
-    "manage-roll-back": ("get", 302, ("deployment",)),
-    "manage-schedules": ("get", 200, ()),
-    "manage-schedule-new": ("get", 200, ()),
-    "manage-schedule": ("get", 200, ("schedule",)),
-    "manage-schedule-remove": ("post", 302, ("schedule",)),
-    "manage-schedule-run": ("post", 302, ("schedule",)),
-    "manage-retention": ("post", 422, ()),
-    "manage-retention-remove": ("post", 302, ()),
-    "manage-audit": ("get", 200, ()),
+# Who is let in: anonymous, asker, curator, admin (by session); then tokens, by owner and scope.
+CALLERS = (
+    "anonymous", "asker", "curator", "admin",
+    "asker's ask", "asker's feedback", "asker's operate", "curator's operate",
+    "admin's ask", "admin's feedback", "admin's operate",
+)  # fmt: skip
+EVERYBODY = set(CALLERS)
+PEOPLE = {"asker", "curator", "admin"}
+NEEDS = {  # what: (who has it on an open site, who has it on a closed one)
+    "nothing": (EVERYBODY, EVERYBODY),
+    "read": (EVERYBODY, PEOPLE | {"asker's ask", "admin's ask"}),
+    "ask": ({"anonymous", "asker's ask", "admin's ask"} | PEOPLE, {"asker's ask", "admin's ask"} | PEOPLE),
+    # A browser's session is not looked at, so that no page can speak for whoever looks at it.
+    "ask, with a token": ({"anonymous", "asker's ask", "admin's ask"} | PEOPLE, {"asker's ask", "admin's ask"}),
+    "feedback": (
+        {"anonymous", "asker's feedback", "admin's feedback"} | PEOPLE,
+        {"asker's feedback", "admin's feedback"} | PEOPLE,
+    ),
+    "account": (PEOPLE, PEOPLE),
+    "curate": ({"curator", "admin"}, {"curator", "admin"}),
+    "operate": ({"admin", "admin's operate"}, {"admin", "admin's operate"}),
 }
 
 
-def names(patterns: list[Any], inside: str = "") -> Iterator[str]:
+class Address(NamedTuple):
+    """What an address needs, how it is called, and what those get who have it."""
+
+    needs: str
+    method: str
+    status: int
+    ends: tuple[str, ...] = ()
+    body: Any = None
+
+
+GET, POST = "get", "post"
+PAGES = {
+    "metrics": Address("nothing", GET, 200),  # from this machine; from others, see test_metrics.py
+    "healthz": Address("nothing", GET, 200),
+    "readyz": Address("nothing", GET, 200),
+    "login": Address("nothing", GET, 200),
+    "logout": Address("nothing", POST, 302),
+    "how-it-works": Address("nothing", GET, 200),
+    "ask": Address("ask", GET, 200),
+    "answer": Address("read", GET, 200, ("answer",)),
+    "feedback": Address("feedback", POST, 422, ("answer",)),
+    "feedback-take-back": Address("feedback", POST, 302, ("answer",)),
+    "fill": Address("ask", GET, 200),
+    "block": Address("read", GET, 200, ("block",)),
+    "history": Address("ask", GET, 200),
+    "history-forget": Address("ask", POST, 302),
+    "account": Address("account", GET, 200),
+    "account-token-make": Address("account", POST, 422),
+    "account-token-revoke": Address("account", POST, 404, ("somebody's token",)),
+    "account-password": Address("account", GET, 200),
+    "manage": Address("operate", GET, 200),
+    "manage-status": Address("operate", GET, 200),
+    "manage-jobs": Address("operate", GET, 200),
+    "manage-jobs-table": Address("operate", GET, 286),
+    "manage-job-kinds": Address("operate", GET, 200),
+    "manage-job-new": Address("operate", GET, 200, ("index",)),
+    "manage-job": Address("operate", GET, 200, ("running",)),
+    "manage-job-status": Address("operate", GET, 200, ("running",)),
+    "manage-job-log": Address("operate", GET, 200, ("running",)),
+    "manage-job-plots": Address("operate", GET, 200, ("running",)),
+    "manage-job-plot": Address("operate", GET, 200, ("running", "loss")),
+    "manage-job-stop": Address("operate", POST, 302, ("running",)),
+    "manage-job-resume": Address("operate", POST, 302, ("running",)),
+    "manage-job-pin": Address("operate", POST, 302, ("running",)),
+    "manage-models": Address("operate", GET, 200),
+    "manage-model": Address("operate", GET, 200, ("model",)),
+    "manage-model-pin": Address("operate", POST, 302, ("model",)),
+    "manage-indexes": Address("operate", GET, 200),
+    "manage-index": Address("operate", GET, 200, ("index id",)),
+    "manage-index-pin": Address("operate", POST, 302, ("index id",)),
+    "manage-corpora": Address("operate", GET, 200),
+    "manage-corpus": Address("operate", GET, 200, ("corpus",)),
+    "manage-spans": Address("operate", GET, 200, ("spans",)),
+    "manage-questions": Address("curate", GET, 200),
+    "manage-questions-from-feedback": Address("curate", POST, 302),
+    "manage-question-set": Address("curate", GET, 200, ("questions",)),
+    "manage-feedback": Address("curate", GET, 200),
+    "manage-feedback-export": Address("curate", GET, 200),
+    "manage-feedback-review": Address("curate", POST, 302, ("said",)),
+    "manage-evaluation": Address("curate", GET, 200, ("first",)),
+    "manage-evaluation-plot": Address("curate", GET, 200, ("first", "figures")),
+    "manage-compare": Address("curate", GET, 200),
+    "manage-compare-measure": Address("operate", POST, 422),
+    "manage-comparison": Address("curate", GET, 200, ("first", "second")),
+    "manage-deployments": Address("operate", GET, 200),
+    "manage-deploy": Address("operate", POST, 404),
+    "manage-deploy-measure": Address("operate", POST, 404),
+    "manage-roll-back": Address("operate", GET, 302, ("deployment",)),
+    "manage-schedules": Address("operate", GET, 200),
+    "manage-schedule-new": Address("operate", GET, 200),
+    "manage-schedule": Address("operate", GET, 200, ("schedule",)),
+    "manage-schedule-remove": Address("operate", POST, 302, ("schedule",)),
+    "manage-schedule-run": Address("operate", POST, 302, ("schedule",)),
+    "manage-retention": Address("operate", POST, 422),
+    "manage-retention-remove": Address("operate", POST, 302),
+    "manage-audit": Address("operate", GET, 200),
+}
+API = {
+    "api-ask": Address("ask", POST, 400, body={}),
+    "mcp": Address("ask, with a token", POST, 400, body={}),
+    "api-retrieve": Address("ask", POST, 400, body={}),
+    "api-fill": Address("ask", POST, 400, body={}),
+    "api-batch": Address("ask", POST, 400, body={}),
+    "api-answers": Address("ask", GET, 200),
+    "api-article": Address("read", GET, 404, ("no block",)),
+    "api-answer": Address("read", GET, 200, ("answer",)),
+    "api-feedback": Address("feedback", POST, 400, ("answer",), {}),
+    "api-block": Address("read", GET, 404, ("no block",)),
+    "api-schema": Address("nothing", GET, 200),
+    "api-docs": Address("nothing", GET, 200),
+    "api-job-kinds": Address("operate", GET, 200),
+    "api-jobs": Address("operate", GET, 200),
+    "api-job": Address("operate", GET, 200, ("running",)),
+    "api-job-stop": Address("operate", POST, 409, ("ended",)),
+    "api-job-resume": Address("operate", POST, 409, ("running",)),
+    "api-job-log": Address("operate", GET, 200, ("running",)),
+    "api-job-metrics": Address("operate", GET, 200, ("running",)),
+    "api-corpora": Address("operate", GET, 200),
+    "api-corpus": Address("operate", GET, 200, ("corpus",)),
+    "api-models": Address("operate", GET, 200),
+    "api-model": Address("operate", GET, 200, ("model",)),
+    "api-indexes": Address("operate", GET, 200),
+    "api-index": Address("operate", GET, 200, ("index id",)),
+    "api-question-sets": Address("operate", GET, 200),
+    "api-question-set": Address("operate", GET, 200, ("questions",)),
+    "api-span-sets": Address("operate", GET, 200),
+    "api-span-set": Address("operate", GET, 200, ("spans",)),
+    "api-evaluations": Address("operate", GET, 200),
+    "api-evaluation": Address("operate", GET, 200, ("first",)),
+    "api-deployments": Address("operate", GET, 200),
+    "api-deployment": Address("operate", GET, 200, ("deployment",)),
+    "api-activate": Address("operate", POST, 422, ("deployment",), {}),  # its files are not there
+}
+# The other methods of an address, by its name and the method.
+MORE = {
+    "api-feedback get": Address("feedback", GET, 404, ("answer",)),
+    "api-feedback delete": Address("feedback", "delete", 404, ("answer",)),
+    "api-jobs post": Address("operate", POST, 400, body={"kind": "unknown"}),
+    "api-deployments post": Address("operate", POST, 400, body={"index": 10**9}),
+}
+
+
+def names(patterns: list[Any]) -> Iterator[str]:
     for pattern in patterns:
         if isinstance(pattern, URLResolver):
             if pattern.namespace != "admin":  # Django's own, and tested there; below, that it is closed
@@ -93,63 +187,149 @@ def names(patterns: list[Any], inside: str = "") -> Iterator[str]:
 
 
 def test_every_address_is_tested() -> None:
-    assert set(names(get_resolver().url_patterns)) == EVERYBODY.keys() | STAFF.keys() | OPERATORS.keys()
+    assert set(names(get_resolver().url_patterns)) == PAGES.keys() | API.keys()
 
 
-@pytest.mark.parametrize("name", EVERYBODY)
-@pytest.mark.parametrize("person", ["outsider", "member", "staff"])
-def test_address(name: str, person: str, request: pytest.FixtureRequest, engine: FakeEngine) -> None:
-    someone: Person = request.getfixturevalue(person)
-    method, *statuses = EVERYBODY[name]
-    status = statuses[["outsider", "member", "staff"].index(person)]
-    assert getattr(someone.client, method)(_address(name)).status_code == status
+@pytest.fixture
+def callers(db: None) -> dict[str, Client]:
+    """A browser or a program for each of `CALLERS`."""
+    people = {
+        "asker": User.objects.create_user("Memo"),
+        "curator": User.objects.create_user("Cora"),
+        "admin": User.objects.create_user("Stella", is_staff=True),
+    }
+    people["curator"].groups.add(Group.objects.get_or_create(name="curators")[0])
+    found = {"anonymous": Client()}
+    for name in CALLERS[1:]:
+        who, _, scope = name.partition("'s ")
+        if scope:
+            found[name] = TokenClient(people[who], scope)
+        else:
+            found[name] = Client()
+            found[name].force_login(people[who], backend="django.contrib.auth.backends.ModelBackend")
+    return found
 
 
-@pytest.mark.parametrize("name", STAFF)
-def test_address_for_staff(name: str, outsider: Person, member: Person, staff: Person, engine: FakeEngine) -> None:
-    method, status, ends = STAFF[name]
-    address = _staff_address(name, ends)
-    refused = getattr(outsider.client, method)(address)
-    assert refused.status_code == 302 and refused["Location"].startswith("/accounts/login/?next=/manage/")
-    assert getattr(member.client, method)(address).status_code == 403
-    assert getattr(staff.client, method)(address).status_code == status
-    if method == "post":  # what changes something is not done by a link
-        assert staff.client.get(address).status_code in (404, 405)
+@pytest.mark.parametrize("name", PAGES)
+def test_page(name: str, settings: Any, callers: dict[str, Client], engine: FakeEngine) -> None:
+    page = PAGES[name]
+    for closed in (False, True):
+        settings.REALM_PUBLIC = not closed
+        address = reverse(name, args=_ends(page.ends))
+        for who in ("anonymous", "asker", "curator", "admin"):
+            response = _call(callers[who], page, address)
+            if who in NEEDS[page.needs][closed]:
+                assert response.status_code == page.status, (who, closed)
+            elif who == "anonymous":
+                assert response.status_code == 302, closed
+                assert response["Location"].startswith("/accounts/login/?next=/"), closed
+            else:
+                assert response.status_code == 403, (who, closed)
+    if page.method == POST and page.needs != "nothing":  # what changes something is not done by a link
+        assert callers["admin"].get(address).status_code in (302, 404, 405)
 
 
-def test_the_administration_is_closed(outsider: Person, member: Person, staff: Person) -> None:
-    for someone in (outsider, member):
-        assert someone.client.get("/admin/").status_code == 302
-    assert staff.client.get("/admin/").status_code == 200
-    assert staff.client.get("/admin/webapp/job/").status_code == 403  # staff by itself has no permission there
+@pytest.mark.parametrize("name", [*API, *MORE])
+def test_address_of_the_api(name: str, settings: Any, callers: dict[str, Client], engine: FakeEngine) -> None:
+    call = API[name] if name in API else MORE[name]
+    for closed in (False, True):
+        settings.REALM_PUBLIC = not closed
+        address = reverse(name.split()[0], args=_ends(call.ends))
+        for who in CALLERS:
+            status = _call(callers[who], call, address).status_code
+            if who in NEEDS[call.needs][closed]:
+                assert status == call.status, (who, closed)
+            else:
+                unknown = who == "anonymous" or (name == "mcp" and who in PEOPLE)
+                assert status == (401 if unknown else 403), (who, closed)
 
 
-def _address(name: str) -> str:
-    if name == "api-block":
-        return reverse(name, args=["f" * 32])
-    if name == "block":
-        return reverse(name, args=[stored.store().payload["evidence"][0]["block_id"]])
-    if name in ("answer", "api-answer"):
-        return reverse(name, args=[stored.store().pk])
-    return reverse(name)
+def test_a_token_opens_no_page(callers: dict[str, Client]) -> None:
+    for address in ("/account/", "/manage/", "/manage/feedback/"):
+        assert callers["admin's operate"].get(address).status_code == 302
 
 
-def _staff_address(name: str, ends: tuple[str, ...]) -> str:
+def test_what_anybody_may_read_a_bad_token_may_not(engine: FakeEngine) -> None:
+    address = reverse("api-answer", args=[stored.store().pk])
+    assert Client(headers={"Authorization": "Bearer realm_wrong"}).get(address).status_code == 401
+
+
+def test_htmx_is_sent_to_the_login_as_a_whole(settings: Any, db: None) -> None:
+    settings.REALM_PUBLIC = False
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://testserver/history/?page=2"}
+    response = Client(headers=headers).post("/", {"question": "Who?"})
+    assert response.status_code == 200 and not response.content
+    assert response["HX-Redirect"] == "/accounts/login/?next=/history/%3Fpage%3D2"
+
+
+def test_a_closed_account_is_nobody(callers: dict[str, Client], settings: Any) -> None:
+    settings.REALM_PUBLIC = False
+    User.objects.update(is_active=False)
+    for who in CALLERS:
+        assert callers[who].get("/manage/").status_code == 302
+        assert callers[who].get("/api/v1/jobs").status_code == 401
+
+
+def test_the_administration_is_closed(callers: dict[str, Client]) -> None:
+    for who in ("anonymous", "asker", "curator"):
+        assert callers[who].get("/admin/").status_code == 302
+    assert callers["admin"].get("/admin/").status_code == 200
+    assert callers["admin"].get("/admin/webapp/job/").status_code == 403  # staff by itself has no permission there
+
+
+def _call(client: Client, call: Address, address: str) -> Any:
+    if call.method == POST and address.startswith(("/api/", "/mcp")):
+        body = "" if call.body is None else json.dumps(call.body)
+        return client.post(address, body, content_type="application/json")
+    return getattr(client, call.method)(address)
+
+
+def _ends(ends: tuple[str, ...]) -> list[Any]:
+    """What stands in the address, as records that are made for it; a word that names no record is itself."""
+    return [_record(end) for end in ends]
+
+
+def _record(name: str) -> Any:
     active = Deployment.active()
     assert active is not None
-    job = Job.objects.create(kind=JobKind.INDEX, state=JobState.RUNNING)
-    JobMetric.objects.create(job=job, step=1, time=job.created_at, values={"ict.loss": 1.0})
-    questions = question_set()
-    records = {
-        "job": job,
-        "model": active.model,
-        "index id": active.index,
-        "corpus": active.index.corpus,
-        "spans": active.index.corpus.span_sets.create(path="s", tagger="dates", spans=1, blocks=1),
-        "questions": questions,
-        "first": measured(active.model, active.index, questions, ANSWERS),
-        "second": measured(another_model(), active.index, questions, ANSWERS),
-        "deployment": active,
-        "schedule": Schedule.objects.create(corpus_name=active.index.corpus.name, trigger="every", hours=1),
-    }
-    return reverse(name, args=[records[end].pk if end in records else end for end in ends])
+    match name:
+        case "running":
+            running = job(state=JobState.RUNNING)
+            JobMetric.objects.create(job=running, step=1, time=running.created_at, values={"ict.loss": 1.0})
+            return running.pk
+        case "ended":
+            return job(state=JobState.STOPPED).pk
+        case "model":
+            return active.model_id
+        case "index id":
+            return active.index_id
+        case "corpus":
+            return active.index.corpus_id
+        case "spans":
+            return (SpanSet.objects.first() or span_set(active.index)).pk
+        case "questions":
+            return _questions().pk
+        case "first":
+            return measured(active.model, active.index, _questions(), ANSWERS).pk
+        case "second":
+            other = another_model(f"other-{ModelVersion.objects.count()}")
+            return measured(other, active.index, _questions(), ANSWERS).pk
+        case "deployment":
+            return active.pk
+        case "schedule":
+            return Schedule.objects.create(corpus_name=active.index.corpus.name, trigger="every", hours=1).pk
+        case "answer":
+            return stored.store().pk
+        case "block":
+            return stored.store().payload["evidence"][0]["block_id"]
+        case "no block":
+            return "f" * 32
+        case "said":
+            return Feedback.objects.create(answer=stored.store(), right=True).pk
+        case "somebody's token":
+            return ApiToken.issue(User.objects.get_or_create(username="Else")[0], "else", ["ask"])[0].pk
+    return name
+
+
+def _questions() -> QuestionSet:
+    return QuestionSet.objects.first() or question_set()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -83,3 +86,11 @@ def test_a_broken_secret_key_is_told(tmp_path: Path) -> None:
     (tmp_path / "secret_key").write_text("")
     with pytest.raises(ImproperlyConfigured, match="should hold a secret key"):
         secret_key(tmp_path / "secret_key")
+
+
+@pytest.mark.parametrize(("said", "status"), [("", 1), ("0", 0)])
+def test_a_server_in_production_must_say_whether_it_is_open(tmp_path: Path, said: str, status: int) -> None:
+    environment = {**os.environ, "REALM_DATA": str(tmp_path), "HTTPS": "on", "REALM_PUBLIC": said}
+    command = [sys.executable, "-c", "import webapp.settings"]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == status and ("REALM_PUBLIC must say" in process.stderr) is bool(status)

@@ -63,7 +63,7 @@ def test_traffic_is_what_was_asked() -> None:
 
 def test_traffic_is_counted_once_however_many_look(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     stored.store()
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         first = overview._lately()
     with django_assert_num_queries(0):
         assert overview._lately() == first and first.today == 1

@@ -21,6 +21,7 @@ from webapp.models import (
     ModelVersion,
     Purpose,
     QuestionSet,
+    Review,
 )
 from webapp.services.places import resolve
 
@@ -137,9 +138,9 @@ def test_a_set_whose_file_is_gone_says_so(staff: Person) -> None:
 
 
 def test_feedback_becomes_questions_to_learn_from(staff: Person) -> None:
-    assert "Nobody has called an answer right" in staff.client.get("/manage/questions/").content.decode()
-    Feedback.objects.create(answer=stored.store(), right=True, session_key="somebody")
-    assert "1 answer was called right or corrected" in staff.client.get("/manage/questions/").content.decode()
+    assert "Nothing has been accepted yet" in staff.client.get("/manage/questions/").content.decode()
+    Feedback.objects.create(answer=stored.store(), right=True, session_key="somebody", review=Review.ACCEPTED)
+    assert "1 was accepted" in staff.client.get("/manage/questions/").content.decode()
     staff.client.post("/manage/questions/from-feedback/", {"name": "said"})
     made = QuestionSet.objects.get()
     assert (made.name, made.purpose, made.questions) == ("said", Purpose.LEARN, 1)

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.pages import stored
-from webapp.models import AskedAnswer, AuditEntry, Feedback, Purpose, QuestionSet
+from webapp.models import AskedAnswer, AuditEntry, Feedback, Purpose, QuestionSet, Review
 from webapp.services import questions
 from webapp.services.places import questions_dir, resolve
 
@@ -104,7 +104,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def said(question: str = "Who directed 2001: A Space Odyssey?", **values: Any) -> AskedAnswer:
     asked = stored.store(stored.payload(question=question))
-    Feedback.objects.create(answer=asked, session_key=str(asked.pk), **values)
+    Feedback.objects.create(answer=asked, session_key=str(asked.pk), **{"review": Review.ACCEPTED, **values})
     return asked
 
 
@@ -152,5 +152,5 @@ def test_what_is_measured_by_is_not_taken_from_feedback() -> None:
     questions.record(lines("Who directed 2001: A Space Odyssey?"), "measured", Purpose.MEASURE)
     said(right=True)
     assert questions.feedback_questions() == []
-    with pytest.raises(RealmError, match="Nobody has called an answer right"):
+    with pytest.raises(RealmError, match="has been accepted yet"):
         questions.record_feedback("feedback-1", by=None)

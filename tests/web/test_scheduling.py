@@ -70,6 +70,17 @@ def test_what_is_due_builds_the_newest_snapshot_once() -> None:
     assert AuditEntry.objects.get(action="job.start").name == f"schedule {one.pk}"
 
 
+def test_a_clock_that_was_ahead_puts_nothing_off() -> None:
+    every = schedule()
+    ahead = NOON + timedelta(days=400)
+    run_due(ahead)
+    every.refresh_from_db()
+    assert every.due_at == ahead + timedelta(hours=6)
+    assert run_due(NOON) == []  # the clock has been set right
+    every.refresh_from_db()
+    assert every.due_at == NOON + timedelta(hours=6)
+
+
 def test_two_schedulers_run_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     newer_snapshot()
     schedule()

@@ -50,6 +50,7 @@ def port(pairs: object, database_url: str, tmp_path: Path) -> Iterator[int]:
         "REALM_DATA": str(tmp_path),
         "DATABASE_URL": database_url,
         "ASK_RATE": "0",
+        "ASK_CACHE_S": "0",
         "REALM_DEVICE": "cpu",
         "LOADING_TAKES_S": str(LOADING_TAKES_S),
     }

@@ -144,3 +144,15 @@ def test_the_scheduler_does_its_tasks_without_a_broker() -> None:
     scheduler = Here(app=app)
     while not done:
         scheduler.tick()
+
+
+def test_a_lease_written_by_a_clock_that_was_ahead_ends_all_the_same() -> None:
+    now = timezone.now()
+    held = [
+        Job.objects.create(kind=JobKind.INDEX, state=JobState.RUNNING, lease_owner="gone", lease_expires_at=now + ahead)
+        for ahead in (timedelta(days=400), timedelta(seconds=30))
+    ]
+    tasks._doubt_long_leases()
+    leases = [Job.objects.get(pk=job.pk).lease_expires_at for job in held]
+    assert now + timedelta(seconds=59) < leases[0] < now + timedelta(seconds=90)
+    assert leases[1] == now + timedelta(seconds=30)  # as it was

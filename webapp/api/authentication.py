@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from webapp.models import ApiToken
+from webapp.services.roles import Action, Caller, may
 
 _USE_NOTED_EVERY: Final = timedelta(minutes=1)  # a client that polls shall not write a row with each request
 
@@ -46,33 +47,52 @@ class TokenAuthentication(BaseAuthentication):
 AUTHENTICATION: Final = [TokenAuthentication, SessionAuthentication]
 
 
-class MayAsk(BasePermission):
-    """Everybody, but a token only when it is one for asking."""
+def caller(request: Request) -> Caller:
+    """Who calls: the token, or else whom the session belongs to; services.roles says what they may."""
+    return request.auth if isinstance(request.auth, ApiToken) else request.user
 
+
+class May(BasePermission):
+    """Those who may do `action`. Nobody in particular is told to log in (401), everybody else is refused (403)."""
+
+    action: Action
+    message = ""
+
+    def has_permission(self, request: Request, _view: APIView) -> bool:
+        """Whether this caller may."""
+        return may(caller(request), self.action)
+
+
+class MayRead(May):
+    """May read kept answers and blocks."""
+
+    action = Action.READ
+    message = "Without the scope ask, a token cannot read here."
+
+
+class MayAsk(May):
+    """May ask."""
+
+    action = Action.ASK
     message = "The token has not the scope ask."
 
-    def has_permission(self, request: Request, _view: APIView) -> bool:
-        """Whether this caller may ask."""
-        return _allows(request, "ask")
+
+class MayGiveFeedback(May):
+    """May say what they think of an answer."""
+
+    action = Action.FEEDBACK
+    message = "The token has not the scope feedback."
 
 
-class MayOperate(BasePermission):
-    """Members of the staff, with a session or a token for operating."""
+class MayOperate(May):
+    """Admins, with a session or a token for operating."""
 
-    message = "This is for staff, with a session or a token of the scope operate."
-
-    def has_permission(self, request: Request, _view: APIView) -> bool:
-        """Whether this caller may operate."""
-        return bool(request.user.is_staff) and _allows(request, "operate")
+    action = Action.OPERATE
+    message = "This is for admins, with a session or a token of the scope operate."
 
 
 def _of_bearer(words: list[bytes]) -> bool:
     return bool(words) and words[0].lower() == b"bearer"
-
-
-def _allows(request: Request, scope: str) -> bool:
-    """Whether the request came without a token, or with one of that scope."""
-    return not isinstance(request.auth, ApiToken) or scope in request.auth.scopes
 
 
 def _note_use(token: ApiToken) -> None:
@@ -93,5 +113,6 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
         return {
             "type": "http",
             "scheme": "bearer",
-            "description": "`Authorization: Bearer realm_…`; made by `manage.py create_token`.",
+            "description": "`Authorization: Bearer realm_…`; made and revoked on one's own page (`/account/`), "
+            "or by `manage.py create_token`.",
         }

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.contrib.auth.models import User
-from django.db.models import Model, QuerySet
-from django.utils.dateparse import parse_datetime
+from django.core.exceptions import ValidationError
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, inline_serializer
 from rest_framework.exceptions import NotFound
@@ -20,14 +20,14 @@ from rest_framework.serializers import Serializer, URLField
 from rest_framework.utils import json
 from rest_framework.views import APIView
 
-from webapp.api.authentication import AUTHENTICATION, MayAsk, MayOperate
+from webapp.api.authentication import AUTHENTICATION, MayAsk, MayOperate, MayRead
+from webapp.api.parameters import only_parameters, whole_number
 from webapp.api.problems import CONTENT_TYPE
 from webapp.api.serializers import ProblemSerializer, StrictSerializer
 from webapp.services.asking import FieldError, InvalidRequest
 
 DEFAULT_PAGE: Final = 50
 LARGEST_PAGE: Final = 500
-_LARGEST_ID: Final = 2**63 - 1  # what a database's column of ids holds
 
 _DESCRIPTIONS: Final = {
     400: "The request is not valid; `errors` names the fields.",
@@ -63,20 +63,21 @@ class Renderer(JSONRenderer):
 
 
 class PublicView(APIView):
-    """For everybody."""
+    """For everybody who may read: on an open site that is everybody."""
 
     authentication_classes = AUTHENTICATION
+    permission_classes = [AllowAny, MayRead]  # the first says in the description that nobody need log in
     renderer_classes = [Renderer]
 
 
 class AskingView(PublicView):
-    """For everybody, but for a token only when it is one for asking."""
+    """For everybody who may ask; for a token only when it is one for asking."""
 
-    permission_classes = [AllowAny, MayAsk]  # the first says in the description that nobody need log in
+    permission_classes = [AllowAny, MayAsk]
 
 
 class OperatorView(APIView):
-    """For staff, with a session or a token for operating."""
+    """For admins, with a session or a token for operating."""
 
     authentication_classes = AUTHENTICATION
     permission_classes = [MayOperate]
@@ -111,28 +112,21 @@ def _body(request: Request) -> Any:
         raise InvalidRequest(FieldError("", "The body is nested too deeply.")) from None
 
 
-def only_parameters(request: Request, known: Sequence[str]) -> None:
-    """Refuse parameters of the address that do not exist."""
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        raise InvalidRequest(*(FieldError(name, "There is no such parameter.") for name in unknown))
-
-
-def whole_number(request: Request, name: str, default: int, *, low: int = 0, high: int = _LARGEST_ID) -> int:
-    """A whole number from the parameters of the address."""
-    text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and len(text) < 20 and low <= int(text) <= high):
-        raise InvalidRequest(FieldError(name, f"This must be a whole number from {low} to {high}."))
-    return int(text)
-
-
 class Pages(CursorPagination):
-    """A page of records, the latest first, with the addresses of its neighbours; rows that are new move nothing."""
+    """A page of records with the addresses of its neighbours; rows that are new move nothing.
+
+    ordering: fields, `-` before one that falls. The first may have equal values, all together may not.
+    """
 
     def __init__(self, ordering: tuple[str, ...]) -> None:
         self.ordering = ordering
         self.max_page_size = LARGEST_PAGE
         self.page_size_query_param = "page_size"
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> Any:
+        """The records of the page that the parameters of the address ask for; queryset: a QuerySet."""
+        self._field = queryset.model._meta.get_field(self.ordering[0].removeprefix("-"))
+        return super().paginate_queryset(queryset, request, view)
 
     def get_page_size(self, request: Request) -> int:
         """How many a page."""
@@ -144,11 +138,13 @@ class Pages(CursorPagination):
             cursor = super().decode_cursor(request)
             if cursor is None or cursor.position is None:
                 return cursor
-            since = parse_datetime(str(cursor.position))
-            if since is None:
+            position = self._field.to_python(str(cursor.position))
+            if isinstance(position, datetime):
+                position = position.astimezone(UTC)
+            elif isinstance(position, float) and not math.isfinite(position):
                 raise ValueError
-            return cursor._replace(position=str(since.astimezone(UTC)))  # type: ignore[arg-type]  # the stubs know ids alone
-        except (NotFound, ValueError, OverflowError):
+            return cursor._replace(position=str(position))  # type: ignore[arg-type]  # the stubs know ids alone
+        except (NotFound, ValidationError, ValueError, OverflowError):
             raise InvalidRequest(FieldError("cursor", "This is no cursor of this list.")) from None
 
 
@@ -156,24 +152,6 @@ PAGING: Final = [
     OpenApiParameter("cursor", OpenApiTypes.STR, description="Where the page begins, out of `next` or `previous`."),
     OpenApiParameter("page_size", OpenApiTypes.INT, description=f"1 to {LARGEST_PAGE}; {DEFAULT_PAGE} if not given."),
 ]
-
-
-def filtered(
-    request: Request, records: QuerySet[Any], filters: Mapping[str, type[Model] | Sequence[str]]
-) -> QuerySet[Any]:
-    """Those of the records that the parameters of the address ask for: by id, or by one of some words."""
-    only_parameters(request, ("cursor", "page_size", *filters))
-    for name, possible in filters.items():
-        given = request.query_params.get(name)
-        if given is None:
-            continue
-        if isinstance(possible, type):
-            records = records.filter(**{name: whole_number(request, name, 0)})
-        elif given in possible:
-            records = records.filter(**{name: given})
-        else:
-            raise InvalidRequest(FieldError(name, f"This must be one of {', '.join(possible)}."))
-    return records
 
 
 def page_response(name: str, kind: type[Serializer[Any]]) -> OpenApiResponse:

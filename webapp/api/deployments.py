@@ -14,11 +14,10 @@ from webapp.api.base import (
     OperatorView,
     Pages,
     checked,
-    filtered,
-    only_parameters,
     page_response,
     problem_responses,
 )
+from webapp.api.parameters import filtered, only_parameters
 from webapp.api.record_serializers import ConfirmationSerializer, DeploymentSerializer, NewDeploymentSerializer
 from webapp.models import Deployment
 from webapp.services import deploying
@@ -42,7 +41,7 @@ class DeploymentsView(OperatorView):
         examples=[OpenApiExample("Deployments", value=examples.DEPLOYMENTS, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request) -> Response:
-        deployments = filtered(request, Deployment.objects.select_related("activated_by"), {})
+        deployments = filtered(request, Deployment.objects.select_related("activated_by"), ())
         pages = Pages(("-activated_at", "-pk"))
         page = pages.paginate_queryset(deployments, request)
         return pages.get_paginated_response(DeploymentSerializer(page, many=True).data)

@@ -54,6 +54,39 @@ ANSWER: Final[dict[str, Any]] = {
     "timings_ms": {"wait": 0.0, "embed": 8.0, "search": 4.0, "read": 61.0, "marginalise": 1.0},
 }
 
+BATCH: Final[dict[str, Any]] = {
+    "questions": [QUESTION["question"], {"question": "What is the capital of Bhutan?", "k": 99}],
+    "k": 1,
+}
+
+RESULTS: Final[dict[str, Any]] = {
+    "results": [
+        {"index": 0, "answer": ANSWER},
+        {
+            "index": 1,
+            "problem": {
+                "type": "about:blank",
+                "title": "Bad Request",
+                "status": 400,
+                "detail": "The request is not valid.",
+                "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 20."}],
+            },
+        },
+    ]
+}
+
+LISTED_ANSWER: Final[dict[str, Any]] = {
+    "id": ANSWER["id"],
+    "question": QUESTION["question"],
+    "answer": "Stanley Kubrick",
+    "probability": 0.91,
+    "no_answer_probability": 0.06,
+    "k": 1,
+    "deployment": 7,
+    "latency_ms": 74.0,
+    "created_at": "2026-01-31T12:00:00Z",
+}
+
 SENTENCE: Final[dict[str, Any]] = {
     "sentence": "A regular polygon with 3 sides can be constructed, because 3 is a [MASK] prime.",
     "k": 2,

@@ -19,12 +19,9 @@ from webapp.api.base import (
     OperatorView,
     Pages,
     checked,
-    filtered,
-    only_parameters,
     page_example,
     page_response,
     problem_responses,
-    whole_number,
     without_body,
 )
 from webapp.api.job_schema import LISTS, TYPES, parameters_schema, startable
@@ -38,14 +35,32 @@ from webapp.api.job_serializers import (
     NewJobSerializer,
 )
 from webapp.api.logs import read_log
+from webapp.api.parameters import (
+    by_time,
+    by_truth,
+    by_word,
+    filtered,
+    only_parameters,
+    order_parameter,
+    ordering,
+    whole_number,
+)
 from webapp.api.problems import Conflict
 from webapp.kinds import Kind, ParameterError
-from webapp.models import Job, JobKind, JobState
+from webapp.models import Job, JobKind, JobState, Queue
 from webapp.services import jobs as services
 from webapp.services.asking import FieldError, InvalidRequest
 
 _LOG_BYTES: Final = 1 << 16
 _METRICS: Final = 1000
+_ORDERS: Final = ("created_at", "queued_at")
+_FILTERS: Final = (
+    by_word("state", JobState.values),
+    by_word("kind", JobKind.values),
+    by_word("queue", Queue.values),
+    by_truth("part", "parent__isnull", "Whether it is a part of another job.", inverted=True),
+    *by_time(),
+)
 
 
 class KindsView(OperatorView):
@@ -68,18 +83,14 @@ class JobsView(OperatorView):
     @extend_schema(
         operation_id="jobs",
         summary="List jobs",
-        description="The latest first; shards and other parts of jobs included.",
-        parameters=[
-            *PAGING,
-            OpenApiParameter("state", OpenApiTypes.STR, enum=JobState.values),
-            OpenApiParameter("kind", OpenApiTypes.STR, enum=JobKind.values),
-        ],
+        description="Shards and other parts of jobs included.",
+        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
         responses={200: page_response("JobPage", JobSerializer), **problem_responses(400, 403)},
         examples=[page_example("Jobs", examples.LISTED_JOB, "jobs")],
     )
     def get(self, request: Request) -> Response:
-        jobs = filtered(request, _jobs(), {"state": JobState.values, "kind": JobKind.values})
-        pages = Pages(("-created_at", "pk"))
+        jobs = filtered(request, _jobs(), _FILTERS, also=("order",))
+        pages = Pages(ordering(request, _ORDERS))
         page = pages.paginate_queryset(jobs, request)
         return pages.get_paginated_response(JobSerializer(page, many=True).data)
 

@@ -5,7 +5,9 @@ Every error of the API takes this shape, from malformed JSON to an address that 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -19,8 +21,12 @@ from rest_framework.views import set_rollback
 
 from realm_core.errors import CannotFill, RealmError
 from webapp.engine import EngineUnavailable
+from webapp.request_id import get_request_id
 from webapp.services.asking import FieldError, InvalidRequest
 from webapp.services.deploying import NotConfirmed
+from webapp.services.idempotency import KeyConflict, KeyInUse
+
+log = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "application/problem+json"
 
@@ -44,13 +50,23 @@ def problem(status: int, detail: str, errors: Sequence[FieldError] = (), **membe
         "detail": detail,
         **members,
     }
+    if request_id := get_request_id():
+        body["request_id"] = request_id
     if errors:
         body["errors"] = [{"field": error.field, "detail": error.detail} for error in errors]
     return body
 
 
-def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
-    """REST framework's exception handler. None for a bug: it becomes a 500 (views.errors), and is logged."""
+@dataclass(frozen=True)
+class Described:
+    """An error as a problem, and the header fields that go with it."""
+
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+def describe(error: Exception) -> Described | None:
+    """What an error tells whoever caused it; None for a bug, which is nobody's business."""
     headers: dict[str, str] = {}
     members: dict[str, Any] = {}
     errors: Sequence[FieldError] = ()
@@ -59,12 +75,14 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     elif isinstance(error, EngineUnavailable):
         status, detail = 503, str(error)
         headers["Retry-After"] = str(error.retry_after_s)
-    elif isinstance(error, CannotFill):
+    elif isinstance(error, (CannotFill, KeyInUse)):
         status, detail = 409, str(error)
+        if isinstance(error, KeyInUse):
+            headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, NotConfirmed):
         status, detail = 409, str(error)
         members = {"doubts": list(error.check.doubts), "confirm": error.check.digest}
-    elif isinstance(error, RealmError):
+    elif isinstance(error, (RealmError, KeyConflict)):
         status, detail = 422, str(error)
     elif isinstance(error, RequestDataTooBig):
         status, detail = 413, f"The request may have at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes."
@@ -79,16 +97,34 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         wait_s = getattr(error, "wait", None)  # of Throttled
         if wait_s is not None:
             headers["Retry-After"] = str(round(wait_s))
-        if isinstance(error, exceptions.MethodNotAllowed):
-            headers["Allow"] = ", ".join(context["view"].allowed_methods)
         if challenge := getattr(error, "auth_header", None):  # of a 401
             headers["WWW-Authenticate"] = challenge
         members = getattr(error, "members", {})
     else:
         return None
+    return Described(problem(status, detail, errors, **members), headers)
+
+
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """REST framework's exception handler. None for a bug: it becomes a 500 (views.errors), and is logged."""
+    described = describe(error)
+    if described is None:
+        return None
     set_rollback()
-    body = problem(status, detail, errors, **members)
-    return Response(body, status=status, headers=headers, content_type=CONTENT_TYPE)
+    body, headers = described.body, described.headers
+    if isinstance(error, exceptions.MethodNotAllowed):
+        headers["Allow"] = ", ".join(context["view"].allowed_methods)
+    return Response(body, status=body["status"], headers=headers, content_type=CONTENT_TYPE)
+
+
+def described_in_place(error: Exception) -> dict[str, Any]:
+    """An error as a problem among other results, with `retry_after_s` in place of a header field. Logs a bug."""
+    described = describe(error)
+    if described is None:
+        log.error("A question of a batch failed", exc_info=error)
+        return problem(500, "Something went wrong here; it is in the log.")
+    wait_s = described.headers.get("Retry-After")
+    return described.body | ({"retry_after_s": int(wait_s)} if wait_s else {})
 
 
 def problem_page(status: int, detail: str) -> JsonResponse:

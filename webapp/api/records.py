@@ -9,8 +9,7 @@ from typing import Any, Final
 from django.db.models import Model
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -21,12 +20,11 @@ from webapp.api.base import (
     PAGING,
     OperatorView,
     Pages,
-    filtered,
-    only_parameters,
     page_example,
     page_response,
     problem_responses,
 )
+from webapp.api.parameters import Filter, by_id, by_time, by_word, filtered, only_parameters, order_parameter, ordering
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
 
 
@@ -35,7 +33,7 @@ class Listed:
     """Records that are listed at /NAME and read at /NAME/ID.
 
     one: what one of them is called. related: other records that name these, shown by their ids.
-    filters: a parameter of the address each, with the kind of record that it names or the words that it may be.
+    filters: parameters of the address that choose some of them. orders: fields to order them by.
     about: what else is to be known of reading one. example: one as it is listed; more: what reading it adds to that.
     """
 
@@ -46,7 +44,8 @@ class Listed:
     detail: type[serializers.ModelSerializer[Any]]
     example: Mapping[str, Any]
     related: tuple[str, ...] = ()
-    filters: Mapping[str, type[Model] | Sequence[str]] = field(default_factory=dict)
+    filters: Sequence[Filter] = ()
+    orders: Sequence[str] = ("created_at",)
     about: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -70,7 +69,7 @@ LISTED: Final = (
         examples.MODEL,
         more=examples.MODEL_MORE,
         related=("children", "indexes", "evaluations"),
-        filters={"parent": ModelVersion, "corpus": CorpusSnapshot},
+        filters=(by_id("parent", ModelVersion), by_id("corpus", CorpusSnapshot)),
     ),
     Listed(
         "indexes",
@@ -81,7 +80,7 @@ LISTED: Final = (
         examples.INDEX,
         about="Also one whose files retention has removed, which is in no list any more.",
         related=("evaluations", "deployments"),
-        filters={"model": ModelVersion, "corpus": CorpusSnapshot},
+        filters=(by_id("model", ModelVersion), by_id("corpus", CorpusSnapshot)),
     ),
     Listed(
         "question-sets",
@@ -91,7 +90,7 @@ LISTED: Final = (
         shown.QuestionSetSerializer,
         examples.QUESTION_SET,
         related=("evaluations", "created_by"),
-        filters={"purpose": Purpose.values},
+        filters=(by_word("purpose", Purpose.values),),
     ),
     Listed(
         "span-sets",
@@ -100,7 +99,7 @@ LISTED: Final = (
         shown.SpanSetSerializer,
         shown.SpanSetSerializer,
         examples.SPAN_SET,
-        filters={"corpus": CorpusSnapshot},
+        filters=(by_id("corpus", CorpusSnapshot),),
     ),
     Listed(
         "evaluations",
@@ -110,7 +109,14 @@ LISTED: Final = (
         shown.EvaluationDetailSerializer,
         examples.EVALUATION,
         more=examples.EVALUATION_MORE,
-        filters={"model": ModelVersion, "index": IndexGeneration, "questions": QuestionSet},
+        filters=(
+            by_id("model", ModelVersion),
+            by_id("corpus", CorpusSnapshot),
+            by_id("index", IndexGeneration),
+            by_id("questions", QuestionSet),
+            *by_time(),
+        ),
+        orders=("created_at", "exact_match", "recall_at_5"),
     ),
 )
 
@@ -127,8 +133,7 @@ def _list_address(listed: Listed) -> URLPattern:
         @extend_schema(
             operation_id=listed.name.replace("-", "_"),
             summary=f"List {listed.name.replace('-', ' ')}",
-            description="The latest first.",
-            parameters=[*PAGING, *(_parameter(*one) for one in listed.filters.items())],
+            parameters=[*PAGING, order_parameter(listed.orders), *(one.parameter for one in listed.filters)],
             responses={
                 200: page_response(f"{listed.record.__name__}Page", listed.serializer),
                 **problem_responses(400, 403),
@@ -136,9 +141,9 @@ def _list_address(listed: Listed) -> URLPattern:
             examples=[page_example(listed.name.replace("-", " ").capitalize(), listed.example, listed.name)],
         )
         def get(self, request: Request) -> Response:
-            pages = Pages(("-created_at", "-pk"))
+            pages = Pages(ordering(request, listed.orders))
             records = listed.record._default_manager.prefetch_related(*listed.related)
-            page = pages.paginate_queryset(filtered(request, records, listed.filters), request)
+            page = pages.paginate_queryset(filtered(request, records, listed.filters, also=("order",)), request)
             return pages.get_paginated_response(listed.serializer(page, many=True).data)
 
     return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
@@ -168,9 +173,3 @@ def _one_address(listed: Listed) -> URLPattern:
             return Response(listed.detail(get_object_or_404(listed.record._base_manager, pk=record_id)).data)
 
     return path(f"{listed.name}/<int:record_id>", OneView.as_view(), name=f"api-{listed.one}")
-
-
-def _parameter(name: str, possible: type[Model] | Sequence[str]) -> OpenApiParameter:
-    if isinstance(possible, type):
-        return OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of a {possible._meta.verbose_name}.")
-    return OpenApiParameter(name, OpenApiTypes.STR, enum=list(possible))

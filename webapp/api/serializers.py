@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from rest_framework import serializers
 
 from realm_core.text.masked import MOST_MASKS
+from webapp.models import AskedAnswer
 from webapp.services import filling
 from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_K, MAX_QUESTION_CHARACTERS
 
@@ -32,6 +33,15 @@ class StrictIntegerField(serializers.IntegerField):
     def to_internal_value(self, data: Any) -> int:
         if type(data) is not int:
             self.fail("invalid")
+        return data
+
+
+class StrictBooleanField(serializers.BooleanField):
+    """A JSON true or false; neither "yes" nor 1."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        if not isinstance(data, bool):
+            self.fail("invalid", input=data)
         return data
 
 
@@ -176,6 +186,19 @@ class AnswerSerializer(ReadingSerializer):
     )
 
 
+class ListedAnswerSerializer(RecordSerializer):
+    """A kept answer in a list; at its own address it is whole."""
+
+    answer = serializers.CharField(source="answer_text", allow_null=True, help_text="Null: none was found.")
+
+    class Meta:
+        model = AskedAnswer
+        fields = [
+            *("id", "question", "answer", "probability", "no_answer_probability", "k", "deployment", "latency_ms"),
+            "created_at",
+        ]
+
+
 class RetrievedBlockSerializer(serializers.Serializer[Any]):
     """A block that was found and not read."""
 
@@ -278,6 +301,27 @@ class BlockSerializer(serializers.Serializer[Any]):
     corpus = serializers.CharField(help_text="Name and id of the corpus snapshot that it was found in.")
 
 
+class PlaceSerializer(serializers.Serializer[Any]):
+    """Where a block stands in its article."""
+
+    block_id = serializers.CharField()
+    section = serializers.CharField(allow_blank=True)
+    start = serializers.IntegerField(help_text="In characters of the article's text.")
+    end = serializers.IntegerField()
+
+
+class ArticleSerializer(serializers.Serializer[Any]):
+    """An article of a corpus."""
+
+    title = serializers.CharField()
+    text = serializers.CharField(help_text="Plain text without headings.")
+    url = serializers.CharField(allow_blank=True, help_text="The article at its source.")
+    licence = serializers.CharField(allow_blank=True, help_text="Of the corpus.")
+    attribution = serializers.CharField(allow_blank=True, help_text="Whom to name.")
+    blocks = PlaceSerializer(many=True, help_text="The pieces that are found and read, in order.")
+    corpus = serializers.CharField(help_text="Name and id of the corpus snapshot that it was found in.")
+
+
 class FieldErrorSerializer(serializers.Serializer[Any]):
     """What is wrong with one field."""
 
@@ -292,6 +336,10 @@ class ProblemSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
+    retry_after_s = serializers.IntegerField(
+        required=False, help_text="Among the results of a batch: ask this question again after so many seconds."
+    )
+    request_id = serializers.CharField(required=False, help_text="What the log calls this request.")
     errors = FieldErrorSerializer(many=True, required=False)  # type: ignore[assignment]  # a field, not Serializer.errors
     job = serializers.URLField(required=False, help_text="The job that does the same already.")
     doubts = serializers.ListField(

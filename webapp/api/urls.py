@@ -2,14 +2,18 @@
 
 from django.urls import path, re_path
 
-from webapp.api import deployments, jobs, problems, records, views
+from webapp.api import batch, deployments, feedback, jobs, kept, problems, records, views
 
 urlpatterns = [
     path("ask", views.AskView.as_view(), name="api-ask"),
     path("retrieve", views.RetrieveView.as_view(), name="api-retrieve"),
     path("fill", views.FillView.as_view(), name="api-fill"),
-    path("answers/<uuid:answer_id>", views.AnswerView.as_view(), name="api-answer"),
-    path("blocks/<str:block_id>", views.BlockView.as_view(), name="api-block"),
+    path("ask/batch", batch.BatchView.as_view(), name="api-batch"),
+    path("answers", kept.AnswersView.as_view(), name="api-answers"),
+    path("answers/<uuid:answer_id>", kept.AnswerView.as_view(), name="api-answer"),
+    path("answers/<uuid:answer_id>/feedback", feedback.FeedbackView.as_view(), name="api-feedback"),
+    path("blocks/<str:block_id>", kept.BlockView.as_view(), name="api-block"),
+    path("blocks/<str:block_id>/article", kept.ArticleView.as_view(), name="api-article"),
     # for staff
     path("job-kinds", jobs.KindsView.as_view(), name="api-job-kinds"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),

@@ -1,15 +1,13 @@
-"""Asking over REST: questions, masked sentences, kept answers, blocks; and the API's description."""
+"""Asking over REST: questions, retrieval, masked sentences; and the API's description."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
-from typing import Any
-from uuid import UUID
+from typing import Any, Final
 
-from django.http import Http404
-from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,10 +15,10 @@ from rest_framework.reverse import reverse
 
 from webapp.api import examples
 from webapp.api.authentication import AUTHENTICATION
-from webapp.api.base import AskingView, PublicView, checked, only_parameters, problem_responses
+from webapp.api.base import AskingView, checked, problem_responses
+from webapp.api.kept import answer_json
 from webapp.api.serializers import (
     AnswerSerializer,
-    BlockSerializer,
     FillingSerializer,
     QuestionSerializer,
     RetrievalSerializer,
@@ -28,14 +26,20 @@ from webapp.api.serializers import (
 )
 from webapp.api.throttle import AskThrottle
 from webapp.models import AskedAnswer
-from webapp.services import articles, asking, filling
+from webapp.services import asking, filling, idempotency
+from webapp.services.asking import FieldError, InvalidRequest
 from webapp.services.history import asker_key
+from webapp.services.limits import asker_name
 
-
-def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
-    """The answer object of API and command line: what was stored, or recomputed `without` some blocks."""
-    reading = asking.without(asked, without).as_dict() if without else asked.payload
-    return {"id": str(asked.pk), "created_at": asked.created_at.isoformat(), "without": without or [], **reading}
+_KEY: Final = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="1 to 255 visible characters, such as a UUID. The same key and question within 24 hours give the "
+    "answer that was kept (200, `Idempotency-Replayed: true`), another question 422, and 409 while the first is under "
+    "way.",
+)
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class AskView(AskingView):
@@ -47,8 +51,13 @@ class AskView(AskingView):
         operation_id="ask",
         summary="Ask a question",
         description="Retrieves the k best blocks, reads them and keeps the answer; `Location` is its address.",
+        parameters=[_KEY],
         request=QuestionSerializer,
-        responses={201: AnswerSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
+        responses={
+            200: OpenApiResponse(AnswerSerializer, description="The answer that the key has already."),
+            201: AnswerSerializer,
+            **problem_responses(400, 403, 409, 413, 415, 422, 429, 503),
+        },
         examples=[
             OpenApiExample("Question", value=examples.QUESTION, request_only=True),
             OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["201"]),
@@ -56,13 +65,31 @@ class AskView(AskingView):
         ],
     )
     def post(self, request: Request) -> Response:
-        asked = asking.ask(
-            **checked(request, QuestionSerializer),
-            asker=request.user,
-            session_key=asker_key(request),
-        )
-        location = reverse("api-answer", args=[asked.pk], request=request)
-        return Response(answer_json(asked), status=201, headers={"Location": location})
+        question = checked(request, QuestionSerializer)
+        asked, replayed = self._answer(request, question)
+        headers = {"Location": reverse("api-answer", args=[asked.pk], request=request)}
+        if replayed:
+            headers["Idempotency-Replayed"] = "true"
+        return Response(answer_json(asked), status=200 if replayed else 201, headers=headers)
+
+    def _answer(self, request: Request, question: dict[str, Any]) -> tuple[AskedAnswer, bool]:
+        """The answer, and whether it had been given before."""
+        # A program with a token has no history in a browser, whatever cookies it brings along.
+        history = "" if request.auth else asker_key(request)
+        key = request.headers.get("Idempotency-Key")
+        if key is None:
+            return asking.ask(**question, asker=request.user, session_key=history), False
+        if not _VISIBLE.fullmatch(key):
+            raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
+        asking.checked(**question)
+        claim = idempotency.claim(asker_name(request), key, question)
+        if isinstance(claim, AskedAnswer):
+            return claim, True
+        try:
+            return asking.ask(**question, asker=request.user, session_key=history, kept=claim.fulfil), False
+        except BaseException:
+            claim.give_up()
+            raise
 
 
 class RetrieveView(AskingView):
@@ -102,59 +129,6 @@ class FillView(AskingView):
     )
     def post(self, request: Request) -> Response:
         return Response(filling.fill(**checked(request, SentenceSerializer)).as_dict())
-
-
-class AnswerView(PublicView):
-    """A kept answer."""
-
-    @extend_schema(
-        operation_id="answer",
-        summary="A kept answer",
-        description="Stays the same for ever. With `without`, the answer had those blocks not been read: "
-        "priors renormalised and everything recomputed in closed form; the kept answer does not change.",
-        parameters=[
-            OpenApiParameter(
-                "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to take away."
-            )
-        ],
-        responses={200: AnswerSerializer, **problem_responses(400, 404)},
-        examples=[OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["200"])],
-    )
-    def get(self, request: Request, answer_id: UUID) -> Response:
-        only_parameters(request, ("without",))
-        asked = get_object_or_404(AskedAnswer, pk=answer_id)
-        return Response(answer_json(asked, list(dict.fromkeys(request.query_params.getlist("without")))))
-
-
-class BlockView(PublicView):
-    """A block of a corpus."""
-
-    @extend_schema(
-        operation_id="block",
-        summary="A block of a corpus",
-        description="Looked for in the corpus that is being served, then in the others. Needs no model.",
-        responses={200: BlockSerializer, **problem_responses(404)},
-    )
-    def get(self, _request: Request, block_id: str) -> Response:
-        source = articles.find(block_id)
-        if source is None:
-            raise Http404
-        block = source.block
-        previous, following = articles.neighbours(source)
-        return Response(
-            {
-                "block_id": block.block_id,
-                "title": block.title,
-                "text": block.text,
-                "section": block.section,
-                "url": block.url,
-                "start": block.start,
-                "end": block.end,
-                "previous": previous,
-                "next": following,
-                "corpus": f"{source.corpus.name}@{source.corpus.snapshot_id}",
-            }
-        )
 
 
 class SchemaView(SpectacularAPIView):

@@ -5,7 +5,8 @@ from webapp.models.audit import AuditEntry
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
 from webapp.models.evaluation import Evaluation
-from webapp.models.feedback import Feedback
+from webapp.models.feedback import Feedback, Review
+from webapp.models.idempotency import IdempotencyKey
 from webapp.models.index import IndexGeneration
 from webapp.models.job import Job, JobKind, JobState, Queue
 from webapp.models.job_metric import JobMetric
@@ -26,6 +27,7 @@ __all__ = [
     "Evaluation",
     "EvidenceBlock",
     "Feedback",
+    "IdempotencyKey",
     "IndexGeneration",
     "Job",
     "JobKind",
@@ -36,6 +38,7 @@ __all__ = [
     "QuestionSet",
     "Queue",
     "RetentionRule",
+    "Review",
     "Schedule",
     "SpanSet",
     "Trigger",

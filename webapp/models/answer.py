@@ -26,6 +26,11 @@ class AskedAnswer(models.Model):
     payload = models.JSONField(help_text="Everything the engine said, as realm_core.provenance.Answer writes it.")
     deployment = models.ForeignKey("webapp.Deployment", on_delete=models.PROTECT, related_name="answers")
     latency_ms = models.FloatField()
+    serving_ms = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="Milliseconds that storing and rendering took, where the web served it.",
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Feedback: what askers said about answers."""
+"""Feedback: what askers said about answers, and what curators made of it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,43 @@ from django.conf import settings
 from django.db import models
 
 
+class Review(models.TextChoices):
+    """Whether what was said may be learnt from."""
+
+    WAITING = "waiting", "waiting"
+    ACCEPTED = "accepted", "accepted"
+    REFUSED = "refused", "refused"
+
+
 class Feedback(models.Model):
-    """One asker's word on one answer; saying it again changes the row."""
+    """One asker's word on one answer; saying it again changes the row, which then waits for a curator anew."""
 
     answer = models.ForeignKey("webapp.AskedAnswer", on_delete=models.CASCADE, related_name="feedback")
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    session_key = models.CharField(max_length=40, blank=True, help_text="Who, when not logged in.")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    session_key = models.CharField(
+        max_length=40, blank=True, help_text="Who, when not logged in; empty as well: no longer known."
+    )
     right = models.BooleanField(null=True, help_text="Whether the answer is right; null: not said.")
     better_answer = models.TextField(blank=True)
     block_id = models.CharField(max_length=64, blank=True, help_text="The block that is the right evidence.")
     changed_at = models.DateTimeField(auto_now=True)
+    review = models.CharField(max_length=10, choices=Review.choices, default=Review.WAITING)
+    reviewed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    reviewed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ["-changed_at", "-pk"]
         constraints = [
             models.UniqueConstraint(fields=["answer", "by"], name="feedback_once_by_user"),
             models.UniqueConstraint(
-                fields=["answer", "session_key"], condition=models.Q(by=None), name="feedback_once_by_session"
+                fields=["answer", "session_key"],
+                condition=models.Q(by=None) & ~models.Q(session_key=""),
+                name="feedback_once_by_session",
             ),
         ]
+        indexes = [models.Index(fields=["review", "-changed_at"], name="feedback_review_changed")]
 
     def __str__(self) -> str:
         said = {True: "right", False: "wrong", None: "not said"}[self.right]

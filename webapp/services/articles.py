@@ -39,12 +39,17 @@ def find(block_id: str, asked: AskedAnswer | None = None) -> Source | None:
     return None
 
 
+def blocks(source: Source) -> list[Block]:
+    """All blocks of its article, in order; none where its corpus has gone meanwhile."""
+    snapshot = _open(source.corpus)
+    return snapshot.blocks_of_article(source.block.article_row) if snapshot else []
+
+
 def neighbours(source: Source) -> tuple[str | None, str | None]:
     """Ids of the blocks before and after it in its article."""
-    snapshot = _open(source.corpus)
-    if snapshot is None:
+    ids = [block.block_id for block in blocks(source)]
+    if not ids:
         return None, None
-    ids = [block.block_id for block in snapshot.blocks_of_article(source.block.article_row)]
     position = ids.index(source.block.block_id)
     return ids[position - 1] if position else None, ids[position + 1] if position + 1 < len(ids) else None
 

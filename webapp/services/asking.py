@@ -7,16 +7,23 @@ so SQLite's only writer is never kept waiting for it.
 from __future__ import annotations
 
 import re
+import time
 import unicodedata
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
-from webapp.engine import serving
+from webapp import metrics
+from webapp.engine import EngineUnavailable, Serving, serving
+from webapp.metrics.middleware import asking
 from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.request_id import set_answer_id
 
 if TYPE_CHECKING:
     from realm_core.engine import RetrievedBlock
@@ -28,6 +35,9 @@ MAX_QUESTION_CHARACTERS: Final = 1000
 DEFAULT_K: Final = 5
 MAX_K: Final = 20  # blocks read in one go; memory and time grow with it
 MAX_EXCLUDED: Final = 100
+# Of a batch so many questions wait at the engine at once, two of its batches: one is computed, the next is complete.
+_LANES: Final = 32
+_CHUNK: Final = 64  # after so many the batch looks at which deployment is active
 
 _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 # Marks that turn the reading direction of whatever follows them on a page.
@@ -115,18 +125,54 @@ def ask(
     exclude: Sequence[str] = (),
     asker: User | AnonymousUser | None = None,
     session_key: str = "",
+    kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
     """Answer `question` from the `k` best blocks and keep the answer.
 
     exclude:     ids of blocks that must not be read.
     asker:       who asks; an anonymous one is remembered by `session_key` alone.
+    kept:        called in the transaction that keeps the answer; what it raises undoes that.
     InvalidRequest, EngineUnavailable, or RealmError from the engine.
     """
     request = checked(question, k, exclude)
     with serving() as service:
-        answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude)
-        deployment_id = service.deployment_id
-    return _store(request, answer, deployment_id, asker, session_key)
+        answer = _answer(service, request)
+    began = time.perf_counter()
+    asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
+    set_answer_id(str(asked.pk))
+    if (current := asking()) is not None:
+        stored_at = time.perf_counter()
+        current.kept = (asked.pk, stored_at, (stored_at - began) * 1e3)
+    return asked
+
+
+def ask_many(
+    requests: Iterable[Request | Exception], *, asker: User | AnonymousUser | None = None, session_key: str = ""
+) -> Iterator[AskedAnswer | Exception]:
+    """Answer checked questions in batches, keep each answer, and yield them in the order in which they were asked.
+
+    Where a question could not be answered, what `ask` would have raised stands in the answer's place, and the others
+    are answered all the same; so stays an exception among the requests where it is.
+    """
+    remaining = iter(requests)
+    with ThreadPoolExecutor(max_workers=_LANES, thread_name_prefix="ask-many") as lanes:
+        while chunk := list(islice(remaining, _CHUNK)):
+            try:
+                with serving() as service:
+                    answers = list(lanes.map(partial(_attempt, service), chunk))
+            except EngineUnavailable as unavailable:
+                yield from (request if isinstance(request, Exception) else unavailable for request in chunk)
+                continue
+            for request, answer in zip(chunk, answers, strict=True):
+                if isinstance(answer, Exception):  # also what stood among the requests
+                    yield answer
+                    continue
+                assert isinstance(request, Request)
+                try:
+                    asked: AskedAnswer | Exception = _store(request, answer, service.deployment_id, asker, session_key)
+                except DatabaseError as error:
+                    asked = error
+                yield asked
 
 
 def retrieve(question: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Retrieval:
@@ -153,6 +199,40 @@ def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
     return answer.without(frozenset(block_ids)) if block_ids else answer
 
 
+def _answer(service: Serving, request: Request) -> Answer:
+    """What the engine says, or said of the same a short while ago.
+
+    Also called in threads that have no connection to the database, and need none.
+    """
+    began = time.perf_counter()
+    if (repeated := service.repeats.get(request)) is not None:
+        metrics.REPEATS.inc()
+        found_ms = (time.perf_counter() - began) * 1e3
+        return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
+    current = asking()
+    try:
+        answer = service.engine.ask(
+            request.question, k=request.k, exclude=request.exclude, listens=current.listens if current else None
+        )
+    except EngineUnavailable:
+        metrics.QUESTIONS.labels("refused").inc()
+        raise
+    except Exception:
+        metrics.QUESTIONS.labels("failed").inc()
+        raise
+    service.repeats.put(request, answer)
+    return answer
+
+
+def _attempt(service: Serving, request: Request | Exception) -> Answer | Exception:
+    if isinstance(request, Exception):
+        return request
+    try:
+        return _answer(service, request)
+    except Exception as error:  # whoever sent the batch is told of it where this question's answer would stand
+        return error
+
+
 def _is_text(character: str) -> bool:
     return unicodedata.category(character) not in {"Cc", "Cs"} and character not in _DIRECTION_CONTROLS
 
@@ -163,6 +243,7 @@ def _store(
     deployment_id: int,
     asker: User | AnonymousUser | None,
     session_key: str,
+    kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
     asked = AskedAnswer(
         question=request.question,
@@ -195,4 +276,9 @@ def _store(
     with transaction.atomic():
         asked.save(force_insert=True)
         EvidenceBlock.objects.bulk_create(evidence)
+        if kept is not None:
+            kept(asked)
+    metrics.QUESTIONS.labels("answered" if answer.answer else "abstained").inc()
+    metrics.LATENCY.observe(answer.latency_ms / 1e3)
+    metrics.observe_stages(answer.timings_ms)
     return asked

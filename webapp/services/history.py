@@ -9,10 +9,13 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from webapp.models import AskedAnswer
+from webapp.services import feedback
+from webapp.services.feedback import Asker
 
 _SESSION_ENTRY: Final = "asker"
 
@@ -23,6 +26,11 @@ def asker_key(request: HttpRequest, *, create: bool = False) -> str:
     if not key and create:
         key = request.session[_SESSION_ENTRY] = secrets.token_hex(20)
     return str(key)
+
+
+def asker_of(request: HttpRequest, *, create: bool = False) -> Asker:
+    """Whose word on an answer it is. create: give the session a key, so that its word can be changed later."""
+    return Asker(request.user, asker_key(request, create=create and not request.user.is_authenticated))
 
 
 def own_answers(request: HttpRequest) -> QuerySet[AskedAnswer]:
@@ -38,6 +46,9 @@ def own_answers(request: HttpRequest) -> QuerySet[AskedAnswer]:
 def forget(request: HttpRequest) -> int:
     """Take every question of this person out of their history, and say how many there were.
 
-    The answers stay, with nobody's name on them: links that were passed on must go on showing what they showed.
+    The answers stay, with nobody's name on them: links that were passed on must go on showing what they showed. What
+    the person said of answers loses its name as well, for it would tell whose questions they were.
     """
-    return own_answers(request).update(asker=None, session_key="")
+    with transaction.atomic():
+        feedback.forget(asker_of(request))
+        return own_answers(request).update(asker=None, session_key="")

@@ -1,4 +1,4 @@
-"""How often one asker may ask, counted in the shared cache for page and API together.
+"""How often one asker may ask, counted in the shared cache for page, API and MCP together.
 
 A fixed window: one counter for each asker and period, incremented by the server in one step. When the cache
 is out of reach nobody is refused: answering matters more than counting.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from dataclasses import dataclass
 from typing import Final
 
 from django.conf import settings
@@ -21,25 +22,50 @@ log = logging.getLogger(__name__)
 _PERIOD_S: Final = {"s": 1, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 
-def seconds_to_wait(request: HttpRequest) -> int | None:
-    """Count one question of this asker. None: go ahead; otherwise seconds until the next is allowed."""
+@dataclass(frozen=True)
+class Allowance:
+    """What the limit leaves an asker. granted: how many of the questions that were counted last may be asked."""
+
+    limit: int
+    period_s: int
+    granted: int
+    remaining: int
+    reset_s: int  # until the counting begins anew
+
+    def headers(self) -> dict[str, str]:
+        """The limit in the header fields of draft-ietf-httpapi-ratelimit-headers."""
+        return {
+            "RateLimit-Policy": f'"ask";q={self.limit};w={self.period_s}',
+            "RateLimit": f'"ask";r={self.remaining};t={self.reset_s}',
+        }
+
+
+def count(request: HttpRequest, questions: int = 1) -> Allowance | None:
+    """Count questions of this asker. None: there is no limit, or it cannot be looked at."""
     if settings.ASK_RATE == "0":
         return None
     number, _, period = settings.ASK_RATE.partition("/")
-    period_s = _PERIOD_S[period]
+    limit, period_s = int(number), _PERIOD_S[period]
     now = time.time()
-    key = f"ask:{_asker(request)}:{int(now // period_s)}"
+    key = f"ask:{asker_name(request)}:{int(now // period_s)}"
     try:
         cache.add(key, 0, timeout=period_s + 1)
-        asked = cache.incr(key)
+        asked = cache.incr(key, questions)
     except (RedisError, ValueError) as error:  # ValueError: the key ran out in between
         log.warning("Questions are not counted, the cache is out of reach: %s", error)
         return None
-    return None if asked <= int(number) else max(1, round(period_s - now % period_s))
+    granted = min(questions, max(0, limit - (asked - questions)))
+    return Allowance(limit, period_s, granted, max(0, limit - asked), max(1, round(period_s - now % period_s)))
 
 
-def _asker(request: HttpRequest) -> str:
-    """A name for who asks; addresses are not kept as they are."""
+def seconds_to_wait(request: HttpRequest) -> int | None:
+    """Count one question of this asker. None: go ahead; otherwise seconds until the next is allowed."""
+    allowance = count(request)
+    return None if allowance is None or allowance.granted else allowance.reset_s
+
+
+def asker_name(request: HttpRequest) -> str:
+    """A name for who asks, at most 24 characters; addresses are not kept as they are."""
     if request.user.is_authenticated:
         return f"user{request.user.pk}"
     key = str(settings.SECRET_KEY).encode()[:64]

@@ -22,6 +22,7 @@ from webapp.engine import holder
 from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Worker
 from webapp.models.job import ACTIVE
 from webapp.queue import producer
+from webapp.services.feedback import waiting_count
 
 RATE_OVER: Final = timedelta(minutes=15)
 LATENCY_OVER: Final = timedelta(hours=24)
@@ -32,7 +33,7 @@ _DISK_FULL: Final = 0.02
 _LATELY: Final = timedelta(days=1)
 _SHOWN: Final = 8
 _TRAFFIC_FOR_S: Final = 45  # counted anew, whoever looks and however often
-_TRAFFIC_KEY: Final = "overview:traffic"
+_TRAFFIC_KEY: Final = "overview:traffic:2"  # another number with other fields
 
 
 class State(StrEnum):
@@ -75,6 +76,7 @@ class Traffic:
     """What was asked lately. p95_ms: of the last day; None where nobody asked.
 
     feedback_rate: share of the answers on which somebody said something; right_share: of those, the right ones.
+    waiting: words that a curator has yet to look at.
     """
 
     per_minute: float
@@ -84,6 +86,7 @@ class Traffic:
     feedback: int
     feedback_rate: float | None
     right_share: float | None
+    waiting: int
 
 
 @dataclass(frozen=True)
@@ -231,6 +234,7 @@ def _traffic() -> Traffic:
         feedback=said["answers"],
         feedback_rate=said["answers"] / asked["all"] if asked["all"] else None,
         right_share=said["called_right"] / said["judged"] if said["judged"] else None,
+        waiting=waiting_count(),
     )
 
 

@@ -17,19 +17,18 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Prefetch, Q
+from django.db.models import Prefetch
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer, normalise_answer
 from realm_core.files import disk_errors
 from realm_core.training.questions import Question, read_questions
-from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet
+from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
+from webapp.services.feedback import TEACHES
 from webapp.services.places import portable, questions_dir, resolve
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 _AT_ONCE = 500  # words on answers that are read from the database together, each with the blocks of its answer
-# A better answer was given, or the one there was is right.
-_TEACHES = ~Q(better_answer="") | Q(right=True, answer__answer_text__isnull=False)
 _SHOWN = 80  # characters of a question in a sentence about it
 
 
@@ -123,7 +122,7 @@ def measured_titles() -> list[str]:
 
 
 def feedback_questions() -> list[dict[str, Any]]:
-    """What people said of answers, as rows of a question file; the newest word first.
+    """What people said of answers and curators accepted, as rows of a question file; the newest word first.
 
     A right answer teaches itself, a wrong one what was said to be better. The text of the block comes along as context
     where it holds the answer: the one that was pointed at, or else the best one of those read. Questions of sets to
@@ -132,7 +131,7 @@ def feedback_questions() -> list[dict[str, Any]]:
     measured = _normalised(Purpose.MEASURE)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     evidence = Prefetch("answer__evidence", EvidenceBlock.objects.order_by("rank"))
-    told = Feedback.objects.filter(_TEACHES).select_related("answer").defer("answer__payload")
+    told = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer").defer("answer__payload")
     for said in told.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
         asked = said.answer
         answer = said.better_answer.strip() or (asked.answer_text or "" if said.right else "")
@@ -150,18 +149,22 @@ def feedback_questions() -> list[dict[str, Any]]:
     return list(rows.values())
 
 
+def as_lines(rows: list[dict[str, Any]]) -> bytes:
+    """Rows as a question file has them: JSON lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
 def feedback_count() -> int:
-    """How many words of people teach something: at least as many as `feedback_questions` has questions."""
-    return Feedback.objects.filter(_TEACHES).count()
+    """How many accepted words teach something: at least as many as `feedback_questions` has questions."""
+    return Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).count()
 
 
 def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
     """Record `feedback_questions` as a set to learn from. RealmError where there are none, and as `record`."""
     rows = feedback_questions()
     if not rows:
-        raise RealmError("Nobody has called an answer right or given a better one yet.")
-    content = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-    return record(content, name, Purpose.LEARN, origin="what people said of answers", by=by)
+        raise RealmError("No feedback that something can be learnt from has been accepted yet.")
+    return record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)
 
 
 def _block_that_holds(said: Feedback, answer: str) -> EvidenceBlock | None:

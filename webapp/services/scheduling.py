@@ -67,6 +67,10 @@ def run_due(now: datetime | None = None) -> list[Job]:
     """Run what is due, each once however many schedulers look; returns the jobs started."""
     now = now or timezone.now()
     started = []
+    for schedule in Schedule.objects.filter(enabled=True, due_at__gt=now):
+        # Written by a clock that was ahead and has been set right since: it would wait as long as that was wrong.
+        if (due_at := next_due(schedule, now)) is not None and schedule.due_at is not None and schedule.due_at > due_at:
+            Schedule.objects.filter(pk=schedule.pk, due_at=schedule.due_at).update(due_at=due_at)
     for schedule in Schedule.objects.filter(enabled=True, due_at__lte=now):
         mine = Schedule.objects.filter(pk=schedule.pk, due_at=schedule.due_at)
         schedule.due_at = next_due(schedule, now)

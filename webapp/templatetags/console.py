@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from django import template
 from django.urls import reverse
@@ -24,13 +24,18 @@ _PAGES: Final[dict[type, str]] = {
 }
 
 
-@register.simple_tag
-def record_link(record: object) -> SafeString:
-    """A record's name, as a link to its page where it has one."""
+_FOR_CURATORS: Final = {QuestionSet}
+
+
+@register.simple_tag(takes_context=True)
+def record_link(context: dict[str, Any], record: object, label: str = "") -> SafeString:
+    """A record's name, as a link to its page where it has one that is open to whoever looks."""
     page = _PAGES.get(type(record))
     if page is None:
-        return format_html('<span class="muted">{}</span>', record)
-    return format_html('<a href="{}">{}</a>', reverse(page, args=[record.pk]), record)  # type: ignore[attr-defined]
+        return format_html('<span class="muted">{}</span>', label or record)
+    if type(record) not in _FOR_CURATORS and not context["rights"].operate:
+        return format_html("{}", label or record)
+    return format_html('<a href="{}">{}</a>', reverse(page, args=[record.pk]), label or record)  # type: ignore[attr-defined]
 
 
 @register.filter

@@ -21,6 +21,7 @@ from webapp.models import (
     ModelVersion,
     SpanSet,
 )
+from webapp.services.feedback import by_deployment
 from webapp.services.places import resolve
 from webapp.views.staff import staff_member, staff_only
 
@@ -55,7 +56,7 @@ def model_page(request: HttpRequest, pk: int) -> HttpResponse:
             "children": model.children.all(),
             "indexes": fitting,
             "evaluations": model.evaluations.select_related("questions", "corpus", "index"),
-            "deployments": model.deployments.select_related("index")[:10],
+            "deployments": by_deployment(model.deployments.select_related("model", "index")[:10]),
             "active": Deployment.active(),
         },
     )

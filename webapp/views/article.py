@@ -13,7 +13,9 @@ from django.views.decorators.http import require_safe
 
 from webapp.models import AskedAnswer
 from webapp.services import articles
+from webapp.services.roles import Action
 from webapp.views.reading import Passage
+from webapp.views.staff import allowed
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Article, Block
@@ -41,6 +43,7 @@ class Part:
     paragraphs: tuple[Paragraph, ...]
 
 
+@allowed(Action.READ)
 @require_safe
 def block(request: HttpRequest, block_id: str) -> HttpResponse:
     """The article of a block. `answer` is the answer that one comes from: its words are marked as well."""

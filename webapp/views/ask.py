@@ -20,9 +20,11 @@ from django_htmx.middleware import HtmxDetails
 from realm_core.errors import RealmError
 from webapp.engine import EngineUnavailable
 from webapp.models import AskedAnswer
-from webapp.services import asking, limits
-from webapp.services.history import asker_key
+from webapp.services import asking, feedback, limits
+from webapp.services.history import asker_key, asker_of
+from webapp.services.roles import Action
 from webapp.views.reading import read
+from webapp.views.staff import allowed
 
 # Answered correctly over the default corpus; each from another part of knowledge.
 EXAMPLES: Final = (
@@ -34,11 +36,16 @@ EXAMPLES: Final = (
     ("Chemistry", "What is the chemical symbol of tungsten?"),
 )
 _STAGES: Final = (
+    ("wait", "Waiting for others"),
+    ("repeat", "Finding the same question, asked a short while ago"),
     ("embed", "Turning the question into a vector"),
     ("search", "Searching the index"),
     ("read", "Reading the blocks"),
     ("marginalise", "Adding up"),
+    ("store", "Storing the answer"),
+    ("render", "Writing the page or the JSON"),
 )
+_RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # as the forms of feedback have them
 
 
 class HtmxRequest(HttpRequest):
@@ -47,6 +54,7 @@ class HtmxRequest(HttpRequest):
     htmx: HtmxDetails
 
 
+@allowed(Action.ASK)
 @require_http_methods(["GET", "HEAD", "POST"])
 @vary_on_headers("HX-Request")
 def ask(request: HtmxRequest) -> HttpResponse:
@@ -74,33 +82,43 @@ def ask(request: HtmxRequest) -> HttpResponse:
     address = reverse("answer", args=[asked.pk])
     if not request.htmx:
         return redirect(address)
-    response = render(request, "ask/partial_answer.html", _answer_context(asked, []))
+    response = render(request, "ask/partial_answer.html", answer_context(request, asked, []))
     response["HX-Push-Url"] = address
     return response
 
 
+@allowed(Action.READ)
 @require_safe
 @vary_on_headers("HX-Request", "HX-Target")
 def answer(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     """An answer as it was given, for ever; `without` (repeatable) takes blocks away from it."""
-    answers = AskedAnswer.objects.select_related("deployment__model", "deployment__index__corpus")
-    asked = get_object_or_404(answers, pk=answer_id)
-    context = _answer_context(asked, request.GET.getlist("without"))
+    asked = kept_answer(answer_id)
+    context = answer_context(request, asked, request.GET.getlist("without"))
     whole = not request.htmx or request.htmx.history_restore_request
     return render(request, "ask/answer.html" if whole else "ask/partial_outcome.html", context)
+
+
+def kept_answer(answer_id: UUID) -> AskedAnswer:
+    """An answer with all that its page names, or 404."""
+    answers = AskedAnswer.objects.select_related("deployment__model", "deployment__index__corpus")
+    return get_object_or_404(answers, pk=answer_id)
 
 
 def _box(request: HttpRequest, question: str, error: str = "", status: int = 200) -> HttpResponse:
     return render(request, "ask/ask.html", {"question": question, "error": error, "examples": EXAMPLES}, status=status)
 
 
-def _answer_context(asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
+def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
+    """What the answer's page says, and what whoever looks at it has said of it."""
     reading = read(asked.payload, without)
+    said = feedback.said_by(asker_of(request), asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
-    timings_ms = reading.full.timings_ms
+    timings_ms = {**reading.full.timings_ms, **asked.serving_ms}
     return {
         "asked": asked,
         "reading": reading,
+        "said": said,
+        "right": _RIGHT_WORDS[said.right if said else None],
         "stages": [(label, timings_ms[stage]) for stage, label in _STAGES if stage in timings_ms],
         "json_url": reverse("api-answer", args=[asked.pk]) + (f"?{query}" if query else ""),
     }

@@ -20,7 +20,7 @@ from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, 
 from webapp.services import comparing, plots
 from webapp.services.comparing import Candidate, Differ
 from webapp.views.job import image
-from webapp.views.staff import staff_member, staff_only
+from webapp.views.staff import curators_only, staff_member, staff_only
 
 _PAGE_SIZE: Final = 20
 
@@ -45,7 +45,7 @@ class CompareForm(forms.Form):
         return [Candidate(self.cleaned_data[name], self.cleaned_data["corpus"]) for name in ("first", "second")]
 
 
-@staff_only
+@curators_only
 @never_cache
 @require_GET
 def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
@@ -65,7 +65,7 @@ def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "manage/evaluation.html", context)
 
 
-@staff_only
+@curators_only
 @require_GET
 def evaluation_plot(request: HttpRequest, pk: int, panel: str) -> HttpResponse:
     """Exact match and recall, or calibration, as an SVG image."""
@@ -82,7 +82,7 @@ def evaluation_plot(request: HttpRequest, pk: int, panel: str) -> HttpResponse:
     return image(plots.reliability_svg(bins))
 
 
-@staff_only
+@curators_only
 @never_cache
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
@@ -131,7 +131,7 @@ def start_missing(request: HttpRequest, candidates: list[Candidate], questions: 
         messages.info(request, f"{what} being made; see the jobs.")
 
 
-@staff_only
+@curators_only
 @never_cache
 @require_GET
 def comparison(request: HttpRequest, first_pk: int, second_pk: int) -> HttpResponse:

@@ -19,8 +19,10 @@ from realm_core.errors import CannotFill, RealmError
 from webapp.engine import EngineUnavailable
 from webapp.models import Deployment
 from webapp.services import asking, filling, limits
+from webapp.services.roles import Action
 from webapp.views.ask import HtmxRequest
 from webapp.views.filled import look_at
+from webapp.views.staff import allowed
 
 # A sentence and what is missing in it. The first is the paper's own (Table 3).
 EXAMPLES: Final = (
@@ -37,6 +39,7 @@ EXAMPLES: Final = (
 )
 
 
+@allowed(Action.ASK)
 @require_safe
 @vary_on_headers("HX-Request")
 def fill(request: HtmxRequest) -> HttpResponse:

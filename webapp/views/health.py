@@ -1,13 +1,20 @@
-"""For whoever watches the site: alive, and able to answer."""
+"""For whoever watches the site: alive, able to answer, and what is measured."""
 
 from __future__ import annotations
 
 from django.db import DatabaseError, connection
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, JsonResponse
 from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from webapp.engine import holder
-from webapp.models import Deployment
+from webapp.metrics import exposition
+from webapp.metrics.records import Records
+from webapp.models import ApiToken, Deployment
+from webapp.services.roles import Action, may
+
+_LOOPBACK = ("127.0.0.1", "::1")
 
 
 @never_cache
@@ -41,3 +48,28 @@ def readyz(_request: HttpRequest) -> HttpResponse:
     if status.reason:
         body["reason"] = status.reason
     return JsonResponse(body, status=200 if ready else 503)
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Prometheus' text format: for this machine itself, for admins, and with a token of the scope operate."""
+    if not _may_measure(request):
+        return HttpResponseForbidden("Metrics want a token of the scope operate.\n", content_type="text/plain")
+    try:
+        body = exposition(Records())
+    except DatabaseError:
+        body = exposition()  # what this server counted needs no database
+    return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
+
+
+def _may_measure(request: HttpRequest) -> bool:
+    # A request that a proxy on this machine passed on comes from this machine, too, but not from somebody here.
+    if request.META.get("REMOTE_ADDR") in _LOOPBACK and "HTTP_X_FORWARDED_FOR" not in request.META:
+        return True
+    try:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        token = ApiToken.of(given) if scheme.lower() == "bearer" else None
+        return may(token or request.user, Action.OPERATE)
+    except DatabaseError:
+        return False

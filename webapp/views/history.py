@@ -12,10 +12,13 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.services import history as service
+from webapp.services.roles import Action
+from webapp.views.staff import allowed
 
 _PER_PAGE: Final = 25
 
 
+@allowed(Action.ASK)
 @require_safe
 @cache_control(private=True, no_cache=True)
 def history(request: HttpRequest) -> HttpResponse:
@@ -25,6 +28,7 @@ def history(request: HttpRequest) -> HttpResponse:
     return render(request, "history/history.html", {"page": page})
 
 
+@allowed(Action.ASK)
 @require_POST
 def forget(request: HttpRequest) -> HttpResponse:
     """Empty one's history."""

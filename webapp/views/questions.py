@@ -18,7 +18,7 @@ from realm_core.training.questions import read_questions
 from webapp.models import Purpose, QuestionSet
 from webapp.services import questions as services
 from webapp.services.places import resolve
-from webapp.views.staff import staff_member, staff_only
+from webapp.views.staff import curators_only, staff_member
 
 _LARGEST_BYTES: Final = 64 * 2**20
 _SHOWN: Final = 20
@@ -46,7 +46,7 @@ class UploadForm(forms.Form):
         return file
 
 
-@staff_only
+@curators_only
 @never_cache
 @require_http_methods(["GET", "POST"])
 def question_list(request: HttpRequest) -> HttpResponse:
@@ -78,7 +78,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
     return render(request, "manage/question_sets.html", context, status=status)
 
 
-@staff_only
+@curators_only
 @require_POST
 def from_feedback(request: HttpRequest) -> HttpResponse:
     """Make a set to learn from of what people said of answers."""
@@ -91,7 +91,7 @@ def from_feedback(request: HttpRequest) -> HttpResponse:
     return redirect("manage-question-set", made.pk)
 
 
-@staff_only
+@curators_only
 @never_cache
 @require_GET
 def question_set(request: HttpRequest, pk: int) -> HttpResponse:

@@ -86,7 +86,7 @@ def test_what_faiss_does_not_fill_scores_nothing() -> None:
     found, scores = FaissSearch(base, "IVF2,Flat").search(torch.ones(1, 8), 60)
     assert (found[0] >= 0).sum() == 40
     assert torch.isinf(scores[0, 40:]).all() and (scores[0, 40:] < 0).all()
-    rows, kept = search_without(FaissSearch(base, "IVF2,Flat"), torch.ones(8), 50, {0})
+    [(rows, kept)] = search_without(FaissSearch(base, "IVF2,Flat"), torch.ones(1, 8), [50], [{0}])
     assert sorted(rows) == list(range(1, 40)) and all(math.isfinite(score) for score in kept)
 
 
@@ -101,7 +101,7 @@ def test_hnsw_finds_nine_of_ten() -> None:
 @given(excluded=st.sets(st.integers(0, 19), max_size=19), k=st.integers(1, 25))
 def test_search_without_is_the_search_of_what_remains(excluded: set[int], k: int) -> None:
     base, query = vectors(20), vectors(1, seed=1)[0]
-    rows, scores = search_without(ExactSearch(base), query, k, excluded)
+    [(rows, scores)] = search_without(ExactSearch(base), query.unsqueeze(0), [k], [excluded])
     wanted = [row for row in naive(base, query.unsqueeze(0), 20)[0] if row not in excluded][:k]
     assert rows == wanted
     assert scores == pytest.approx((base[wanted] @ query).tolist(), abs=1e-5)

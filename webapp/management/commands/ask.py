@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
-from webapp.api.views import answer_json
+from webapp.api.kept import answer_json
 from webapp.engine import EngineUnavailable, holder
 from webapp.models import AskedAnswer
 from webapp.services import asking

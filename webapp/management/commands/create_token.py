@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
-from django.utils import timezone
 
-from webapp.models import ApiToken, AuditEntry
+from realm_core.errors import RealmError
 from webapp.models.token import SCOPES
+from webapp.services.accounts import make_token
 
 
 class Command(BaseCommand):
@@ -29,18 +27,15 @@ class Command(BaseCommand):
         parser.add_argument("--days", type=int, help="how long it is valid (default: until it is revoked)")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        scopes: list[str] = sorted(set(options["scope"]))
         user = User.objects.filter(username=options["user"], is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active user {options['user']}.")
-        if "operate" in scopes and not user.is_staff:
-            raise CommandError(f"{user.username} is not staff; a token of the scope operate would be useless.")
-        if options["days"] is not None and not 1 <= options["days"] <= 3650:
-            raise CommandError(f"--days must be from 1 to 3650, not {options['days']}.")
-        expires_at = None if options["days"] is None else timezone.now() + timedelta(days=options["days"])
-        with transaction.atomic():
-            record, token = ApiToken.issue(user, options["name"] or ", ".join(scopes), scopes, expires_at=expires_at)
-            AuditEntry.record("token.create", record, by=None, user=user.username, scopes=scopes)
-        until = f"valid until {expires_at:%d %B %Y}" if expires_at else "valid until it is revoked"
-        self.stderr.write(f"A token of {user.username} for {' and '.join(scopes)}, {until}; it is not shown again:")
+        try:
+            record, token = make_token(user, options["name"], set(options["scope"]), days=options["days"], by=None)
+        except RealmError as error:
+            raise CommandError(str(error)) from None
+        until = f"valid until {record.expires_at:%d %B %Y}" if record.expires_at else "valid until it is revoked"
+        self.stderr.write(
+            f"A token of {user.username} for {' and '.join(record.scopes)}, {until}; it is not shown again:"
+        )
         self.stdout.write(token)

@@ -6,10 +6,8 @@ from argparse import ArgumentParser
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import transaction
-from django.utils import timezone
 
-from webapp.models import ApiToken, AuditEntry
+from webapp.services.accounts import revoke, valid_tokens
 
 _SHOWN: Final = 12  # characters of a token that its row keeps
 
@@ -23,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("token", nargs="?", help=f"its first {_SHOWN} characters, or the whole token")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        tokens = ApiToken.objects.filter(revoked_at=None).select_related("user")
+        tokens = valid_tokens()
         if options["token"] is None:
             for one in tokens:
                 used = f"last used {one.last_used_at:%d %B %Y}" if one.last_used_at else "never used"
@@ -35,7 +33,5 @@ class Command(BaseCommand):
         if not found:
             raise CommandError(f"No valid token begins with {start}; without a token, this command lists them.")
         for one in found:
-            with transaction.atomic():
-                tokens.filter(pk=one.pk).update(revoked_at=timezone.now())
-                AuditEntry.record("token.revoke", one, by=None, user=one.user.username)
+            revoke(one, by=None)
             self.stdout.write(f"{one} of {one.user.username} is revoked.")

@@ -1,0 +1,238 @@
+"""Many askers at once, over HTTP on this machine: questions a second, how long each takes, memory, and a peer.
+
+python -m benchmarks.load_test [--seconds S] [--rounds N] [--questions N] [--askers N …] [--no-peer]
+
+A real web server over a database of its own, asked by threads that ask again as soon as they have an answer. Rounds
+turn the order of the numbers of askers, so that a drift of the machine meets all of them. Exact repeats are computed
+each time; what the cache of them is worth is measured apart. The peer is transformers-haystack's
+TransformersExtractiveReader behind gunicorn as well, given the blocks that our search found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.answering import K
+from benchmarks.exports import export_span_reader
+from benchmarks.inputs import Inputs, prepare
+from benchmarks.load import Asked, Askers, asker, percentile
+from benchmarks.machine import describe
+from benchmarks.peers import LIBRARIES
+from benchmarks.rounds import apart, run_rounds, summary
+from benchmarks.web import database, free_port, memory, request, server, serving
+from realm_core.errors import RealmError
+from realm_core.files import write_json
+from realm_core.model.checkpoint import load_model
+from workers.guards import HOST
+
+RESULTS = Path(__file__).resolve().parent / "results" / "load.json"
+PEER_ASKERS = 8
+Ask = Callable[[str], tuple[int, str]]
+
+_QUESTIONS = 150  # different ones
+_WARM_UP_S = 3.0
+_MEMORY_EVERY = 500  # questions
+_TARGETS = {"32 to 1": 1.3, "128 to 32": 1.0, "to the peer": 2.0}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, write; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load_test", description=__doc__)
+    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
+    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
+    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each side (default: torch's)")
+    parser.add_argument("--askers", type=int, nargs="+", default=[1, 8, 32, 128], help="default: 1 8 32 128")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each number of askers in a round (default: 30)")
+    parser.add_argument("--rounds", type=int, default=3, help="default: 3")
+    parser.add_argument("--questions", type=int, default=10_000, help="asked to see the memory (default: 10,000)")
+    parser.add_argument("--no-peer", action="store_true", help="leave the peer out, and its environment")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, help="JSON file (default: benchmarks/results/load.json)"
+    )
+    arguments = parser.parse_args(argv)
+    try:
+        results = _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments)
+        print(report(results))
+        write_json(arguments.output, results)
+    except RealmError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
+    questions = inputs.first_questions(_QUESTIONS)
+    machine = describe()
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder)
+        environment = database(inputs, data, arguments.threads)
+        with server(environment, data / "web.log") as (process, port):
+            rounds = run_rounds(
+                {
+                    str(n): partial(_load, asker(port, "index"), questions, n, arguments.seconds)
+                    for n in arguments.askers
+                },
+                arguments.rounds,
+            )
+            remembered = _memory(port, process.pid, questions, arguments.questions)
+            found = {} if arguments.no_peer else _found(port, questions)
+        with server({**environment, "ASK_CACHE_S": "3600"}, data / "repeats.log") as (_, port):
+            repeats = _load(asker(port, "index"), questions[:PEER_ASKERS], PEER_ASKERS, arguments.seconds)
+        peer = None
+        if not arguments.no_peer:
+            peer = _peer(inputs, found, data, environment, arguments)
+    results: dict[str, Any] = {
+        "format": 1,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": machine,
+        "threads": arguments.threads,
+        "seconds": arguments.seconds,
+        "rounds": arguments.rounds,
+        "k": K,
+        "askers": {n: figures([one for own in runs for one in own], runs) for n, runs in rounds.items()},
+        "memory": remembered,
+        "repeats": figures(repeats, [repeats]),
+        "peer": peer and {"askers": PEER_ASKERS, **figures([one for own in peer for one in own], peer)},
+    }
+    return {**results, "ratios": ratios(results)}
+
+
+def _load(ask: Ask, questions: list[str], count: int, seconds: float) -> list[Asked]:
+    """What was answered within so many seconds, behind a warm-up."""
+    with Askers(ask, questions, count) as askers:
+        time.sleep(_WARM_UP_S)
+        start = time.perf_counter()
+        time.sleep(seconds)
+        end = time.perf_counter()
+        answered = [one for one in askers.since(start) if start <= one.at + one.took_ms / 1e3 <= end]
+    if not answered:
+        raise RealmError(f"Nobody of {count} askers had an answer within {seconds:g} seconds.")
+    return answered
+
+
+def figures(asked: list[Asked], runs: list[list[Asked]]) -> dict[str, Any]:
+    """Questions/s of the runs, and milliseconds of all answers. asked: those of all runs together."""
+    good_ms = [one.took_ms for one in asked if one.status == 201]
+    if not good_ms:
+        raise RealmError(f"No question was answered; the server said {sorted({one.status for one in asked})}.")
+    rates = []
+    for run in runs:
+        ends = [one.at + one.took_ms / 1e3 for one in run if one.status == 201]
+        rates.append((len(ends) - 1) / (max(ends) - min(ends)) if len(ends) > 1 else 0.0)
+    return {
+        "questions": len(asked),
+        "refused": sum(one.status == 503 for one in asked),
+        "failed": sum(one.status not in (201, 503) for one in asked),
+        "questions_per_s": summary(rates),
+        **{f"p{share:.0%}_ms".replace("%", ""): percentile(good_ms, share) for share in (0.5, 0.95, 0.99)},
+        "mean_ms": statistics.mean(good_ms),
+    }
+
+
+def ratios(results: dict[str, Any]) -> dict[str, float]:
+    """Questions/s: of 32 askers to one's, of 128 to 32's, ours to the peer's; of those that were measured."""
+    rate = {n: own["questions_per_s"]["median"] for n, own in results["askers"].items()}
+    pairs = {"32 to 1": ("32", "1"), "128 to 32": ("128", "32")}
+    told = {name: rate[a] / rate[b] for name, (a, b) in pairs.items() if a in rate and b in rate}
+    if results["peer"] and str(PEER_ASKERS) in rate:
+        told["to the peer"] = rate[str(PEER_ASKERS)] / results["peer"]["questions_per_s"]["median"]
+    return told
+
+
+def _memory(port: int, master: int, questions: list[str], count: int) -> list[dict[str, Any]]:
+    """The server's memory while `count` questions are asked by several askers."""
+    told = []
+    with Askers(asker(port, "index"), questions, PEER_ASKERS) as askers:
+        asked = 0
+        while asked < count:
+            while (now := len(askers.since(0))) < min(asked + _MEMORY_EVERY, count):
+                time.sleep(0.2)
+            asked = now
+            told.append({"questions": asked, "memory_mib": memory(master)})
+    return told
+
+
+def _found(port: int, questions: list[str]) -> dict[str, list[str]]:
+    """The texts of the blocks that our search finds for each question."""
+    found = {}
+    for question in questions:
+        status, body = request(port, "POST", "/api/v1/retrieve", json.dumps({"question": question, "k": K}))
+        if status != 200:
+            raise RealmError(f"The web server answered {status}: {body[:500].decode(errors='replace')}")
+        found[question] = [block["text"] for block in json.loads(body)["blocks"]]
+    return found
+
+
+def _peer(
+    inputs: Inputs, found: dict[str, list[str]], data: Path, environment: dict[str, str], arguments: argparse.Namespace
+) -> list[list[Asked]]:
+    """The same askers and questions at the peer, once a round."""
+    python, reader, program = LIBRARIES.ensure(), data / "reader", data / "peer_wsgi.py"
+    program.write_bytes((Path(__file__).resolve().parent / "peer_wsgi.py").read_bytes())
+    apart(lambda: _export(inputs, reader))
+    write_json(data / "readings.json", found)
+    given = {
+        **environment,
+        "PEER_READER": str(reader),
+        "PEER_READINGS": str(data / "readings.json"),
+        "PEER_DTYPE": "float32",  # as it comes
+        "HF_HUB_OFFLINE": "1",
+        "HAYSTACK_TELEMETRY_ENABLED": "False",
+    }
+    port = free_port()
+    command = (
+        *(str(python), "-m", "gunicorn", "peer_wsgi", f"--chdir={data}", f"--bind={HOST}:{port}"),
+        *("--worker-class=gthread", "--workers=1", "--threads=160", "--timeout=120", "--no-control-socket"),
+    )
+    with serving(command, port, given, data / "peer.log"):
+        ask = partial(_ask_peer, port)
+        return [_load(ask, list(found), PEER_ASKERS, arguments.seconds) for _ in range(arguments.rounds)]
+
+
+def _export(inputs: Inputs, folder: Path) -> None:
+    model = load_model(inputs.model)
+    export_span_reader(model.reader.bert, model.config.base, folder)
+
+
+def _ask_peer(port: int, question: str) -> tuple[int, str]:
+    return request(port, "POST", "/ask", json.dumps({"question": question}))[0], "peer"
+
+
+def report(results: dict[str, Any]) -> str:
+    """The table."""
+    lines = [
+        f"{'askers':<18} {'questions/s':<20} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'refused':>8} {'failed':>7}"
+    ]
+    rows = {**results["askers"], f"{PEER_ASKERS}, repeats": results["repeats"]}
+    if results["peer"]:
+        rows[f"{PEER_ASKERS}, Haystack"] = results["peer"]
+    for name, own in rows.items():
+        rate = own["questions_per_s"]
+        lines.append(
+            f"{name:<18} {rate['median']:>6.1f} ({rate['low']:.1f}–{rate['high']:.1f})".ljust(40)
+            + f"{own['p50_ms']:>7.0f} {own['p95_ms']:>8.0f} {own['p99_ms']:>8.0f}"
+            + f" {own['refused']:>8} {own['failed']:>7}"
+        )
+    lines += [f"{name}: {ratio:.2f} times (target {_TARGETS[name]})" for name, ratio in results["ratios"].items()]
+    if told := [one for one in results["memory"] if one["memory_mib"]]:
+        lines += [
+            f"after {one['questions']} questions: {one['memory_mib']['answering_process']:.0f} MiB" for one in told
+        ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,81 @@
+"""Ask a REALM question answering server.
+
+    from realm_client import Client
+
+    with Client("http://127.0.0.1:8000") as realm:
+        print(realm.ask("Who directed 2001: A Space Odyssey?").text)
+
+`AsyncClient` is the same with `await`.
+"""
+
+from realm_client._async_client import AsyncClient
+from realm_client._client import Client
+from realm_client._errors import (
+    ApiError,
+    Conflict,
+    FieldError,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+    Unreachable,
+)
+from realm_client._records import (
+    Answer,
+    Article,
+    Block,
+    Candidate,
+    Deployment,
+    Evaluation,
+    Evidence,
+    Feedback,
+    Filling,
+    FillingEvidence,
+    Guess,
+    Index,
+    Job,
+    ListedAnswer,
+    Model,
+    Place,
+    Question,
+    RankedAnswer,
+    Result,
+    Retrieval,
+    RetrievedBlock,
+)
+
+__all__ = [
+    "Answer",
+    "ApiError",
+    "Article",
+    "AsyncClient",
+    "Block",
+    "Candidate",
+    "Client",
+    "Conflict",
+    "Deployment",
+    "Evaluation",
+    "Evidence",
+    "Feedback",
+    "FieldError",
+    "Filling",
+    "FillingEvidence",
+    "Guess",
+    "Index",
+    "InvalidRequest",
+    "Job",
+    "ListedAnswer",
+    "Model",
+    "NotAllowed",
+    "NotFound",
+    "Place",
+    "Question",
+    "RankedAnswer",
+    "Result",
+    "Retrieval",
+    "RetrievedBlock",
+    "TooManyRequests",
+    "Unavailable",
+    "Unreachable",
+]

@@ -1,0 +1,278 @@
+"""Every request as plain data, for the client that waits and the one that is awaited; and when to try again."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import parse_qsl, quote, urlsplit
+from uuid import uuid4
+
+import httpx
+
+from realm_client import _records as records
+from realm_client._errors import ApiError, error_from
+from realm_client._records import Question, record
+
+T = TypeVar("T")
+Json = dict[str, Any]
+Filters = str | int | bool | datetime
+
+JSON_LINES: Final = "application/jsonl"
+TIMEOUT: Final = httpx.Timeout(
+    60.0, connect=10.0
+)  # seconds; the server refuses a question rather than keep one waiting
+PREFIX: Final = "/api/v1"
+# Of a long batch, what goes into one request: the server takes a MiB and ten thousand questions.
+_MOST_QUESTIONS: Final = 1000
+_MOST_BYTES: Final = 900_000
+_PASSING: Final = {429, 503}
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request. kind: of what comes back, None for nothing. repeatable: sent twice it does what it does once."""
+
+    method: str
+    path: str
+    kind: type[T] | None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    body: Json | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+
+    def arguments(self) -> dict[str, Any]:
+        """For httpx."""
+        body = {} if self.body is None else {"json": self.body}
+        return {
+            "method": self.method,
+            "url": PREFIX + self.path,
+            "params": self.params,
+            "headers": dict(self.headers),
+            **body,
+        }
+
+
+@dataclass
+class Patience:
+    """How often and how long one request is tried again.
+
+    retries: after the first time. wait_s: seconds that it may wait in all; who asks for more is not waited for.
+    """
+
+    retries: int
+    wait_s: float
+
+    def after(self, error: ApiError | httpx.TransportError, call: Call[Any]) -> float | None:
+        """Seconds until the next attempt; None: give up."""
+        if isinstance(error, ApiError):
+            passing = error.status in _PASSING or (error.status == 409 and error.retry_after_s is not None)
+            if not passing:
+                return None
+            pause_s = float(error.retry_after_s or 1)
+        elif call.repeatable or isinstance(error, httpx.ConnectError):  # else it may have been done
+            pause_s = random.uniform(0.2, 0.6)
+        else:
+            return None
+        if self.retries < 1 or pause_s > self.wait_s:
+            return None
+        self.retries -= 1
+        self.wait_s -= pause_s
+        return pause_s
+
+
+def checked(response: httpx.Response) -> httpx.Response:
+    """A response that says what was asked for; ApiError otherwise. Its body must have been read."""
+    if response.is_success:
+        return response
+    wait = response.headers.get("Retry-After", "")
+    retry_after_s = int(wait) if wait.isdecimal() else None
+    try:
+        problem = response.json()
+        if not isinstance(problem, dict) or "detail" not in problem:
+            raise ValueError
+    except ValueError:  # not of this server: a proxy in front of it
+        problem = {"detail": response.reason_phrase or "The server did not say why."}
+    raise error_from({**problem, "status": response.status_code}, retry_after_s)
+
+
+def parsed(call: Call[T], response: httpx.Response) -> T:
+    """What came back, as the call says."""
+    if call.kind is None or response.status_code == 204:
+        return None  # type: ignore[return-value]  # T is None then
+    return record(call.kind, response.json())
+
+
+# ---- asking
+
+
+def ask(question: str, k: int | None, exclude: Sequence[str], key: str | None) -> Call[records.Answer]:
+    """With a key, also where none is given: a question that is sent again because the answer got lost is asked once."""
+    headers = {"Idempotency-Key": key or str(uuid4())}
+    return Call("POST", "/ask", records.Answer, body=_question(question, k, exclude), headers=headers)
+
+
+def retrieve(question: str, k: int | None, exclude: Sequence[str]) -> Call[records.Retrieval]:
+    return Call("POST", "/retrieve", records.Retrieval, body=_question(question, k, exclude))
+
+
+def fill(sentence: str, k: int | None, exclude: Sequence[str], truth: str | None) -> Call[records.Filling]:
+    body = {"sentence": sentence, "truth": truth, **_reading(k, exclude)}
+    return Call("POST", "/fill", records.Filling, body=body)
+
+
+def _question(question: str, k: int | None, exclude: Sequence[str]) -> Json:
+    return {"question": question, **_reading(k, exclude)}
+
+
+def _reading(k: int | None, exclude: Sequence[str]) -> Json:
+    return ({} if k is None else {"k": k}) | ({"exclude": list(exclude)} if exclude else {})
+
+
+# ---- batches
+
+
+@dataclass
+class Batch:
+    """A long batch on its way: what has been answered, what must be sent again, and what in the next request."""
+
+    questions: list[Any]
+    k: int | None
+    waiting: list[int] = field(init=False)  # positions of the questions that are still to be answered
+    sent: list[int] = field(default_factory=list)
+    _lines: int = 0  # of the response that have come
+    _pause_s: float = 0.0  # until those of them that were refused may be asked again
+
+    @classmethod
+    def of(cls, questions: Iterable[str | Question], k: int | None) -> Batch:
+        """The questions, as the server takes them."""
+        return cls(
+            [one if isinstance(one, str) else _question(one.question, one.k, one.exclude) for one in questions], k
+        )
+
+    def __post_init__(self) -> None:
+        self.waiting = list(range(len(self.questions)))
+
+    def next(self) -> Call[records.Result]:
+        """The next request."""
+        size, self.sent, self._lines, self._pause_s = 0, [], 0, 0.0
+        for position in self.waiting[:_MOST_QUESTIONS]:
+            size += len(json.dumps(self.questions[position])) + 1
+            if self.sent and size > _MOST_BYTES:
+                break
+            self.sent.append(position)
+        body = {"questions": [self.questions[position] for position in self.sent], **_reading(self.k, ())}
+        headers = {"Accept": JSON_LINES}
+        return Call("POST", "/ask/batch", records.Result, body=body, headers=headers)
+
+    def take(self, line: str, patience: Patience) -> records.Result | None:
+        """A line of the response; None: there is patience enough to send this question again."""
+        told = json.loads(line)
+        position = self.sent[told["index"]]
+        self._lines += 1
+        error = error_from(told["problem"]) if "problem" in told else None
+        if error is not None and error.status in _PASSING:
+            pause_s = float(error.retry_after_s or 1)
+            if patience.retries > 0 and pause_s <= patience.wait_s:
+                self._pause_s = max(self._pause_s, pause_s)
+                return None
+        self.waiting.remove(position)
+        answer = record(records.Answer, told["answer"]) if error is None else None
+        return records.Result(position, answer, error)
+
+    def end(self, patience: Patience) -> float:
+        """The response is over: seconds to wait before what was refused is sent again."""
+        if self._lines < len(self.sent):
+            raise httpx.RemoteProtocolError("The response ended before its last line.")
+        if self._pause_s:
+            patience.retries -= 1
+            patience.wait_s -= self._pause_s
+        return self._pause_s
+
+
+# ---- what is kept
+
+
+def answer(answer_id: str, without: Sequence[str]) -> Call[records.Answer]:
+    return Call("GET", f"/answers/{_part(answer_id)}", records.Answer, params={"without": list(without)})
+
+
+def block(block_id: str) -> Call[records.Block]:
+    return Call("GET", f"/blocks/{_part(block_id)}", records.Block)
+
+
+def article(block_id: str) -> Call[records.Article]:
+    return Call("GET", f"/blocks/{_part(block_id)}/article", records.Article)
+
+
+def feedback(answer_id: str) -> Call[records.Feedback]:
+    return Call("GET", f"/answers/{_part(answer_id)}/feedback", records.Feedback)
+
+
+def give_feedback(answer_id: str, right: bool | None, block_id: str, better_answer: str) -> Call[records.Feedback]:
+    body = {"right": right, "block_id": block_id, "better_answer": better_answer}
+    return Call("POST", f"/answers/{_part(answer_id)}/feedback", records.Feedback, body=body)
+
+
+def take_feedback_back(answer_id: str) -> Call[None]:
+    return Call("DELETE", f"/answers/{_part(answer_id)}/feedback", None)
+
+
+# ---- what operators do
+
+
+def job(job_id: str) -> Call[records.Job]:
+    return Call("GET", f"/jobs/{_part(job_id)}", records.Job)
+
+
+def start_job(kind: str, parameters: Mapping[str, Any], settings_of: str | None) -> Call[records.Job]:
+    body = {"kind": kind, "parameters": dict(parameters), "settings_of": settings_of}
+    return Call("POST", "/jobs", records.Job, body=body, repeatable=False)
+
+
+def stop_job(job_id: str) -> Call[records.Job]:
+    return Call("POST", f"/jobs/{_part(job_id)}/stop", records.Job, repeatable=False)
+
+
+def resume_job(job_id: str) -> Call[records.Job]:
+    return Call("POST", f"/jobs/{_part(job_id)}/resume", records.Job, repeatable=False)
+
+
+def deploy(index: int, model: int | None, note: str, confirm: str) -> Call[records.Deployment]:
+    body = {"index": index, "model": model, "note": note, "confirm": confirm}
+    return Call("POST", "/deployments", records.Deployment, body=body, repeatable=False)
+
+
+def activate(deployment: int, confirm: str) -> Call[records.Deployment]:
+    path = f"/deployments/{deployment}/activate"
+    return Call("POST", path, records.Deployment, body={"confirm": confirm}, repeatable=False)
+
+
+# ---- lists
+
+
+def listed(path: str, filters: Mapping[str, Filters | None]) -> Call[Json]:
+    """A page of a list; the filters that are not None."""
+    params = {name: _parameter(value) for name, value in filters.items() if value is not None}
+    return Call("GET", path, dict, params=params)
+
+
+def following(call: Call[Json], page: Json) -> Call[Json] | None:
+    """The page after this one; None: there is none. Of its address only the parameters are used."""
+    if page["next"] is None:
+        return None
+    return Call("GET", call.path, dict, params=dict(parse_qsl(urlsplit(page["next"]).query)))
+
+
+def _parameter(value: Filters) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone().isoformat()
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _part(text: str) -> str:
+    """A part of an address, whatever is in it."""
+    return quote(text, safe="")

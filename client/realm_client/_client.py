@@ -1,0 +1,209 @@
+"""The client that waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+import httpx
+
+from realm_client import _calls as calls
+from realm_client import _records as records
+from realm_client._calls import Call, Filters, Patience
+from realm_client._errors import ApiError, Unreachable
+from realm_client._records import Question, record
+
+T = TypeVar("T")
+
+
+class Client:
+    """A server, for one thread or several.
+
+    address:  such as https://qa.example.org
+    token:    of one's account there; without one, what the server lets everybody do.
+    retries:  how often a request is sent again that found the server busy (429, 503) or away, or lost its connection.
+              `ask` does not ask twice by that: it has an idempotency key.
+    patience_s: seconds that a request may wait for that in all; `Retry-After` is kept to.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        retries: int = 4,
+        patience_s: float = 120.0,
+        timeout: httpx.Timeout = calls.TIMEOUT,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, transport=transport)
+        self._retries, self._patience_s = retries, patience_s
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    # ---- asking
+
+    def ask(
+        self, question: str, *, k: int | None = None, exclude: Sequence[str] = (), idempotency_key: str | None = None
+    ) -> records.Answer:
+        """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read."""
+        return self._do(calls.ask(question, k, exclude, idempotency_key))
+
+    def ask_many(self, questions: Iterable[str | Question], *, k: int | None = None) -> Iterator[records.Result]:
+        """Ask any number of questions; what comes of each, as soon as it is known, in order.
+
+        Questions that the server refuses because too many are asked are sent again when it says, and come later then:
+        `index` says which one a result belongs to. Where a connection breaks, what had not come back is asked again.
+        """
+        batch, patience = calls.Batch.of(questions, k), self._patience()
+        while batch.waiting:
+            call = batch.next()
+            try:
+                with self._http.stream(**call.arguments()) as response:
+                    if not response.is_success:
+                        response.read()
+                        calls.checked(response)
+                    for line in response.iter_lines():
+                        result = batch.take(line, patience)
+                        if result is not None:
+                            patience = self._patience()  # it goes on
+                            yield result
+                time.sleep(batch.end(patience))
+            except (ApiError, httpx.TransportError) as error:
+                self._pause(patience, error, call)
+
+    def retrieve(self, question: str, *, k: int | None = None, exclude: Sequence[str] = ()) -> records.Retrieval:
+        """Find blocks without reading them; nothing is kept."""
+        return self._do(calls.retrieve(question, k, exclude))
+
+    def fill(
+        self, sentence: str, *, k: int | None = None, exclude: Sequence[str] = (), truth: str | None = None
+    ) -> records.Filling:
+        """Fill each [MASK] of a sentence. truth: what stands there, to get its probability, too."""
+        return self._do(calls.fill(sentence, k, exclude, truth))
+
+    # ---- what is kept
+
+    def answer(self, answer_id: str, *, without: Sequence[str] = ()) -> records.Answer:
+        """A kept answer; without: as it were had these blocks not been read."""
+        return self._do(calls.answer(answer_id, without))
+
+    def answers(self, **filters: Filters | None) -> Iterator[records.ListedAnswer]:
+        """One's own answers, the latest first. Filters: answered, deployment, since, before, order."""
+        return self._list("/answers", records.ListedAnswer, filters)
+
+    def block(self, block_id: str) -> records.Block:
+        """A block of a corpus."""
+        return self._do(calls.block(block_id))
+
+    def article(self, block_id: str) -> records.Article:
+        """The article of a block."""
+        return self._do(calls.article(block_id))
+
+    def feedback(self, answer_id: str) -> records.Feedback:
+        """What one said of an answer; NotFound where one said nothing."""
+        return self._do(calls.feedback(answer_id))
+
+    def give_feedback(
+        self, answer_id: str, *, right: bool | None = None, block_id: str = "", better_answer: str = ""
+    ) -> records.Feedback:
+        """Say whether an answer is right, which block is the right evidence, what would be a better answer."""
+        return self._do(calls.give_feedback(answer_id, right, block_id, better_answer))
+
+    def take_feedback_back(self, answer_id: str) -> None:
+        """Take back what one said of an answer."""
+        self._do(calls.take_feedback_back(answer_id))
+
+    # ---- what operators do
+
+    def jobs(self, **filters: Filters | None) -> Iterator[records.Job]:
+        """Jobs, the latest first. Filters: state, kind, queue, part, since, before, order."""
+        return self._list("/jobs", records.Job, filters)
+
+    def job(self, job_id: str) -> records.Job:
+        """A job."""
+        return self._do(calls.job(job_id))
+
+    def start_job(self, kind: str, parameters: Mapping[str, Any], *, settings_of: str | None = None) -> records.Job:
+        """Start a job. settings_of: an earlier one, whose settings hold where `parameters` says nothing."""
+        return self._do(calls.start_job(kind, parameters, settings_of))
+
+    def stop_job(self, job_id: str) -> records.Job:
+        """Stop a job, at its next safe point."""
+        return self._do(calls.stop_job(job_id))
+
+    def resume_job(self, job_id: str) -> records.Job:
+        """Let a job that failed, was stopped or interrupted go on."""
+        return self._do(calls.resume_job(job_id))
+
+    def wait_for(self, job_id: str, *, every_s: float = 2.0) -> records.Job:
+        """The job when it is over, however long that takes."""
+        while not (job := self.job(job_id)).is_over:
+            time.sleep(every_s)
+        return job
+
+    def models(self, **filters: Filters | None) -> Iterator[records.Model]:
+        """Model versions. Filters: parent, corpus, order."""
+        return self._list("/models", records.Model, filters)
+
+    def indexes(self, **filters: Filters | None) -> Iterator[records.Index]:
+        """Index generations. Filters: model, corpus, order."""
+        return self._list("/indexes", records.Index, filters)
+
+    def evaluations(self, **filters: Filters | None) -> Iterator[records.Evaluation]:
+        """Measurements. Filters: model, corpus, index, questions, since, before, order."""
+        return self._list("/evaluations", records.Evaluation, filters)
+
+    def deployments(self) -> Iterator[records.Deployment]:
+        """What answers, and what did."""
+        return self._list("/deployments", records.Deployment, {})
+
+    def deploy(self, index: int, *, model: int | None = None, note: str = "", confirm: str = "") -> records.Deployment:
+        """Let an index and a model answer. Conflict tells `doubts`; its `confirm`, sent back, confirms them."""
+        return self._do(calls.deploy(index, model, note, confirm))
+
+    def activate(self, deployment: int, *, confirm: str = "") -> records.Deployment:
+        """Go back to an earlier deployment; doubts as of `deploy`."""
+        return self._do(calls.activate(deployment, confirm))
+
+    # ---- sending
+
+    def _do(self, call: Call[T]) -> T:
+        patience = self._patience()
+        while True:
+            try:
+                return calls.parsed(call, calls.checked(self._http.request(**call.arguments())))
+            except (ApiError, httpx.TransportError) as error:
+                self._pause(patience, error, call)
+
+    def _list(self, path: str, kind: type[T], filters: Mapping[str, Filters | None]) -> Iterator[T]:
+        call: Call[dict[str, Any]] | None = calls.listed(path, filters)
+        while call is not None:
+            page = self._do(call)
+            yield from (record(kind, one) for one in page["results"])
+            call = calls.following(call, page)
+
+    def _patience(self) -> Patience:
+        return Patience(self._retries, self._patience_s)
+
+    def _pause(self, patience: Patience, error: ApiError | httpx.TransportError, call: Call[Any]) -> None:
+        """Wait before the next attempt, or raise."""
+        wait_s = patience.after(error, call)
+        if wait_s is None:
+            if isinstance(error, ApiError):
+                raise error
+            raise Unreachable(f"{self._http.base_url}: {error or type(error).__name__}") from error
+        time.sleep(wait_s)

@@ -1,0 +1,350 @@
+"""What the server tells, as frozen dataclasses. Fields that a newer server adds are left aside."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from realm_client._errors import ApiError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of a batch. k: how many blocks to read. exclude: ids of blocks that must not be read."""
+
+    question: str
+    k: int | None = None
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RankedAnswer:
+    """A candidate with its probability, the sum over the blocks read of prior × likelihood."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An answer that one block offers. start, end: its best reading, in characters of the block's text."""
+
+    key: str
+    text: str
+    likelihood: float
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A block that was read. start, end: where it says the answer; None where it does not."""
+
+    rank: int
+    block_id: str
+    title: str
+    text: str
+    section: str
+    url: str
+    start: int | None
+    end: int | None
+    prior: float
+    likelihood: float
+    posterior: float
+    support: float
+    retriever_score: float
+    retriever_prior: float
+    no_answer_likelihood: float | None
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def quote(self) -> str | None:
+        """The words that say the answer."""
+        return None if self.start is None else self.text[self.start : self.end]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A kept answer with everything that it was made from. answer: None where the blocks hold none."""
+
+    id: str
+    created_at: datetime
+    without: tuple[str, ...]
+    question: str
+    answer: RankedAnswer | None
+    no_answer_probability: float | None
+    answers: tuple[RankedAnswer, ...]
+    evidence: tuple[Evidence, ...]
+    explains: str
+    normalisation: str
+    min_probability: float
+    model: str
+    index: str
+    corpus: str
+    latency_ms: float
+    timings_ms: dict[str, float]
+
+    @property
+    def text(self) -> str | None:
+        """The answer's words; None where none was found."""
+        return self.answer.text if self.answer else None
+
+    @property
+    def probability(self) -> float | None:
+        """Of the answer."""
+        return self.answer.probability if self.answer else None
+
+
+@dataclass(frozen=True)
+class ListedAnswer:
+    """A kept answer in a list."""
+
+    id: str
+    question: str
+    answer: str | None
+    probability: float | None
+    no_answer_probability: float | None
+    k: int
+    deployment: int
+    latency_ms: float
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one question of a batch: `answer` or `error`. index: which of the questions, from 0."""
+
+    index: int
+    answer: Answer | None
+    error: ApiError | None
+
+
+@dataclass(frozen=True)
+class RetrievedBlock:
+    """A block that was found and not read. prior: softmax of the scores over the blocks found."""
+
+    rank: int
+    block_id: str
+    title: str
+    text: str
+    section: str
+    url: str
+    score: float
+    prior: float
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """The best blocks for a question."""
+
+    question: str
+    blocks: tuple[RetrievedBlock, ...]
+    model: str
+    index: str
+    corpus: str
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Words for all gaps together, with their probability in each of three ways."""
+
+    words: tuple[str, ...]
+    text: str
+    without_retrieval: float
+    best_block: float | None
+    marginal: float
+
+
+@dataclass(frozen=True)
+class FillingEvidence:
+    """A block that was read for gaps. block_id: None for the null block."""
+
+    rank: int
+    block_id: str | None
+    title: str
+    text: str
+    section: str
+    url: str
+    prior: float
+    likelihood: float
+    posterior: float
+    utility: float
+    retriever_score: float
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A sentence with its gaps filled."""
+
+    sentence: str
+    guesses: tuple[Guess, ...]
+    truth: Guess | None
+    explains: str
+    best_block_id: str | None
+    evidence: tuple[FillingEvidence, ...]
+    model: str
+    index: str
+    corpus: str
+    latency_ms: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a corpus. previous, next: ids of its neighbours in the article."""
+
+    block_id: str
+    title: str
+    text: str
+    section: str
+    url: str
+    start: int
+    end: int
+    previous: str | None
+    next: str | None
+    corpus: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a block stands in its article."""
+
+    block_id: str
+    section: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Article:
+    """The article of a block."""
+
+    title: str
+    text: str
+    url: str
+    licence: str
+    attribution: str
+    blocks: tuple[Place, ...]
+    corpus: str
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """One's own word on an answer. review: waiting, accepted or refused."""
+
+    answer: str
+    right: bool | None
+    block_id: str
+    better_answer: str
+    review: str
+    changed_at: datetime
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of the server. result: what came of it; error: why it failed, in a sentence."""
+
+    id: str
+    kind: str
+    state: str
+    queue: str
+    parameters: dict[str, Any]
+    progress: dict[str, Any]
+    created_at: datetime
+    result: dict[str, Any] | None = None
+    error: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, well or not. (One that is interrupted resumes by itself.)"""
+        return self.state in {"succeeded", "failed", "stopped"}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model version."""
+
+    id: int
+    name: str
+    version: str
+    model_hash: str
+    block_hash: str
+    parent: int | None
+    corpus: int | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index generation: the vectors of a corpus by a model."""
+
+    id: int
+    generation: str
+    model: int
+    corpus: int
+    rows: int
+    dim: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A measurement; exact_match and recall_at_5 are shares of the questions."""
+
+    id: int
+    model: int
+    corpus: int
+    index: int | None
+    questions: int
+    retriever: str
+    k: int
+    normalisation: str
+    asked: int
+    exact_match: float
+    recall_at_5: float
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A pair of model and index that answers questions, or did."""
+
+    id: int
+    model: int
+    index: int
+    is_active: bool
+    activated_at: datetime
+    deactivated_at: datetime | None
+    activated_by: str | None
+    note: str
+
+
+def record(kind: type[T], value: Any) -> T:
+    """JSON as a record."""
+    made: T = _made(kind, value)
+    return made
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _made(kind: Any, value: Any) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        inner = next(one for one in get_args(kind) if one is not type(None))
+        return None if value is None else _made(inner, value)
+    if origin is tuple:
+        return tuple(_made(get_args(kind)[0], one) for one in value)
+    if kind is datetime:
+        return datetime.fromisoformat(value)
+    if is_dataclass(kind) and isinstance(value, Mapping):
+        hints = _hints(kind)  # type: ignore[arg-type]
+        return kind(**{f.name: _made(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})  # type: ignore[operator]
+    return value

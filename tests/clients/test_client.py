@@ -1,0 +1,175 @@
+"""The client package against a running server: everything that it can do, waiting and awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from realm_client import (
+    AsyncClient,
+    Client,
+    Conflict,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    Question,
+    Unreachable,
+)
+from tests.clients.conftest import Running
+from tests.tiny import ARTICLES
+
+QUESTION = "What is the capital of Bhutan?"
+
+
+@pytest.fixture
+def asker(running: Running) -> Iterator[Client]:
+    with Client(running.address, token=running.asker) as client:
+        yield client
+
+
+@pytest.fixture
+def admin(running: Running) -> Iterator[Client]:
+    with Client(running.address, token=running.admin) as client:
+        yield client
+
+
+def test_ask_and_read_what_it_was_made_from(asker: Client) -> None:
+    answer = asker.ask(QUESTION, k=3)
+    assert answer.question == QUESTION and len(answer.evidence) == 3
+    assert sum(block.prior for block in answer.evidence) == pytest.approx(1)
+    assert answer.created_at > datetime.now(UTC) - timedelta(minutes=5)
+    if answer.answer is not None:
+        assert answer.text == answer.answer.text
+        assert answer.probability == pytest.approx(sum(b.prior * b.likelihood for b in answer.evidence))
+    assert asker.answer(answer.id) == answer
+    gone = answer.evidence[0]
+    without = asker.answer(answer.id, without=[gone.block_id])
+    assert without.without == (gone.block_id,) and {b.block_id for b in without.evidence} == {
+        b.block_id for b in answer.evidence[1:]
+    }
+    block = asker.block(gone.block_id)
+    assert (block.text, block.title) == (gone.text, gone.title)
+    article = asker.article(gone.block_id)
+    assert article.text == ARTICLES[gone.title] and article.licence == "CC BY-SA 4.0"
+    place = next(place for place in article.blocks if place.block_id == gone.block_id)
+    assert article.text[place.start : place.end] == block.text
+    excluded = asker.ask(QUESTION, k=3, exclude=[gone.block_id])
+    assert gone.block_id not in {b.block_id for b in excluded.evidence}
+
+
+def test_the_same_key_is_the_same_answer(asker: Client) -> None:
+    first = asker.ask(QUESTION, idempotency_key="client-test-1")
+    assert asker.ask(QUESTION, idempotency_key="client-test-1") == first
+    assert asker.ask(QUESTION).id != first.id
+    with pytest.raises(InvalidRequest, match="another question"):
+        asker.ask("Who was Ada Lovelace?", idempotency_key="client-test-1")
+
+
+def test_many_questions(asker: Client) -> None:
+    questions: list[str | Question] = [f"What is {title}?" for title in ARTICLES]
+    questions[4] = Question("Where is the Nile?", k=2)
+    questions[5] = ""
+    results = list(asker.ask_many(questions, k=3))
+    assert [result.index for result in results] == list(range(len(questions)))
+    assert isinstance(results[5].error, InvalidRequest) and results[5].answer is None
+    for result in results[:5] + results[6:]:
+        asked = questions[result.index]
+        assert result.error is None and result.answer is not None
+        assert result.answer.question == (asked if isinstance(asked, str) else asked.question)
+        assert len(result.answer.evidence) == (3 if isinstance(asked, str) else 2)
+
+
+def test_ones_own_answers(asker: Client, running: Running) -> None:
+    kept = asker.ask(QUESTION)
+    listed = asker.answers(page_size=1)
+    assert next(listed).id == kept.id and next(listed).id != kept.id  # over two pages
+    assert list(asker.answers(since=datetime.now(UTC) + timedelta(hours=1))) == []
+    with Client(running.address) as nobody:
+        assert list(nobody.answers()) == []
+
+
+def test_retrieve_and_fill(asker: Client) -> None:
+    found = asker.retrieve(QUESTION, k=4)
+    assert [block.rank for block in found.blocks] == [1, 2, 3, 4]
+    assert sum(block.prior for block in found.blocks) == pytest.approx(1)
+    filling = asker.fill("The capital of [MASK] is Thimphu.", k=3, truth="Bhutan")
+    assert filling.truth is not None and 0 <= filling.truth.marginal <= 1 and len(filling.evidence) == 3
+
+
+def test_feedback(asker: Client) -> None:
+    answer = asker.ask(QUESTION)
+    with pytest.raises(NotFound):
+        asker.feedback(answer.id)
+    said = asker.give_feedback(answer.id, right=False, better_answer="Thimphu")
+    assert (said.right, said.better_answer, said.review) == (False, "Thimphu", "waiting")
+    assert asker.feedback(answer.id) == said
+    asker.take_feedback_back(answer.id)
+    with pytest.raises(NotFound):
+        asker.feedback(answer.id)
+
+
+def test_what_operators_do(admin: Client, asker: Client) -> None:
+    with pytest.raises(NotAllowed):
+        next(asker.models())
+    model, index = next(admin.models()), next(admin.indexes())
+    assert index.model == model.id and index.rows > 0
+    deployment = next(admin.deployments())
+    assert (deployment.index, deployment.is_active) == (index.id, True)
+    assert list(admin.evaluations(order="-exact_match")) == []
+    again = admin.deploy(index.id, note="again")
+    assert again.is_active and again.note == "again" and next(admin.deployments()).id == again.id
+    assert admin.activate(deployment.id).index == index.id
+
+    job = admin.start_job("index", {"model": model.id, "corpus": index.corpus})
+    with pytest.raises(Conflict) as duplicate:
+        admin.start_job("index", {"model": model.id, "corpus": index.corpus})
+    assert duplicate.value.job is not None and duplicate.value.job.endswith(job.id)
+    assert [one.id for one in admin.jobs(state="queued", kind="index")] == [job.id]
+    stopped = admin.stop_job(job.id)
+    assert stopped.is_over and admin.wait_for(job.id).state == "stopped"
+    assert admin.resume_job(job.id).state == "queued" and not admin.job(job.id).is_over
+    admin.stop_job(job.id)
+
+
+def test_what_goes_wrong(asker: Client, running: Running) -> None:
+    with pytest.raises(InvalidRequest) as wrong:
+        asker.ask("", k=99)
+    assert {error.field for error in wrong.value.errors} == {"question", "k"} and wrong.value.request_id
+    with pytest.raises(NotFound):
+        asker.block("../answers")
+    with Client(running.address, token="realm_unknown") as stranger, pytest.raises(NotAllowed) as refused:
+        stranger.ask(QUESTION)
+    assert refused.value.status == 401
+    with Client("http://127.0.0.1:9", retries=1) as nowhere, pytest.raises(Unreachable, match=r"127\.0\.0\.1:9"):
+        nowhere.ask(QUESTION)
+
+
+def test_awaited(running: Running) -> None:
+    async def work() -> None:
+        async with AsyncClient(running.address, token=running.asker) as realm:
+            answers = await asyncio.gather(*(realm.ask(f"What is {title}?", k=2) for title in ARTICLES))
+            assert [answer.question for answer in answers] == [f"What is {title}?" for title in ARTICLES]
+            results = [result async for result in realm.ask_many(["Who?", "", "Where?"], k=2)]
+            assert [result.error is None for result in results] == [True, False, True]
+            kept = [one async for one in realm.answers(page_size=5)]
+            assert {answer.id for answer in answers} <= {one.id for one in kept}
+            said = await realm.give_feedback(answers[0].id, right=True)
+            assert await realm.feedback(answers[0].id) == said
+            found = await realm.retrieve(QUESTION, k=1)
+            assert (await realm.block(found.blocks[0].block_id)).title in ARTICLES
+            with pytest.raises(NotFound):
+                await realm.answer("00000000-0000-4000-8000-000000000000")
+
+    asyncio.run(work())
+
+
+def test_both_clients_are_the_same() -> None:
+    def methods(kind: type) -> dict[str, list[str]]:
+        public = {name: one for name, one in vars(kind).items() if not name.startswith("_")}
+        return {name: list(inspect.signature(one).parameters) for name, one in public.items()}
+
+    assert methods(Client) == methods(AsyncClient)

@@ -1,0 +1,199 @@
+"""When the client tries again, when it does not, and that nothing is done twice by it. The server is made up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from realm_client import ApiError, AsyncClient, Client, Conflict, TooManyRequests, Unavailable, Unreachable
+from webapp.api import examples
+
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that the client would have slept."""
+    seconds: list[float] = []
+
+    async def sleep(wait_s: float) -> None:
+        seconds.append(wait_s)
+
+    monkeypatch.setattr("time.sleep", seconds.append)
+    monkeypatch.setattr("asyncio.sleep", sleep)
+    return seconds
+
+
+def busy(status: int, wait: str | None = "7") -> httpx.Response:
+    problem = {"type": "about:blank", "title": "x", "status": status, "detail": "Busy."}
+    return httpx.Response(status, json=problem, headers={} if wait is None else {"Retry-After": wait})
+
+
+def client(handler: Handler, **more: Any) -> Client:
+    return Client("http://realm", transport=httpx.MockTransport(handler), **more)
+
+
+def in_turn(*responses: httpx.Response | Exception) -> tuple[Handler, list[httpx.Request]]:
+    """A server that gives these responses one after another, and the requests that it got."""
+    left, seen = list(responses), []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        response = left.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        return response
+
+    return handle, seen
+
+
+def answered() -> httpx.Response:
+    return httpx.Response(201, json=examples.ANSWER)
+
+
+def test_retry_after_is_kept_to_and_the_key_stays_the_same(slept: list[float]) -> None:
+    handler, seen = in_turn(busy(503), busy(429, "3"), httpx.ReadError("lost"), busy(409, "1"), answered())
+    assert client(handler).ask("Who?").text == "Stanley Kubrick"
+    assert slept[0] == 7 and slept[1] == 3 and 0 < slept[2] < 1 and slept[3] == 1
+    keys = {request.headers["Idempotency-Key"] for request in seen}
+    assert len(seen) == 5 and len(keys) == 1
+
+
+def test_another_question_has_another_key(slept: list[float]) -> None:
+    handler, seen = in_turn(answered(), answered())
+    with client(handler) as realm:
+        realm.ask("Who?")
+        realm.ask("Who?")
+    assert seen[0].headers["Idempotency-Key"] != seen[1].headers["Idempotency-Key"]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, TooManyRequests), (503, Unavailable)])
+def test_it_gives_up(slept: list[float], status: int, kind: type[ApiError]) -> None:
+    handler, seen = in_turn(*(busy(status) for _ in range(3)))
+    with pytest.raises(kind) as refused:
+        client(handler, retries=2).ask("Who?")
+    assert len(seen) == 3 and slept == [7, 7] and refused.value.retry_after_s == 7
+
+
+def test_who_asks_for_more_patience_than_there_is_is_not_waited_for(slept: list[float]) -> None:
+    handler, seen = in_turn(busy(429, "3600"))
+    with pytest.raises(TooManyRequests):
+        client(handler, patience_s=60).ask("Who?")
+    assert len(seen) == 1 and slept == []
+
+
+def test_what_is_wrong_is_not_sent_again(slept: list[float]) -> None:
+    handler, seen = in_turn(busy(422, None), busy(409, None))
+    for _ in range(2):
+        with pytest.raises(ApiError):
+            client(handler).ask("Who?")
+    assert len(seen) == 2 and slept == []
+
+
+def test_what_may_have_been_done_is_not_done_again(slept: list[float]) -> None:
+    handler, seen = in_turn(httpx.ReadError("lost"), httpx.ConnectError("away"), httpx.ReadError("lost"))
+    with pytest.raises(Unreachable):
+        client(handler).start_job("index", {})
+    with pytest.raises(Unreachable):  # it was not there, so nothing was done; the second time nobody knows
+        client(handler).start_job("index", {})
+    assert len(seen) == 3 and len(slept) == 1
+
+
+def test_doubts_are_told(slept: list[float]) -> None:
+    problem = {**busy(409, None).json(), "doubts": ["It measures worse."], "confirm": "abc"}
+    handler, _ = in_turn(httpx.Response(409, json=problem))
+    with pytest.raises(Conflict) as doubted:
+        client(handler).deploy(3)
+    assert (doubted.value.doubts, doubted.value.confirm) == (("It measures worse.",), "abc")
+
+
+def test_a_proxy_that_says_nothing_of_ours(slept: list[float]) -> None:
+    handler, _ = in_turn(httpx.Response(502, text="<h1>Bad Gateway</h1>"))
+    with pytest.raises(ApiError, match="Bad Gateway") as refused:
+        client(handler).ask("Who?")
+    assert refused.value.status == 502
+
+
+def test_only_the_parameters_of_a_following_page_are_used(slept: list[float]) -> None:
+    """A server behind a proxy may name itself wrongly, and a token must not go to another host."""
+    page = {"next": "http://elsewhere/api/v1/jobs?cursor=abc&state=queued", "previous": None, "results": []}
+    handler, seen = in_turn(httpx.Response(200, json=page), httpx.Response(200, json={**page, "next": None}))
+    assert list(client(handler, token="realm_secret").jobs(state="queued")) == []
+    assert str(seen[1].url) == "http://realm/api/v1/jobs?cursor=abc&state=queued"
+
+
+# ---- batches
+
+
+class Batches:
+    """A server that answers batches: `refuse` of the questions once, and breaks off after `breaks` lines once."""
+
+    def __init__(self, *, refuse: set[str] | None = None, breaks: int | None = None) -> None:
+        self.refuse, self.breaks = refuse or set(), breaks
+        self.asked: list[list[str]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        questions = json.loads(request.content)["questions"]
+        self.asked.append(questions)
+        lines = [json.dumps(self._result(*one)) + "\n" for one in enumerate(questions)]
+        self.refuse = set()
+        end, self.breaks = self.breaks, None
+        return httpx.Response(200, content="".join(lines[:end]))
+
+    def _result(self, index: int, question: str) -> dict[str, Any]:
+        if question in self.refuse:
+            return {"index": index, "problem": {"status": 429, "detail": "Too many.", "retry_after_s": 9}}
+        return {"index": index, "answer": {**examples.ANSWER, "question": question}}
+
+
+QUESTIONS = [f"{number}?" for number in range(5)]
+
+
+def test_refused_questions_are_sent_again_when_they_may_be(slept: list[float]) -> None:
+    server = Batches(refuse={"1?", "3?"})
+    results = list(client(server).ask_many(QUESTIONS))
+    assert [result.index for result in results] == [0, 2, 4, 1, 3] and slept[0] == 9
+    assert server.asked == [QUESTIONS, ["1?", "3?"]]
+    assert {(r.index, r.answer.question) for r in results if r.answer} == set(enumerate(QUESTIONS))
+
+
+def test_without_patience_a_refusal_is_a_result(slept: list[float]) -> None:
+    results = list(client(Batches(refuse={"1?"}), patience_s=5).ask_many(QUESTIONS))
+    assert isinstance(results[1].error, TooManyRequests) and len(results) == 5
+
+
+def test_a_broken_batch_goes_on_where_it_broke(slept: list[float]) -> None:
+    server = Batches(breaks=2)
+    results = list(client(server).ask_many(QUESTIONS))
+    assert [result.index for result in results] == [0, 1, 2, 3, 4]
+    assert server.asked == [QUESTIONS, QUESTIONS[2:]]
+
+
+def test_a_batch_that_is_refused_as_a_whole(slept: list[float]) -> None:
+    handler, _ = in_turn(*(busy(503) for _ in range(3)))
+    with pytest.raises(Unavailable):
+        list(client(handler, retries=2).ask_many(QUESTIONS))
+    assert slept == [7, 7]
+
+
+def test_long_batches_are_cut(slept: list[float]) -> None:
+    server = Batches()
+    results = list(client(server).ask_many([f"{number:0900}?" for number in range(2000)]))
+    assert [result.index for result in results] == list(range(2000))
+    assert [len(questions) for questions in server.asked] == [995, 995, 10]
+    assert list(client(server).ask_many([])) == [] and len(server.asked) == 3
+
+
+def test_awaited_likewise(slept: list[float]) -> None:
+    server = Batches(refuse={"1?"}, breaks=4)
+
+    async def work() -> list[int]:
+        async with AsyncClient("http://realm", transport=httpx.MockTransport(server)) as realm:
+            return [result.index async for result in realm.ask_many(QUESTIONS)]
+
+    assert asyncio.run(work()) == [0, 2, 3, 1, 4]

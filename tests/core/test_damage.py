@@ -1,0 +1,91 @@
+"""Files that something cut off or changed a bit of are noticed when they are loaded, each by its name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from realm_core.engine import Engine
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+from tests.core.conftest import Deployment
+
+FILES = (
+    *(("model", name) for name in ("model.safetensors", "config.json")),
+    *(("index", name) for name in ("vectors-00000.safetensors", "manifest.json")),
+    *(
+        ("corpus", name)
+        for name in ("blocks.arrow", "articles.arrow", "block_prefixes.npy", "block_rows.npy", "manifest.json")
+    ),
+)
+
+
+def cut_off(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) * 2 // 3] ^= 0x04
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def copy(deployment: Deployment, tmp_path: Path) -> dict[str, Path]:
+    folders = {"model": deployment.model, "index": deployment.index, "corpus": deployment.corpus}
+    for name, folder in folders.items():
+        shutil.copytree(folder, tmp_path / name)
+    return {name: tmp_path / name for name in folders}
+
+
+def load(folders: dict[str, Path]) -> Engine:
+    return Engine.load(folders["model"], folders["index"], folders["corpus"], device="cpu")
+
+
+def test_every_file_is_tried(copy: dict[str, Path]) -> None:
+    """Those above are all that manifests name; and undamaged copies load."""
+    named = {("model", "model.safetensors"), ("model", "config.json"), ("index", "manifest.json")}
+    named |= {("index", shard["file"]) for shard in read_json(copy["index"] / "manifest.json")["shards"]}
+    named |= {("corpus", name) for name in (*read_json(copy["corpus"] / "manifest.json")["files"], "manifest.json")}
+    assert named == set(FILES)
+    engine = load(copy)
+    assert len(engine.ask("Who?").evidence) == 5
+    engine.close()
+
+
+@pytest.mark.parametrize("damage", [cut_off, flip_a_bit])
+@pytest.mark.parametrize(("part", "name"), [pair for pair in FILES if not pair[1].endswith(".json")])
+def test_damaged_files_are_not_loaded(
+    copy: dict[str, Path], part: str, name: str, damage: Callable[[Path], None]
+) -> None:
+    damage(copy[part] / name)
+    with pytest.raises(RealmError, match=name.replace(".", r"\.")):
+        load(copy)
+
+
+@pytest.mark.parametrize(("part", "name"), [pair for pair in FILES if pair[1].endswith(".json")])
+def test_a_manifest_that_was_cut_off_is_not_read(copy: dict[str, Path], part: str, name: str) -> None:
+    cut_off(copy[part] / name)
+    with pytest.raises(RealmError, match=name.replace(".", r"\.")):
+        load(copy)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "key"),
+    [
+        ("model", "config.json", "weights_sha256"),
+        ("index", "manifest.json", "sha256"),
+        ("corpus", "manifest.json", "blocks.arrow"),
+    ],
+)
+def test_a_manifest_of_other_checksums_is_not_believed(copy: dict[str, Path], part: str, name: str, key: str) -> None:
+    path = copy[part] / name
+    text = path.read_text(encoding="utf-8")
+    at = text.index(f'"{key}": "') + len(key) + 5
+    path.write_text(text[:at] + ("0" if text[at] != "0" else "1") + text[at + 1 :], encoding="utf-8")
+    with pytest.raises(RealmError, match=r"checksum"):
+        load(copy)

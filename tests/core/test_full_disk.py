@@ -1,0 +1,125 @@
+"""Ingesting, building and checkpointing in processes that may write no file beyond a size, as on a disk that fills up.
+
+Each ends with status 2 and a sentence that names the place, publishes nothing, and goes on once there is room.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from realm_core.corpus.store import Snapshot
+from realm_core.files import read_json
+from tests.core.conftest import Deployment
+
+TOP = Path(__file__).resolve().parents[2]
+ENOUGH = 1 << 30  # bytes
+ACTIVITY = """
+import resource, sys
+limit = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+from realm_core.__main__ import main
+sys.exit(main(sys.argv[2:]))
+"""
+TRAINING = """
+import resource, sys
+from pathlib import Path
+from torch import nn
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.training.loop import Group, Loop
+
+folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+matrix = nn.Linear(100, 100)
+settings = dict(steps=20, warmup=0.2, weight_decay=0.0, clip=1e9, seed=1, checkpoint_every=5, identity="these")
+loop = Loop("small", [Group(matrix, 0.1)], folder=folder, activity=Activity(None), **settings)
+
+def losses(step):
+    if step == 5:  # a checkpoint is there, and the disk fills up
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    yield matrix.weight.sum(), {}
+
+try:
+    loop.run(losses, dict)
+except RealmError as error:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(2)
+"""
+
+
+def run(limit: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", ACTIVITY, str(limit), *map(str, arguments)]
+    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(said) == 1 and "cannot be written: File too large" in said[0]
+    return said[0]
+
+
+def published(folder: Path) -> list[str]:
+    return [path.name for path in folder.glob("[!.]*")]
+
+
+@pytest.fixture
+def articles(tmp_path: Path) -> Path:
+    path = tmp_path / "articles.jsonl"
+    with open(path, "w", encoding="utf-8") as file:
+        for number in range(200):
+            words = " ".join(f"word{number * 31 + i}" for i in range(60))
+            file.write(json.dumps({"id": str(number), "title": f"Title {number}", "text": f"It says {words}."}) + "\n")
+    return path
+
+
+def test_ingesting(articles: Path, tmp_path: Path) -> None:
+    def ingest(limit: int) -> subprocess.CompletedProcess[str]:
+        source = ("--source", "jsonl", "--path", articles, "--processes", "1")
+        return run(limit, "ingest", *source, "--name", "full", "--output", tmp_path, "--quiet")
+
+    assert str(tmp_path) in refused(ingest(20_000))
+    assert published(tmp_path / "full") == []
+    assert ingest(ENOUGH).returncode == 0
+    [name] = published(tmp_path / "full")
+    snapshot = Snapshot.open(tmp_path / "full" / name)
+    snapshot.verify()
+    assert snapshot.articles == 200
+
+
+def test_building(deployment: Deployment, tmp_path: Path) -> None:
+    def build(limit: int) -> subprocess.CompletedProcess[str]:
+        given = (
+            "--model",
+            deployment.model,
+            "--corpus",
+            deployment.corpus,
+            "--output",
+            tmp_path,
+            "--generation",
+            "mine",
+        )
+        return run(limit, "index", *given, "--device", "cpu", "--quiet")
+
+    assert str(tmp_path) in refused(build(300))
+    assert published(tmp_path) == []
+    assert build(ENOUGH).returncode == 0
+    assert read_json(tmp_path / "mine" / "manifest.json")["rows"] == len(Snapshot.open(deployment.corpus))
+
+
+def test_checkpointing(tmp_path: Path) -> None:
+    def train(limit: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", TRAINING, str(tmp_path), str(limit)]
+        return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
+
+    assert "checkpoint-10" in refused(train(20_000))
+    assert published(tmp_path) == ["checkpoint-5"]  # whole
+    done = train(ENOUGH)
+    assert done.returncode == 0, done.stderr
+    assert "going on at step 5 of 20" in done.stderr
+    assert published(tmp_path) == ["checkpoint-20"]

@@ -1,0 +1,185 @@
+"""Many questions in one request: in order, each with its answer or its problem, streamed on demand."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core import signals
+from django.db import close_old_connections
+from django.http import StreamingHttpResponse
+from django.test import Client
+
+from realm_core.errors import RealmError
+from tests.web.conftest import FakeEngine, Loader, Person
+from tests.web.operating import post, problem
+from webapp.api import batch
+from webapp.models import AskedAnswer
+
+LINES = {"Accept": "application/jsonl"}
+
+
+def questions(number: int) -> list[str]:
+    return [f"Question {position}?" for position in range(number)]
+
+
+def stream(client: Client, body: Any) -> StreamingHttpResponse:
+    response = client.post("/api/v1/ask/batch", body, content_type="application/json", headers=LINES)
+    assert isinstance(response, StreamingHttpResponse), response.content
+    return response
+
+
+def lines(response: StreamingHttpResponse) -> list[dict[str, Any]]:
+    assert response["Content-Type"] == "application/jsonl"
+    content = b"".join(response.streaming_content)
+    assert content.endswith(b"\n")
+    return [json.loads(line) for line in content.splitlines()]
+
+
+def leave(response: StreamingHttpResponse) -> None:
+    """Close it as a server does, without the database's connection, which is the test's."""
+    signals.request_finished.disconnect(close_old_connections)
+    response.close()
+    signals.request_finished.connect(close_old_connections)
+
+
+def test_answers_stand_in_the_order_of_the_questions(engine: FakeEngine, member: Person) -> None:
+    wanted: list[Any] = questions(40)
+    wanted[7] = {"question": "Seven?", "k": 2, "exclude": ["a" * 32]}
+    results = post(member.client, "ask/batch", {"questions": wanted, "k": 4}).json()["results"]
+    assert [result["index"] for result in results] == list(range(40))
+    told = [result["answer"]["question"] for result in results]
+    assert told == [one if isinstance(one, str) else one["question"] for one in wanted]
+    assert ("Seven?", 2, ("a" * 32,)) in engine.asked and ("Question 8?", 4, ()) in engine.asked
+    assert len(engine.asked) == AskedAnswer.objects.filter(asker=member.user).count() == 40
+    kept = member.client.get(f"/api/v1/answers/{results[3]['answer']['id']}").json()
+    assert kept == results[3]["answer"]
+
+
+def test_a_question_that_cannot_be_answered_stops_no_other(client: Client, engine: FakeEngine) -> None:
+    wrong = ["", {"question": "Who?", "k": 99}, {"k": 5}, 7, None, [], {"question": "Who?", "top_k": 3}, "x" * 1001]
+    results = post(client, "ask/batch", {"questions": ["First?", *wrong, "Last?"]}).json()["results"]
+    assert [("answer" in result) for result in results] == [True, *[False] * len(wrong), True]
+    fields = [result["problem"]["errors"][0]["field"] for result in results[1:-1]]
+    assert fields == ["question", "k", "question", "", "", "", "top_k", "question"]
+    assert {result["problem"]["status"] for result in results[1:-1]} == {400}
+
+
+def test_what_the_engine_refuses_and_a_bug_are_told_in_place(client: Client, engine: FakeEngine) -> None:
+    engine.error = RealmError("All blocks are excluded.")
+    refused = post(client, "ask/batch", {"questions": ["Who?"]}).json()["results"][0]["problem"]
+    assert (refused["status"], refused["detail"]) == (422, "All blocks are excluded.")
+    engine.error = KeyError("secret detail")
+    response = post(client, "ask/batch", {"questions": ["Who?"]})
+    assert response.json()["results"][0]["problem"]["status"] == 500 and b"secret" not in response.content
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "questions"),
+        ({"questions": "Who?"}, "questions"),
+        ({"questions": []}, "questions"),
+        ({"questions": ["Who?"] * 101}, "questions"),
+        ({"questions": ["Who?"], "k": "5"}, "k"),
+        ({"questions": ["Who?"], "normalisation": "joint"}, "normalisation"),
+    ],
+)
+def test_a_wrong_batch_is_refused_as_a_whole(client: Client, engine: FakeEngine, body: Any, field: str) -> None:
+    assert problem(post(client, "ask/batch", body), 400)["errors"][0]["field"] == field
+    assert engine.asked == []
+
+
+@pytest.mark.django_db
+def test_without_an_engine_the_batch_is_refused_as_a_whole(client: Client, loader: Loader) -> None:
+    for headers in ({}, LINES):
+        body = {"questions": ["Who?"]}
+        response = client.post("/api/v1/ask/batch", body, content_type="application/json", headers=headers)
+        assert response.status_code == 503 and int(response["Retry-After"]) > 0
+        assert response["Content-Type"] == "application/problem+json" and response.json()["status"] == 503
+
+
+# ---- JSON lines
+
+
+def test_a_long_batch_is_streamed(client: Client, engine: FakeEngine) -> None:
+    wanted = questions(150)
+    results = lines(stream(client, {"questions": wanted}))
+    assert [result["index"] for result in results] == list(range(150))
+    assert [result["answer"]["question"] for result in results] == wanted
+    assert AskedAnswer.objects.count() == 150
+
+
+def test_a_line_comes_before_the_last_question_is_answered(
+    client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, answer = threading.Event(), engine.ask
+
+    def ask(question: str, **options: Any) -> Any:
+        assert question != "Question 149?" or may_go_on.wait(20)
+        return answer(question, **options)
+
+    monkeypatch.setattr(engine, "ask", ask)
+    response = stream(client, {"questions": questions(150)})
+    content = iter(response.streaming_content)
+    assert json.loads(next(content))["index"] == 0
+    may_go_on.set()
+    assert len(list(content)) == 149
+
+
+def test_only_so_many_are_streamed_at_once(client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "_STREAMS", threading.BoundedSemaphore(1))
+    body = {"questions": questions(2)}
+    unread = stream(client, body)
+    refused = client.post("/api/v1/ask/batch", body, content_type="application/json", headers=LINES)
+    assert refused.status_code == 503 and int(refused["Retry-After"]) > 0
+    leave(unread)  # whoever asked is gone before the first line
+    leave(unread)
+    assert len(lines(stream(client, body))) == 2
+    assert len(lines(stream(client, body))) == 2
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(batch.limits, "count", _broken)
+        stream(client, body)
+    assert len(lines(stream(client, body))) == 2
+
+
+def _broken(*_arguments: Any) -> None:
+    raise RuntimeError
+
+
+def test_a_line_is_one_line_whatever_is_in_it(client: Client, engine: FakeEngine) -> None:
+    results = lines(stream(client, {"questions": ["Who\n\u2028is\r\n“it”?", "\ud800?"]}))
+    assert "answer" in results[0] and results[1]["problem"]["status"] == 400 and len(results) == 2
+
+
+# ---- the limit
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_batch_is_answered_as_far_as_the_limit_allows(
+    client: Client, engine: FakeEngine, settings: Any, streamed: bool
+) -> None:
+    settings.ASK_RATE = "5/hour"
+    body = {"questions": questions(7)}
+    results: Iterator[dict[str, Any]]
+    if streamed:
+        response: Any = stream(client, body)
+        results = iter(lines(response))
+    else:
+        response = post(client, "ask/batch", body)
+        results = iter(response.json()["results"])
+    assert response["RateLimit"].startswith('"ask";r=0;')
+    assert [result.get("problem", {}).get("status") for result in results] == [None] * 5 + [429] * 2
+    assert len(engine.asked) == 5
+    refused = post(client, "ask/batch", {"questions": ["Who?"]})
+    problem(refused, 429)
+    assert 0 < int(refused["Retry-After"]) <= 3600
+
+
+def test_questions_beyond_the_limit_say_when_to_come_back(client: Client, engine: FakeEngine, settings: Any) -> None:
+    settings.ASK_RATE = "1/hour"
+    beyond = post(client, "ask/batch", {"questions": questions(2)}).json()["results"][1]["problem"]
+    assert 0 < beyond["retry_after_s"] <= 3600

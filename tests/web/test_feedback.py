@@ -1,0 +1,302 @@
+"""Feedback: on the answer's page, over REST, reviewed by curators, and what is learnt from it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.test import Client
+from django.utils import timezone
+
+from tests.web.conftest import Person
+from tests.web.operating import TokenClient, post, problem
+from tests.web.pages import stored
+from tests.web.pages.pages import Page
+from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
+from webapp.services import feedback as services
+
+pytestmark = pytest.mark.django_db
+BLOCK = stored.ODYSSEY[0].block_id
+
+
+def say(client: Client, asked: AskedAnswer, htmx: bool = False, **word: str) -> Any:
+    headers = {"HX-Request": "true"} if htmx else {}
+    return client.post(f"/answers/{asked.pk}/feedback/", word, headers=headers)
+
+
+def only() -> Feedback:
+    return Feedback.objects.get()
+
+
+# ── On the answer's page ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("who", ["outsider", "member"])
+def test_saying_changing_and_taking_back(who: str, request: pytest.FixtureRequest) -> None:
+    person: Person = request.getfixturevalue(who)
+    asked = stored.store()
+    response = say(person.client, asked, right="yes")
+    assert response["Location"] == f"/answers/{asked.pk}/#feedback"
+    assert (only().right, only().by, bool(only().session_key)) == (True, person.user, person.user is None)
+    say(person.client, asked, right="no", better_answer=" Arthur\u202e  Clarke ", block_id=BLOCK)
+    assert (only().right, only().better_answer, only().block_id) == (False, "Arthur Clarke", BLOCK)
+    page = Page(person.client.get(f"/answers/{asked.pk}/").content.decode())
+    pressed = [text for attributes, text in page.all("button", "verdict") if attributes["aria-pressed"] == "true"]
+    assert pressed == ["Wrong"]
+    assert "Arthur Clarke" in [attributes.get("value") for attributes, _ in page.all("input")]
+    assert [attributes["value"] for attributes, _ in page.all("option") if "selected" in attributes] == [BLOCK]
+    person.client.post(f"/answers/{asked.pk}/feedback/take-back/")
+    assert not Feedback.objects.exists()
+
+
+def test_everybody_has_a_word_of_their_own(outsider: Person, member: Person, staff: Person) -> None:
+    asked = stored.store()
+    for client in (outsider.client, member.client, staff.client, Client()):
+        for right in ("yes", "no"):
+            say(client, asked, right=right)
+    assert Feedback.objects.filter(right=False).count() == Feedback.objects.count() == 4
+    outsider.client.post(f"/answers/{asked.pk}/feedback/take-back/")
+    assert Feedback.objects.count() == 3
+
+
+def test_htmx_gets_the_part_that_changes(outsider: Person) -> None:
+    asked = stored.store()
+    source = say(outsider.client, asked, htmx=True, right="no").content.decode()
+    assert source.count('id="feedback"') == 1 and "<main" not in source and "Kept, thank you." in source
+    assert " open>" in source.split("<details")[1].split("<summary")[0] + ">"  # who says wrong is asked what is right
+    response = outsider.client.post(f"/answers/{asked.pk}/feedback/take-back/", headers={"HX-Request": "true"})
+    assert "Taken back." in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ({}, "Say at least one thing"),
+        ({"right": "perhaps"}, "Say at least one thing"),
+        ({"right": "no", "block_id": "f" * 32}, "not one of the blocks"),
+        ({"right": "no", "block_id": "\x00"}, "not one of the blocks"),
+        ({"better_answer": "x" * 301}, "at most 300 characters"),
+    ],
+)
+def test_what_cannot_be_said(outsider: Person, word: dict[str, str], says: str) -> None:
+    asked = stored.store()
+    response = say(outsider.client, asked, **word)
+    page = Page(response.content.decode())
+    errors = [text for attributes, text in page.all("p") if attributes.get("id") == "feedback-error"]
+    assert response.status_code == 422 and says in errors[0]
+    assert word.get("better_answer", "") in page.source
+    assert not Feedback.objects.exists()
+
+
+def test_a_word_of_the_session_becomes_the_account_s(outsider: Person, member: Person) -> None:
+    asked = stored.store()
+    say(outsider.client, asked, right="yes")
+    assert outsider.client.post("/accounts/login/", {"username": "Memo", "password": "p"}).status_code == 302
+    page = Page(outsider.client.get(f"/answers/{asked.pk}/").content.decode())
+    assert "true" in [attributes["aria-pressed"] for attributes, _ in page.all("button", "verdict")]
+    say(outsider.client, asked, right="no")
+    assert (only().by, only().session_key, only().right) == (member.user, "", False)
+
+
+def test_too_much_is_refused(outsider: Person, settings: Any) -> None:
+    settings.ASK_RATE = "1/hour"
+    asked = stored.store()
+    say(outsider.client, asked, right="yes")
+    response = say(outsider.client, asked, right="no")
+    assert response.status_code == 429 and int(response["Retry-After"]) > 0 and only().right is True
+
+
+def test_the_answer_without_blocks_is_not_judged(outsider: Person) -> None:
+    asked = stored.store()
+    source = outsider.client.get(f"/answers/{asked.pk}/?without={BLOCK}").content.decode()
+    assert 'id="feedback"' not in source
+
+
+def test_an_emptied_history_leaves_no_name_on_feedback(outsider: Person, member: Person) -> None:
+    asked = stored.store()
+    for client in (outsider.client, member.client):
+        say(client, asked, right="yes")
+        client.post("/history/forget/")
+    assert [(said.by, said.session_key, said.right) for said in Feedback.objects.all()] == [(None, "", True)] * 2
+
+
+def test_nobody_s_feedback_goes_with_their_account(member: Person) -> None:
+    say(member.client, stored.store(), right="yes")
+    User.objects.all().delete()
+    assert (only().by, only().right) == (None, True)
+
+
+def test_the_database_allows_one_word_of_a_session() -> None:
+    asked = stored.store()
+    Feedback.objects.create(answer=asked, session_key="s", right=True)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Feedback.objects.create(answer=asked, session_key="s", right=False)
+
+
+# ── Over REST ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_over_rest(member: Person, outsider: Person) -> None:
+    assert member.user is not None
+    asked = stored.store()
+    address = f"answers/{asked.pk}/feedback"
+    for client in (TokenClient(member.user, "feedback"), outsider.client):
+        problem(client.get(f"/api/v1/{address}"), 404)
+        first = post(client, address, {"right": True})
+        assert first.status_code == 201 and first.json()["review"] == "waiting" and first.json()["right"] is True
+        second = post(client, address, {"right": False, "better_answer": "Clarke", "block_id": BLOCK})
+        assert second.status_code == 200
+        assert client.get(f"/api/v1/{address}").json() == second.json()
+        assert second.json() | {"changed_at": ""} == {
+            "answer": str(asked.pk),
+            "right": False,
+            "block_id": BLOCK,
+            "better_answer": "Clarke",
+            "review": "waiting",
+            "changed_at": "",
+        }
+        assert client.delete(f"/api/v1/{address}").status_code == 204
+        problem(client.delete(f"/api/v1/{address}"), 404)
+    assert not Feedback.objects.exists()
+
+
+def test_page_and_rest_have_the_same_word(member: Person) -> None:
+    assert member.user is not None
+    asked = stored.store()
+    say(member.client, asked, right="yes")
+    response = post(TokenClient(member.user, "feedback"), f"answers/{asked.pk}/feedback", {"better_answer": "Kubrick"})
+    assert response.status_code == 200 and only().better_answer == "Kubrick" and only().right is None
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, ""),
+        ({"right": "yes"}, "right"),
+        ({"right": 1}, "right"),
+        ({"better_answer": 7}, "better_answer"),
+        ({"right": True, "block_id": "\ud800"}, "block_id"),
+        ({"right": True, "why": "x"}, "why"),
+    ],
+)
+def test_what_rest_refuses(outsider: Person, body: dict[str, Any], field: str) -> None:
+    told = problem(post(outsider.client, f"answers/{stored.store().pk}/feedback", body), 400)
+    assert [error["field"] for error in told["errors"]] == [field]
+    assert not Feedback.objects.exists()
+
+
+# ── Reviewed by curators ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def said(**word: Any) -> Feedback:
+    asked = stored.store()
+    return Feedback.objects.create(answer=asked, session_key="s", **word)
+
+
+def decide(curator: Person, one: Feedback, verdict: str, seen: str | None = None) -> Page:
+    form = {"verdict": verdict, "seen": seen or one.changed_at.isoformat(), "back": "/manage/feedback/?show=all"}
+    response = curator.client.post(f"/manage/feedback/{one.pk}/review/", form)
+    assert response["Location"] == "/manage/feedback/?show=all"
+    return Page(curator.client.get(response["Location"]).content.decode())
+
+
+def test_accepting_refusing_and_letting_it_wait_again(curator: Person) -> None:
+    one = said(right=False, better_answer="Arthur C. Clarke", block_id=BLOCK)
+    assert services.waiting_count() == 1
+    for verdict in ("accepted", "refused"):
+        page = decide(curator, one, verdict)
+        one.refresh_from_db()
+        assert (one.review, one.reviewed_by) == (verdict, curator.user)
+        assert one.reviewed_at is not None and timezone.now() - one.reviewed_at < timedelta(minutes=1)
+        assert "by Cora" in page.one("main") and services.waiting_count() == 0
+    decide(curator, one, "waiting")
+    one.refresh_from_db()
+    assert (one.review, one.reviewed_by, one.reviewed_at) == ("waiting", None, None)
+    trail = list(AuditEntry.objects.order_by("pk").values_list("action", "name"))
+    assert trail == [("feedback.accept", "Cora"), ("feedback.refuse", "Cora"), ("feedback.reopen", "Cora")]
+
+
+@pytest.mark.parametrize(
+    "seen", ["2026-01-01T00:00:00+00:00", "yesterday", "2026-99-01T00:00:00+00:00", "2026-01-01T00:00"]
+)
+def test_what_was_changed_meanwhile_is_not_accepted(curator: Person, seen: str) -> None:
+    one = said(right=True)
+    assert "in the meantime; look again" in decide(curator, one, "accepted", seen).one("main")
+    one.refresh_from_db()
+    assert one.review == Review.WAITING and not AuditEntry.objects.exists()
+
+
+def test_a_word_that_changes_waits_again(curator: Person, member: Person) -> None:
+    asked = stored.store()
+    say(member.client, asked, right="yes")
+    decide(curator, only(), "accepted")
+    say(member.client, asked, right="yes")  # the same again
+    assert only().review == Review.ACCEPTED
+    say(member.client, asked, right="no", better_answer="Somebody")
+    assert (only().review, only().reviewed_by, only().reviewed_at) == (Review.WAITING, None, None)
+
+
+def test_what_teaches_nothing_cannot_be_accepted(curator: Person) -> None:
+    one = said(right=False)
+    assert "nothing to learn from" in decide(curator, one, "accepted").one("main")
+    unanswered = stored.store(stored.payload(explains="no_answer"))
+    none = Feedback.objects.create(answer=unanswered, session_key="s", right=True)
+    assert "nothing to learn from" in decide(curator, none, "accepted").one("main")
+    assert not Feedback.objects.filter(review=Review.ACCEPTED).exists()
+    assert "Nothing waits for you" in curator.client.get("/manage/feedback/").content.decode()
+
+
+@pytest.mark.parametrize("back", ["https://elsewhere.example/", "//elsewhere.example", ""])
+def test_the_way_back_stays_here(curator: Person, back: str) -> None:
+    response = curator.client.post(f"/manage/feedback/{said(right=True).pk}/review/", {"verdict": "", "back": back})
+    assert response["Location"] == "/manage/feedback/"
+
+
+def test_what_was_accepted_is_downloaded_as_rows_to_learn_from(curator: Person) -> None:
+    for right, better, review in ((True, "", "accepted"), (False, "Clarke", "accepted"), (False, "Scott", "refused")):
+        said(right=right, better_answer=better, review=review)
+    said(right=False, better_answer="Nobody")
+    response = curator.client.get("/manage/feedback/export/")
+    assert response["Content-Disposition"].startswith('attachment; filename="feedback-20')
+    rows = [json.loads(line) for line in response.content.splitlines()]
+    assert {answer for row in rows for answer in row["answers"]} == {"Stanley Kubrick", "Clarke"}
+    page = curator.client.get("/manage/feedback/").content.decode()
+    assert "/manage/feedback/export/" in page and "Make a question set" in page
+
+
+def test_shares_by_deployment(staff: Person) -> None:
+    first = stored.store().deployment
+    said(right=True)
+    said(right=None, better_answer="x")
+    stored.deployment()
+    for right in (True, True, True, False):
+        said(right=right)
+    judged = services.by_deployment(Deployment.objects.all())
+    assert [(one.answers, one.judged, one.right, one.right_share) for one in judged] == [
+        (4, 4, 3, 0.75),
+        (3, 1, 1, 1.0),
+    ]
+    text = Page(staff.client.get(f"/manage/models/{first.model_id}/").content.decode()).one("main")
+    assert "75.0\xa0%" in text or "75.0 %" in text
+
+
+def test_the_overview_counts_what_waits(staff: Person) -> None:
+    said(right=True)
+    said(right=False)
+    assert "1 waits for a curator" in Page(staff.client.get("/manage/").content.decode()).one("main")
+
+
+def test_what_people_say_is_data(outsider: Person, curator: Person) -> None:
+    evil = '"><script>alert(1)</script>{{ 7|add:7 }}'
+    asked = stored.store()
+    say(outsider.client, asked, better_answer=evil)
+    for source in (
+        outsider.client.get(f"/answers/{asked.pk}/").content.decode(),
+        curator.client.get(f"/manage/feedback/?{urlencode({'show': evil})}").content.decode(),
+    ):
+        assert "<script>alert" not in source and "&lt;script&gt;alert(1)" in source

@@ -1,0 +1,218 @@
+"""What is counted of questions, who may see it, and what the log says."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from prometheus_client.parser import text_string_to_metric_families
+
+from realm_core.errors import EngineUnavailable
+from tests.web.conftest import FakeEngine, Person
+from tests.web.pages import stored
+from webapp import request_id
+from webapp.logs import JSONLines, Lines
+from webapp.metrics.middleware import Asking
+from webapp.models import ApiToken, AskedAnswer, Job, JobKind, JobMetric, JobState
+
+ELSEWHERE = "203.0.113.7"
+
+
+def read(client: Client, **headers: Any) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    response = client.get("/metrics", **headers)
+    assert response.status_code == 200
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(response.content.decode())
+        for sample in family.samples
+    }
+
+
+def ask(client: Client, question: str = "Who directed it?") -> dict[str, Any]:
+    response = client.post("/api/v1/ask", json.dumps({"question": question}), content_type="application/json")
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def test_questions_are_counted_by_what_came_of_them(engine: FakeEngine, outsider: Person) -> None:
+    client = outsider.client
+    before = read(client)
+
+    def more(name: str, **labels: str) -> float:
+        key = (name, tuple(sorted(labels.items())))
+        return now.get(key, 0.0) - before.get(key, 0.0)
+
+    ask(client)
+    ask(client)  # a repeat
+    engine.value = stored.payload(explains="no_answer")
+    ask(client, "Who did not?")
+    engine.error = EngineUnavailable("128 questions are waiting already.", retry_after_s=7)
+    refused = client.post("/api/v1/ask", '{"question": "Too many?"}', content_type="application/json")
+    assert (refused.status_code, refused["Retry-After"]) == (503, "7")
+    now = read(client)
+    assert more("realm_questions_total", outcome="answered") == 2
+    assert more("realm_questions_total", outcome="abstained") == 1
+    assert more("realm_questions_total", outcome="refused") == 1
+    assert more("realm_repeated_questions_total") == 1
+    assert more("realm_question_seconds_count") == 3
+    for stage in ("embed", "search", "read", "marginalise"):
+        assert more("realm_stage_seconds_count", stage=stage) == 2  # not of the repeat
+    for stage in ("store", "render"):
+        assert more("realm_stage_seconds_count", stage=stage) == 3
+
+
+def test_a_question_can_be_taken_apart_afterwards(engine: FakeEngine, outsider: Person) -> None:
+    body = ask(outsider.client)
+    kept = AskedAnswer.objects.get(pk=body["id"])
+    assert kept.serving_ms.keys() == {"store", "render"} and min(kept.serving_ms.values()) > 0
+    assert kept.payload["timings_ms"] == stored.payload()["timings_ms"]  # what the engine said stays as it was
+    page = outsider.client.get(reverse("answer", args=[kept.pk])).content.decode()
+    for stage in ("Reading the blocks", "Storing the answer", "Writing the page or the JSON"):
+        assert stage in page
+
+
+def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Person, settings: Any) -> None:
+    first, again, other = (ask(outsider.client, question) for question in ("Who?", " Who? ", "Who else?"))
+    assert [question for question, *_ in engine.asked] == ["Who?", "Who else?"]
+    assert first["id"] != again["id"]  # a link of its own
+    same = ("question", "answer", "evidence", "model", "index", "corpus")
+    assert {name: first[name] for name in same} == {name: again[name] for name in same}
+    assert again["timings_ms"].keys() == {"repeat"} and again["latency_ms"] == again["timings_ms"]["repeat"]
+    assert other["timings_ms"].keys() != {"repeat"}
+
+
+def test_what_the_records_know(engine: FakeEngine, outsider: Person) -> None:
+    job = Job.objects.create(kind=JobKind.PRETRAIN, parameters={}, state=JobState.RUNNING)
+    for step, lag in ((1, 5.0), (2, 9.0)):
+        JobMetric.objects.create(
+            job=job, step=step, time=job.queued_at, values={"index_lag_steps": lag, "index_lag_s": 2 * lag}
+        )
+    now = read(outsider.client)
+    assert now["realm_jobs", (("kind", "pretrain"), ("state", "running"))] == 1
+    assert now["realm_index_lag_steps", (("job", str(job.pk)),)] == 9
+    assert now["realm_index_lag_seconds", (("job", str(job.pk)),)] == 18
+    assert now["realm_deployment", ()] == engine.deployment_id
+
+
+@pytest.mark.django_db
+def test_strangers_see_no_metrics(outsider: Person, member: Person, staff: Person) -> None:
+    far: Any = {"REMOTE_ADDR": ELSEWHERE}
+    assert isinstance(staff.user, User) and isinstance(member.user, User)
+    _, operating = ApiToken.issue(staff.user, "Prometheus", ["operate"])
+    _, asking = ApiToken.issue(staff.user, "asks", ["ask"])
+    _, of_member = ApiToken.issue(member.user, "not an admin", ["operate"])
+    refused: list[tuple[Client, dict[str, Any]]] = [
+        (outsider.client, far),
+        (member.client, far),
+        (outsider.client, {**far, "HTTP_AUTHORIZATION": f"Bearer {asking}"}),
+        (outsider.client, {**far, "HTTP_AUTHORIZATION": f"Bearer {of_member}"}),
+        (outsider.client, {**far, "HTTP_AUTHORIZATION": "Bearer realm_guess"}),
+        (outsider.client, {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": ELSEWHERE}),  # through a proxy here
+    ]
+    for client, extra in refused:
+        response = client.get("/metrics", **extra)
+        assert response.status_code == 403 and b"realm_" not in response.content
+    assert read(outsider.client, **far, HTTP_AUTHORIZATION=f"Bearer {operating}")
+    assert read(staff.client, **far)
+    assert read(outsider.client, REMOTE_ADDR="::1")
+
+
+def test_the_dashboard_shows_what_there_is(engine: FakeEngine, outsider: Person) -> None:
+    ask(outsider.client)
+    response = outsider.client.get("/metrics")
+    families = {family.name: family.type for family in text_string_to_metric_families(response.content.decode())}
+    there = {
+        name + ending
+        for name, kind in families.items()
+        for ending in {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(kind, ("",))
+    }
+    dashboard = (Path(__file__).resolve().parents[2] / "docs" / "grafana.json").read_text(encoding="utf-8")
+    shown = set(re.findall(r"realm_[a-z_]+", " ".join(_expressions(json.loads(dashboard)))))
+    assert shown and shown <= there
+
+
+def _expressions(dashboard: dict[str, Any]) -> list[str]:
+    return [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+def test_several_processes_count_together(tmp_path: Path) -> None:
+    """Two processes that are gone, and one that tells: as web processes of one server do."""
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    count = "from webapp import metrics; metrics.REPEATS.inc(3); metrics.WAITING.set(4)"
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", count], env=environment, check=True)
+    for left in tmp_path.glob("gauge_livesum_*"):  # as `child_exit` of webapp/server.py does
+        left.unlink()
+    tell = "from webapp import metrics; metrics.WAITING.set(2); print(metrics.exposition().decode())"
+    told = subprocess.run([sys.executable, "-c", tell], env=environment, check=True, capture_output=True, text=True)
+    lines = told.stdout.splitlines()
+    assert "realm_repeated_questions_total 6.0" in lines and "realm_waiting_questions 2.0" in lines
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_whether_anybody_listens(close: bool) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        current = Asking(ours)
+        assert current.listens()
+        theirs.sendall(b"GET / HTTP/1.1")  # the next request, already
+        assert current.listens() and current.listens()
+        ours.recv(100)
+        (theirs.close if close else lambda: theirs.shutdown(socket.SHUT_RDWR))()
+        assert not current.listens()
+    assert not current.listens()  # the server closed it
+    assert Asking(None).listens()
+
+
+def record(message: str, **extra: Any) -> logging.LogRecord:
+    made = logging.getLogger("test").makeRecord("webapp.engine", logging.INFO, __file__, 1, message, ("x",), None)
+    made.__dict__.update(extra)
+    return made
+
+
+def test_log_lines_name_request_answer_and_job() -> None:
+    request_id.set_request_id("r-1")
+    request_id.set_answer_id("a-1")
+    request_id.set_job_id("j-1")
+    try:
+        line = JSONLines().format(record("said %s\nand more", fields={"status": 200}))
+        assert "\n" not in line
+        told = json.loads(line)
+        assert told.pop("time").endswith("+00:00")
+        assert told == {
+            "level": "INFO",
+            "logger": "webapp.engine",
+            "message": "said x\nand more",
+            "status": 200,
+            "request_id": "r-1",
+            "answer_id": "a-1",
+            "job_id": "j-1",
+        }
+        said = Lines("{levelname} {message}", style="{").format(record("said %s\nand more"))
+        assert said == "INFO said x [request_id=r-1 answer_id=a-1 job_id=j-1]\nand more"
+        request_id.set_request_id("r-2")  # another request: no answer yet
+        assert "answer_id" not in json.loads(JSONLines().format(record("said %s")))
+    finally:
+        request_id.set_request_id("")
+        request_id.set_job_id("")
+    assert JSONLines().format(record("said %s")).count("_id") == 0
+    assert Lines("{message}", style="{").format(record("said %s")) == "said x"
+
+
+def test_an_error_is_in_its_line() -> None:
+    try:
+        raise KeyError("gone")
+    except KeyError:
+        line = JSONLines().format(record("said %s", exc_info=sys.exc_info()))
+    assert "KeyError: 'gone'" in json.loads(line)["error"]

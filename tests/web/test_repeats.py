@@ -1,0 +1,38 @@
+"""Exact repeats: kept for a while, and not too many."""
+
+from __future__ import annotations
+
+import pytest
+
+from webapp import repeats
+from webapp.repeats import Repeats
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(repeats.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_what_is_old_is_forgotten(clock: list[float]) -> None:
+    kept: Repeats[str] = Repeats(60)
+    kept.put("a", "1")
+    clock[0] += 59
+    assert kept.get("a") == "1"
+    clock[0] += 1
+    assert kept.get("a") is None and kept.get("b") is None
+
+
+def test_the_oldest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "MOST", 3)
+    kept: Repeats[int] = Repeats(60)
+    for number in range(5):
+        kept.put(number, number)
+    assert [kept.get(number) for number in range(5)] == [None, None, 2, 3, 4]
+
+
+def test_nothing_is_kept_for_no_time() -> None:
+    kept: Repeats[int] = Repeats(0)
+    kept.put("a", 1)
+    assert kept.get("a") is None

@@ -1,0 +1,172 @@
+"""A real web server under faults: too many askers, askers who hang up, damaged files, death in the middle of it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.load import Asked, Askers
+from benchmarks.web import request, server
+from realm_core.activity import Activity
+from realm_core.index.build import build
+from tests.tiny import ARTICLES, tiny_deployment, tiny_model
+from tests.workers.conftest import wait_until
+from webapp.models import AskedAnswer, Deployment, IndexGeneration
+from webapp.services.deploying import deploy
+from webapp.services.registering import record_corpus, record_index, record_model
+from workers.guards import HOST
+from workers.processes import kill_all
+
+QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
+
+
+@pytest.fixture
+def deployed(database_url: str, tmp_path: Path) -> IndexGeneration:
+    model, index, corpus = tiny_deployment(tmp_path)
+    record_corpus(corpus)
+    generation = record_index(index, model=record_model(model))
+    deploy(generation)
+    return generation
+
+
+@pytest.fixture
+def environment(deployed: IndexGeneration, database_url: str, tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "REALM_DATA": str(tmp_path),
+        "DATABASE_URL": database_url,
+        "CACHE_URL": "locmem://",
+        "ASK_RATE": "0",
+        "ASK_CACHE_S": "0",
+        "REALM_DEVICE": "cpu",
+        "LOG_FORMAT": "json",
+    }
+
+
+def asker(port: int) -> Callable[[str], tuple[int, str]]:
+    """Asks one question; the status (0: no answer at all), and the answer's id or when to come back."""
+
+    def ask(question: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(HOST, port, timeout=60)
+        try:
+            body = json.dumps({"question": question, "k": 3})
+            connection.request("POST", "/api/v1/ask", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            told = json.loads(response.read())
+            return response.status, told["id"] if response.status == 201 else response.headers["Retry-After"]
+        except (OSError, http.client.HTTPException, ValueError):
+            time.sleep(0.05)
+            return 0, ""
+        finally:
+            connection.close()
+
+    return ask
+
+
+def hang_up(port: int, question: str) -> None:
+    """Ask, and close the connection without waiting."""
+    body = json.dumps({"question": question}).encode()
+    head = f"POST /api/v1/ask HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    with socket.create_connection((HOST, port)) as asking:
+        asking.sendall(head.encode() + b"\r\n\r\n" + body)
+
+
+def metric(port: int, sample: str) -> float:
+    """One line of /metrics; 0 where there is none."""
+    for line in request(port, "GET", "/metrics")[1].decode().splitlines():
+        if line.startswith(f"{sample} "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+def answering(master: int) -> int:
+    """The web process that answers."""
+    return int(Path(f"/proc/{master}/task/{master}/children").read_text(encoding="utf-8").split()[0])
+
+
+def sockets(pid: int) -> int:
+    """How many a process has open."""
+    count = 0
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            count += str(path.readlink()).startswith("socket:")
+    return count
+
+
+@pytest.mark.timeout(170)
+def test_the_crowd_the_rude_and_the_damaged(
+    environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
+) -> None:
+    with server({**environment, "ASK_QUEUE": "2"}, tmp_path / "web.log") as (process, port):
+        ask = asker(port)
+        assert ask(QUESTIONS[0])[0] == 201
+
+        # More askers than may wait: answered, or sent away with a time; nothing else, and everything else goes on.
+        with Askers(ask, QUESTIONS, count=16) as askers:
+            time.sleep(2)
+            assert request(port, "GET", "/healthz")[0] == 200
+        everything = askers.since(0)
+        assert {one.status for one in everything} == {201, 503}
+        assert all(int(one.answered_by) >= 1 for one in everything if one.status == 503)
+        assert metric(port, 'realm_questions_total{outcome="refused"}') == sum(one.status == 503 for one in everything)
+
+        # Askers who hang up at once leave neither a place in the line nor a connection behind.
+        pid = answering(process.pid)
+        open_before = sockets(pid)
+        for number in range(60):
+            hang_up(port, f"{QUESTIONS[0]} {number}")
+        wait_until(lambda: metric(port, "realm_waiting_questions") == 0)
+        wait_until(lambda: sockets(pid) <= open_before + 16)  # the pool of connections to PostgreSQL may have grown
+        assert ask(QUESTIONS[0])[0] == 201
+
+        # A pair that was damaged after it was looked at: the last good one goes on answering.
+        rival = tiny_model(tmp_path, seed=1)
+        folder = build(rival, tmp_path / deployed.corpus.path, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+        second = record_index(folder, model=record_model(rival))
+        vectors = bytearray((folder / "vectors-00000.safetensors").read_bytes())
+        vectors[-1] ^= 1
+        (folder / "vectors-00000.safetensors").write_bytes(vectors)
+        Deployment.activate(second, model=second.model)
+
+        def told() -> str:
+            status, body = request(port, "GET", "/readyz")
+            assert status == 200
+            return str(json.loads(body).get("reason", ""))
+
+        wait_until(told)
+        assert "vectors-00000.safetensors is damaged" in told()
+        status, answer_id = ask(QUESTIONS[1])
+        assert status == 201
+        assert AskedAnswer.objects.get(pk=answer_id).payload["index"] == deployed.generation
+        assert metric(port, 'realm_deployment_load_seconds_count{outcome="failed"}') >= 1
+
+    lines = [json.loads(line) for line in (tmp_path / "web.log").read_text(encoding="utf-8").splitlines()]
+    requests = [line for line in lines if line["message"] == "request" and line["path"] == "/api/v1/ask"]
+    assert requests and all(line["request_id"] and line["ms"] > 0 for line in requests)
+
+
+@pytest.mark.timeout(170)
+def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    told: list[Asked] = []
+    for number in range(2):
+        with server(environment, tmp_path / f"web-{number}.log") as (process, port):
+            with Askers(asker(port), QUESTIONS, count=4) as askers:
+                wait_until(lambda askers=askers: sum(one.status == 201 for one in askers.since(0)) >= 20)
+                kill_all(process)
+                process.wait()
+                time.sleep(0.5)
+            told += askers.since(0)
+    given = [one.answered_by for one in told if one.status == 201]
+    assert len(given) == len(set(given)) >= 40 and {one.status for one in told} <= {0, 201, 503}
+    kept = {str(answer.pk): answer for answer in AskedAnswer.objects.prefetch_related("evidence")}
+    assert set(given) <= set(kept)
+    assert len(kept) <= len(given) + 2 * 4  # those whose asker died waiting for the last byte
+    assert {answer.evidence.count() for answer in kept.values()} == {3}

@@ -1,0 +1,135 @@
+"""Parameters of the address, read strictly: those that choose the records of a list, their order, whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Model, QuerySet
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+
+from webapp.services.asking import FieldError, InvalidRequest
+
+_LARGEST_ID: Final = 2**63 - 1  # what a database's column of ids holds
+_TRUTH: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A parameter of the address that chooses records.
+
+    lookup: of the database, that what `read` makes of the parameter's text must meet. read: ValueError, with a sentence
+    for whoever asked, where the text is none of this parameter's.
+    """
+
+    parameter: OpenApiParameter
+    lookup: str
+    read: Callable[[str], Any]
+
+    @property
+    def name(self) -> str:
+        """Of the parameter."""
+        return self.parameter.name
+
+
+def by_id(name: str, record: type[Model]) -> Filter:
+    """Records that name another one."""
+    about = OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of a {record._meta.verbose_name}.")
+    return Filter(about, name, _whole)
+
+
+def by_word(name: str, words: Sequence[str]) -> Filter:
+    """Records of which a field is one of some words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"This must be one of {', '.join(words)}.")
+        return text
+
+    return Filter(OpenApiParameter(name, OpenApiTypes.STR, enum=list(words)), name, read)
+
+
+def by_truth(name: str, lookup: str, description: str, *, inverted: bool = False) -> Filter:
+    """Records of which something holds, or does not."""
+
+    def read(text: str) -> bool:
+        if text not in _TRUTH:
+            raise ValueError("This must be true or false.")
+        return _TRUTH[text] is not inverted
+
+    return Filter(OpenApiParameter(name, OpenApiTypes.BOOL, description=description), lookup, read)
+
+
+def by_time(field: str = "created_at") -> tuple[Filter, Filter]:
+    """Records of a stretch of time: `since` is in it, `before` is not."""
+    return (
+        Filter(OpenApiParameter("since", OpenApiTypes.DATETIME, description="From then on."), f"{field}__gte", _time),
+        Filter(OpenApiParameter("before", OpenApiTypes.DATETIME, description="Until then."), f"{field}__lt", _time),
+    )
+
+
+def filtered(
+    request: Request, records: QuerySet[Any], filters: Collection[Filter], *, also: Sequence[str] = ()
+) -> QuerySet[Any]:
+    """Those of the records that the parameters of the address ask for. also: parameters that mean something else."""
+    only_parameters(request, ("cursor", "page_size", *also, *(one.name for one in filters)))
+    for one in filters:
+        given = request.query_params.get(one.name)
+        if given is None:
+            continue
+        try:
+            records = records.filter(**{one.lookup: one.read(given)})
+        except ValueError as error:
+            raise InvalidRequest(FieldError(one.name, str(error))) from None
+    return records
+
+
+def only_parameters(request: Request, known: Sequence[str]) -> None:
+    """Refuse parameters of the address that do not exist."""
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        raise InvalidRequest(*(FieldError(name, "There is no such parameter.") for name in unknown))
+
+
+def order_parameter(fields: Sequence[str]) -> OpenApiParameter:
+    """The parameter that `ordering` reads."""
+    words = [sign + field for field in fields for sign in ("-", "")]
+    about = f"`{words[0]}` if not given; `-`: falling."
+    return OpenApiParameter("order", OpenApiTypes.STR, enum=words, description=about)
+
+
+def ordering(request: Request, fields: Sequence[str]) -> tuple[str, str]:
+    """The order that is asked for, by one of the fields; by the first of them, falling, if nothing is."""
+    given = request.query_params.get("order", f"-{fields[0]}")
+    if given.removeprefix("-") not in fields:
+        raise InvalidRequest(FieldError("order", f"This must be one of {', '.join(fields)}, or the same with a -."))
+    return given, "-pk" if given.startswith("-") else "pk"
+
+
+def whole_number(request: Request, name: str, default: int, *, low: int = 0, high: int = _LARGEST_ID) -> int:
+    """A whole number from the parameters of the address."""
+    try:
+        return _whole(request.query_params.get(name, str(default)), low, high)
+    except ValueError as error:
+        raise InvalidRequest(FieldError(name, str(error))) from None
+
+
+def _whole(text: str, low: int = 0, high: int = _LARGEST_ID) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and low <= int(text) <= high):
+        raise ValueError(f"This must be a whole number from {low} to {high}.")
+    return int(text)
+
+
+def _time(text: str) -> datetime:
+    try:
+        moment = parse_datetime(text.replace(" ", "+"))  # a + that was not escaped
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError("This must be a time with its offset, such as 2026-01-31T12:00:00Z.")
+    return moment

@@ -1,0 +1,219 @@
+"""The tools: ask, retrieve, read_block. What they take and give, and how they do it; the services are those of REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from django.urls import reverse
+from rest_framework.request import Request
+
+from webapp.api.kept import block_json
+from webapp.api.serializers import QuestionSerializer, StrictCharField, StrictSerializer
+from webapp.services import articles, asking
+from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_K, MAX_QUESTION_CHARACTERS
+
+Schema = dict[str, Any]
+
+
+class ToolError(Exception):
+    """What a tool cannot do, in a sentence for whoever called it."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool. counted: whether a call counts as a question for the rate limit."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[StrictSerializer]
+    takes: Schema
+    gives: Schema
+    run: Callable[..., dict[str, Any]]
+    counted: bool
+    changes_nothing: bool
+
+    def listed(self) -> Schema:
+        """How the protocol lists it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.takes,
+            "outputSchema": self.gives,
+            "annotations": {
+                "readOnlyHint": self.changes_nothing,
+                "destructiveHint": False,
+                "idempotentHint": self.changes_nothing,
+                "openWorldHint": False,
+            },
+        }
+
+
+class _BlockIdSerializer(StrictSerializer):
+    block_id = StrictCharField(trim_whitespace=False)
+
+
+def _ask(request: Request, **question: Any) -> dict[str, Any]:
+    asked = asking.ask(**question, asker=request.user)
+    return {
+        "id": str(asked.pk),
+        "link": request.build_absolute_uri(reverse("answer", args=[asked.pk])),
+        "question": asked.question,
+        "answer": asked.answer_text,
+        "probability": asked.probability,
+        "no_answer_probability": asked.no_answer_probability,
+        "evidence": [_evidence(block) for block in asked.payload["evidence"]],
+        **{name: asked.payload[name] for name in _MADE_FROM},
+    }
+
+
+def _evidence(block: dict[str, Any]) -> dict[str, Any]:
+    start, end = block["start"], block["end"]
+    quote = None if start is None else block["text"][start:end]
+    return {name: block[name] for name in (*_BLOCK, *_WEIGHTS)} | {"quote": quote}
+
+
+def _retrieve(_request: Request, **question: Any) -> dict[str, Any]:
+    return asdict(asking.retrieve(**question))
+
+
+def _read_block(_request: Request, block_id: str) -> dict[str, Any]:
+    source = articles.find(block_id)
+    if source is None:
+        raise ToolError(f"There is no block {block_id!r}. Ids of blocks come from ask and retrieve.")
+    return block_json(source)
+
+
+# ---- schemas
+
+
+def _object(properties: dict[str, Schema], *optional: str) -> Schema:
+    needed = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def _typed(kind: str | list[str], description: str = "", **more: Any) -> Schema:
+    return {"type": kind, **({"description": description} if description else {}), **more}
+
+
+_TEXT: Final = _typed("string")
+_MADE_FROM: Final = {
+    "model": _typed("string", "The model that answered."),
+    "index": _typed("string", "The index that it searched."),
+    "corpus": _typed("string", "The corpus snapshot that the blocks come from."),
+}
+_BLOCK: Final = {
+    "rank": _typed("integer"),
+    "block_id": _typed("string", "For read_block."),
+    "title": _typed("string", "The article's title."),
+    "section": _TEXT,
+    "url": _typed("string", "The article at its source."),
+    "text": _TEXT,
+}
+_WEIGHTS: Final = {
+    "prior": _typed("number", "p(block | question); sums to one over the blocks read."),
+    "likelihood": _typed("number", "p(answer | block, question)."),
+    "posterior": _typed("number", "p(block | answer, question); sums to one over the blocks read."),
+    "support": _typed("number", "Posterior − prior; positive: the block spoke for the answer."),
+}
+_QUESTION: Final = _object(
+    {
+        "question": _typed("string", f"A factual question, at most {MAX_QUESTION_CHARACTERS} characters.", minLength=1),
+        "k": _typed("integer", "How many blocks.", minimum=1, maximum=MAX_K, default=DEFAULT_K),
+        "exclude": _typed(
+            "array", "Ids of blocks that must not be read.", items=_TEXT, maxItems=MAX_EXCLUDED, default=[]
+        ),
+    },
+    "k",
+    "exclude",
+)
+_PROBABILITY: Final = "Sum over the blocks read of prior × likelihood; null where there is no answer."
+
+TOOLS: Final = {
+    tool.name: tool
+    for tool in (
+        Tool(
+            "ask",
+            "Ask a question",
+            "Answers a factual question from the k best blocks of the corpus. The answer is kept under a permanent "
+            "link, and comes with its probability and every block that it was read from. An answer of null: they hold "
+            "none.",
+            QuestionSerializer,
+            _QUESTION,
+            _object(
+                {
+                    "id": _typed("string", "Of the kept answer."),
+                    "link": _typed("string", "The permanent page of this answer, to cite."),
+                    "question": _TEXT,
+                    "answer": _typed(["string", "null"], "Null: the blocks that were read hold no answer."),
+                    "probability": _typed(["number", "null"], _PROBABILITY),
+                    "no_answer_probability": _typed(["number", "null"], "That the blocks hold no answer."),
+                    "evidence": _typed(
+                        "array",
+                        "The blocks that were read, the highest posterior first.",
+                        items=_object(
+                            {
+                                **_BLOCK,
+                                **_WEIGHTS,
+                                "quote": _typed(["string", "null"], "The words of the block that say the answer."),
+                            }
+                        ),
+                    ),
+                    **_MADE_FROM,
+                }
+            ),
+            _ask,
+            counted=True,
+            changes_nothing=False,
+        ),
+        Tool(
+            "retrieve",
+            "Find blocks",
+            "Finds the k blocks of the corpus that fit a question best, without reading an answer in them.",
+            QuestionSerializer,
+            _QUESTION,
+            _object(
+                {
+                    "question": _TEXT,
+                    "blocks": _typed(
+                        "array",
+                        items=_object(
+                            {
+                                **_BLOCK,
+                                "score": _typed("number", "Inner product of question and block vectors."),
+                                "prior": _typed("number", "Softmax of the scores over the blocks found."),
+                            }
+                        ),
+                    ),
+                    **_MADE_FROM,
+                }
+            ),
+            _retrieve,
+            counted=True,
+            changes_nothing=True,
+        ),
+        Tool(
+            "read_block",
+            "Read a block",
+            "Shows a block, where it stands in its article, and the ids of the blocks before and after it.",
+            _BlockIdSerializer,
+            _object({"block_id": _typed("string", "From ask or retrieve.")}),
+            _object(
+                {
+                    **{name: schema for name, schema in _BLOCK.items() if name != "rank"},
+                    "start": _typed("integer", "Where it starts in the article's text, in characters."),
+                    "end": _typed("integer"),
+                    "previous": _typed(["string", "null"], "Id of the block before it in the article."),
+                    "next": _typed(["string", "null"], "Id of the block after it."),
+                    "corpus": _MADE_FROM["corpus"],
+                }
+            ),
+            _read_block,
+            counted=False,
+            changes_nothing=True,
+        ),
+    )
+}

@@ -1,0 +1,90 @@
+"""How gunicorn serves the web application: `gunicorn --config=python:webapp.server webapp.wsgi`.
+
+A thread for every question that may wait for the engine, and some more: whoever finds the line full is told so at once,
+and health checks and pages never wait behind questions. A thread that waits costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from gunicorn.glogging import Logger
+
+from webapp.environment import envint
+from webapp.logs import JSONLines
+
+_BESIDE_QUESTIONS: Final = 32  # threads
+_JSON: Final = os.environ.get("LOG_FORMAT", "").strip().lower() == "json"
+
+os.environ.setdefault("DATABASE_POOL", "16")
+
+
+def _metrics_folder() -> Path:
+    """A folder of this server's own, in memory where the system has such a place; those of dead servers go."""
+    top = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
+    for left in top.glob("realm-metrics-*-*"):
+        try:
+            os.kill(int(left.name.split("-")[2]), 0)
+        except ProcessLookupError:
+            shutil.rmtree(left, ignore_errors=True)
+        except (PermissionError, ValueError):  # somebody else's
+            continue
+    return Path(tempfile.mkdtemp(prefix=f"realm-metrics-{os.getpid()}-", dir=top))
+
+
+# What all processes counted. The client library looks for the folder's name when it is imported, so nothing here may
+# have imported it before.
+_METRICS: Final = _metrics_folder()
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_METRICS)
+
+
+class ServerLog(Logger):  # type: ignore[misc]  # gunicorn comes without types
+    """gunicorn's log, as JSON where LOG_FORMAT wants it so; a line for each request names the request's id."""
+
+    def setup(self, cfg: Any) -> None:
+        """Give its handlers our format."""
+        super().setup(cfg)
+        if _JSON:
+            for handler in (*self.error_log.handlers, *self.access_log.handlers):
+                handler.setFormatter(JSONLines())
+
+    def access(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> None:
+        """A request that has been answered."""
+        if not _JSON:
+            super().access(resp, req, environ, request_time)
+            return
+        fields = {
+            "request_id": dict(resp.headers).get("X-Request-ID", ""),
+            "method": environ.get("REQUEST_METHOD"),
+            "path": environ.get("PATH_INFO"),
+            "status": resp.status_code,
+            "bytes": resp.sent,
+            "ms": round(request_time.total_seconds() * 1e3, 1),
+            "client": environ.get("REMOTE_ADDR"),
+        }
+        self.access_log.log(logging.INFO, "request", extra={"fields": fields})
+
+
+worker_class = "gthread"
+threads = envint("WEB_THREADS", 0) or envint("ASK_QUEUE", 128, minimum=1) + _BESIDE_QUESTIONS
+worker_connections = threads + 224  # with SQLite's files of each thread below 1,024 open files, a common limit
+accesslog = "-"
+access_log_format = '%(h)s %(t)s "%(r)s" %(s)s %(b)s %(D)sus %({x-request-id}o)s'
+logger_class = ServerLog
+
+
+def child_exit(_server: Any, worker: Any) -> None:
+    """What a process that is gone counted stays; what it held (questions that wait) does not."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+def on_exit(_server: Any) -> None:
+    """Nobody reads the counters any more."""
+    shutil.rmtree(_METRICS, ignore_errors=True)
