@@ -7,7 +7,7 @@ import signal
 import time
 
 from tests.workers.conftest import Workers, is_alive, make_job, send, steps, wait_for_state, wait_until
-from webapp.models import DeviceLease, Job, JobKind
+from webapp.models import DeviceLease, Job, JobKind, Worker
 from webapp.models.job import ITS_PARTS
 from webapp.services import jobs
 
@@ -191,6 +191,7 @@ def test_two_devices_two_trainings_and_none_is_lost_with_its_process(workers: Wo
     jobs_ = [make_job(queue="train", steps=20, step_s=0.2) for _ in range(2)]
     workers.worker(devices="cuda:0")
     workers.worker(devices="cuda:1")
+    wait_until(lambda: Worker.objects.count() == 2)  # else one could be done before the other is taken
     for job in jobs_:
         send(job)
     wait_until(lambda: all(map(steps, jobs_)))
