@@ -11,7 +11,7 @@ BOOTSTRAP = @$(PYTHON) -m workers.bootstrap --hardware $(HARDWARE)
 export PORT
 
 .DEFAULT_GOAL = help
-.PHONY: help run install test lint format bench clean
+.PHONY: help run install test lint format bench chaos clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -33,6 +33,9 @@ format: ## let ruff put the code into shape
 
 bench: ## the measurements of benchmarks/, as a table and as JSON
 	$(BOOTSTRAP) bench
+
+chaos: ## kill whatever runs fifty times at random instants, and see that every job ends right
+	$(BOOTSTRAP) chaos
 
 clean: ## remove what can be made again (the data folder stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis staticfiles test-results

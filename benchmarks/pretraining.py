@@ -46,6 +46,7 @@ from realm_core.training.live_index import LiveIndex, step_name
 from realm_core.training.loop import freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import Filled, PretrainStep
+from realm_core.training.refresh import beside_a_builder
 
 OURS, THEIRS = "realm_core", "transformers 4"
 _PACKAGES = ("torch", "transformers", "tokenizers")
@@ -310,7 +311,7 @@ def _refresh(side: _Side, inputs: Inputs, size: Size, threads: int) -> dict[str,
         return summary([sentences / side.train_s(dtype, size.steps) for _ in range(size.training_rounds)])
 
     alone = train()
-    with _builder(inputs, threads):
+    with beside_a_builder(_CPU), _builder(inputs, threads):
         beside = train()
     return {
         "builder_blocks_per_s": summary([len(rows) / build_s() for _ in range(size.training_rounds)]),
@@ -321,7 +322,7 @@ def _refresh(side: _Side, inputs: Inputs, size: Size, threads: int) -> dict[str,
 
 @contextmanager
 def _builder(inputs: Inputs, threads: int) -> Iterator[None]:
-    """`realm_core refresh`, embedding the corpus in a process of its own, with as many threads as the trainer."""
+    """`realm_core refresh`, embedding the corpus in a process of its own, where it takes half of the threads."""
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "snapshots" / step_name(1)
         made.mkdir(parents=True)

@@ -42,35 +42,38 @@ def measure(inputs: Inputs, size: Size, threads: int) -> dict[str, Any]:
         }
         for command in (
             ("manage.py", "migrate", "--no-input", "--verbosity=0"),
-            ("-m", "benchmarks.deploy", str(inputs.model), str(inputs.corpus), str(inputs.index)),
+            ("-m", "benchmarks.record", str(inputs.model), str(inputs.corpus), str(inputs.index)),
         ):
             if subprocess.run([sys.executable, *command], cwd=TOP, env=environment, check=False).returncode != 0:
                 raise RealmError("The web server's database could not be prepared; the reason stands above.")
-        with _server(environment, Path(data) / "web.log") as (process, port):
-            ready = _memory(process.pid)
+        with server(environment, Path(data) / "web.log") as (process, port):
+            ready = memory(process.pid)
             times_ms = [_ask_ms(port, question) for question in questions[:3] + questions][3:]
-            used = _memory(process.pid)
+            used = memory(process.pid)
             with ThreadPoolExecutor(ASKERS) as askers:
                 list(askers.map(lambda question: _ask_ms(port, question), questions))
             return {
                 "server": "gunicorn, 1 process, as `make run` starts it",
                 "questions": len(questions),
                 **latencies(times_ms),
-                "memory_mib": {"ready": ready, "after_one_by_one": used, "after_all_askers": _memory(process.pid)},
+                "memory_mib": {"ready": ready, "after_one_by_one": used, "after_all_askers": memory(process.pid)},
             }
 
 
 @contextmanager
-def _server(environment: dict[str, str], log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def server(
+    environment: dict[str, str], log: Path, *, processes: int = 1, application: str = "webapp.wsgi"
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A web server that is ready, and its port."""
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
     with open(log, "wb") as output:
-        process = start(web(port).command, output=output, environment=environment)
+        command = [application if word == "webapp.wsgi" else word for word in web(port).command]
+        process = start([*command, f"--workers={processes}"], output=output, environment=environment)
         try:
             until = time.monotonic() + _READY_WITHIN_S
-            while _request(port, "GET", "/readyz")[0] != 200:
+            while request(port, "GET", "/readyz")[0] != 200:
                 if process.poll() is not None or time.monotonic() > until:
                     raise RealmError(f"The web server does not become ready: {log.read_text(errors='replace')[-2000:]}")
                 time.sleep(0.2)
@@ -86,14 +89,14 @@ def _server(environment: dict[str, str], log: Path) -> Iterator[tuple[subprocess
 
 def _ask_ms(port: int, question: str) -> float:
     started_at = time.perf_counter()
-    status, body = _request(port, "POST", "/api/v1/ask", json.dumps({"question": question, "k": K}))
+    status, body = request(port, "POST", "/api/v1/ask", json.dumps({"question": question, "k": K}))
     elapsed_ms = (time.perf_counter() - started_at) * 1e3
     if status != 201:
         raise RealmError(f"The web server answered {status}: {body[:500].decode(errors='replace')}")
     return elapsed_ms
 
 
-def _request(port: int, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
+def request(port: int, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
     """Status and body; status 0 while nobody listens."""
     connection = http.client.HTTPConnection(HOST, port, timeout=60)
     try:
@@ -106,18 +109,18 @@ def _request(port: int, method: str, path: str, body: str | None = None) -> tupl
         connection.close()
 
 
-def _memory(master: int) -> dict[str, float] | None:
-    """MiB of the server's processes, from /proc: of the one that answers, resident set now and at its highest; of all
-    together, with what they share counted once (PSS). None where the system has no /proc."""
+def memory(master: int) -> dict[str, float] | None:
+    """MiB of the server's processes, from /proc: of the (first) one that answers, resident set now and at its highest;
+    of all together, with what they share counted once (PSS). None where the system has no /proc."""
     try:
         children = Path(f"/proc/{master}/task/{master}/children").read_text(encoding="utf-8").split()
-        (answering,) = children
+        answering = children[0]
         return {
             "answering_process": _kib(answering, "status", "VmRSS") / 1024,
             "answering_process_highest": _kib(answering, "status", "VmHWM") / 1024,
-            "all_processes": sum(_kib(pid, "smaps_rollup", "Pss") for pid in (str(master), answering)) / 1024,
+            "all_processes": sum(_kib(pid, "smaps_rollup", "Pss") for pid in (str(master), *children)) / 1024,
         }
-    except (OSError, ValueError):
+    except (OSError, IndexError):
         return None
 
 

@@ -11,7 +11,9 @@ Legend: B questions, D dimension.
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -30,6 +32,7 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
 from realm_core.mask_reading import MaskedSentence, MaskReading, masked_sentence
+from realm_core.memory import give_back
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.marginal import Normalisation, prior
@@ -40,6 +43,7 @@ from realm_core.text.wordpieces import Wordpieces
 
 MAX_BLOCKS = 50
 _BATCH_QUESTIONS = 16
+_LOADING_NICENESS = 5  # beside a thread that computes without a pause it gets a quarter of a processor
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class Engine:
         self._query = model.query
         self._reading = BlockReading(model.reader, model.config, **made_from)
         # For questions alone the block embedder is not needed, nor kept.
+        self._can_fill = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
         self._search = search
         self._wordpieces = Wordpieces.default()
@@ -108,12 +113,17 @@ class Engine:
         The work is done in a thread that ends. OpenMP keeps a team of threads for every thread that ever computed, and
         once all teams together outnumber the processors, each waits asleep instead of spinning: 73 instead of 53 ms a
         question on two cores, when the caller's team outlived the loading.
+        That thread steps back behind others: another engine may be answering in this process.
         """
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="load") as loader:
-            return loader.submit(cls._load, model, index, corpus, device, search).result()
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="load", initializer=_step_back) as loader:
+            parts = loader.submit(cls._load, model, index, corpus, device, search).result()
+        # Here, because a thread inherits the priority of the one that starts it, and the engine's shall not step back.
+        return cls(*parts[:3], search=parts[3], name=str((parts[0].about or {}).get("name", model.name)))
 
-    @classmethod
-    def _load(cls, model: Path, index: Path, corpus: Path, device: str, search: str) -> Engine:
+    @staticmethod
+    def _load(
+        model: Path, index: Path, corpus: Path, device: str, search: str
+    ) -> tuple[Model, Generation, Snapshot, Search]:
         place = pick_device(device)
         loaded, generation, snapshot = load_model(model), Generation.open(index), Snapshot.open(corpus)
         check_fit(loaded, generation, snapshot)
@@ -129,7 +139,7 @@ class Engine:
             if search == "exact"
             else FaissSearch(generation.vectors_ND, search)
         )
-        return cls(loaded, generation, snapshot, search=finder, name=str((loaded.about or {}).get("name", model.name)))
+        return loaded, generation, snapshot, finder
 
     def ask(
         self,
@@ -153,7 +163,7 @@ class Engine:
     @property
     def can_fill(self) -> bool:
         """Whether the model has an encoder of masked sentences."""
-        return self._masks is not None
+        return self._can_fill
 
     def fill(self, sentence: str, *, k: int = 8, exclude: Sequence[str] = (), truth: str | None = None) -> Filling:
         """What fills the masks of `sentence`: from the null block, the k − 1 best blocks, and all of them together.
@@ -184,12 +194,15 @@ class Engine:
             self.fill("Is [MASK] there?", k=2)
 
     def close(self) -> None:
-        """Answer what is waiting, then stop. Questions asked later are refused."""
+        """Answer what is waiting, then stop and give the memory back. Questions asked later are refused."""
         with self._closing:
             if not self._closed:
                 self._closed = True
                 self._waiting.put(None)
         self._thread.join()
+        for name in ("_query", "_reading", "_masks", "_search"):  # also where somebody still holds on to the engine
+            self.__dict__.pop(name, None)
+        give_back()
 
     def _submit(
         self, question: str, k: int, exclude: Sequence[str], normalisation: Normalisation | None, *, read: bool
@@ -305,6 +318,12 @@ class Engine:
         excluded = {row for block_id in exclude if (row := self.snapshot.row_of(block_id)) is not None}
         rows, scores = search_without(self._search, query_D, k, excluded)
         return [self.snapshot.block(row) for row in rows], scores
+
+
+def _step_back() -> None:
+    """Let this thread, and those that it starts, have less of a busy processor than others; Linux alone can."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOADING_NICENESS)
 
 
 def _checked_text(text: str, name: str) -> str:

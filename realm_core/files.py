@@ -50,14 +50,14 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full or read-only disk into a `RealmError` that names the place."""
+    """Turn a full or read-only disk, and a folder that has gone, into a `RealmError` that names the place."""
     try:
         yield
     except Exception as error:
         number = _error_number(error)
         if number in (errno.ENOSPC, errno.EDQUOT):
             raise RealmError(f"The disk that holds {path} is full; free some space and run this again.") from error
-        if number in (errno.EACCES, errno.EROFS):
+        if number in (errno.EACCES, errno.EROFS, errno.ENOENT):
             raise RealmError(f"{path} cannot be written: {os.strerror(number)}.") from error
         raise
 

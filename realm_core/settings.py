@@ -11,15 +11,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from realm_core.errors import RealmError
 
 T = TypeVar("T", bound="Settings")
+
+# No database keeps zero characters in JSON, and half a surrogate pair is no character: UTF-8 cannot write it.
+_UNFIT = re.compile("[\x00\ud800-\udfff]")
+_LARGEST = 2**63 - 1  # what TOML, databases and torch hold
+_QUOTED = 80  # characters of a wrong value that are shown
 
 
 class SettingError(RealmError):
@@ -64,7 +70,6 @@ def one_of(*choices: str) -> Limit:
 ANY = Limit("anything", lambda _value: True)
 SHARE = Limit("a share from 0 up to 1", lambda value: 0.0 <= value < 1.0, low=0.0)
 INNER_SHARE = Limit("between 0 and 1", lambda value: 0.0 < value < 1.0)
-PROBABILITY = Limit("from 0 to 1", lambda value: 0.0 <= value <= 1.0, low=0.0, high=1.0)
 POSITIVE = Limit("positive and finite", lambda value: 0 < value < math.inf)
 NOT_NEGATIVE = Limit("finite and not negative", lambda value: 0 <= value < math.inf, low=0)
 # Times a million, plus a step's number, a seed must fit into torch's 64 bits.
@@ -81,13 +86,17 @@ def setting(default: Any, help: str, limit: Limit = ANY) -> Any:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of one setting. kind: int, float, str, bool or dict (of whole numbers by name)."""
+    """What is known of one setting. kind: int, float, str, bool or dict (of whole numbers by name).
+
+    optional: whether it may be None, which its help explains.
+    """
 
     name: str
     kind: type
     default: Any
     help: str
     limit: Limit
+    optional: bool
 
 
 @dataclass(frozen=True)
@@ -99,8 +108,8 @@ class Settings:
             value = getattr(self, one.name)
             if one.kind is dict:
                 _check_counts(one.name, value)
-            elif not one.limit.holds(value):
-                raise SettingError(one.name, f"must be {one.limit.says}, not {value!r}.")
+            elif not (one.optional and value is None) and not one.limit.holds(value):
+                raise SettingError(one.name, f"must be {one.limit.says}, not {quoted(value)}.")
 
 
 def describe(kind: type[Settings]) -> Iterator[Setting]:
@@ -109,21 +118,25 @@ def describe(kind: type[Settings]) -> Iterator[Setting]:
     for field in dataclasses.fields(kind):
         default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
         wanted = hints[field.name]
+        optional = type(None) in get_args(wanted)
         yield Setting(
             name=field.name,
-            kind=getattr(wanted, "__origin__", wanted),
+            kind=get_args(wanted)[0] if optional else getattr(wanted, "__origin__", wanted),
             default=default,
             help=field.metadata["help"],
             limit=field.metadata["limit"],
+            optional=optional,
         )
 
 
 def explain(kind: type[Settings]) -> str:
     """A line for each setting: its default, what it means and what it may be."""
-    return "\n".join(
-        f"  {one.name} = {_toml(one.default)}: {one.help}{'' if one.limit is ANY else f' ({one.limit.says})'}"
-        for one in describe(kind)
-    )
+    lines = []
+    for one in describe(kind):
+        default = "" if one.default is None else f" = {_toml(one.default)}"
+        limit = "" if one.limit is ANY else f" ({one.limit.says})"
+        lines.append(f"  {one.name}{default}: {one.help}{limit}")
+    return "\n".join(lines)
 
 
 def make(kind: type[T], values: dict[str, Any]) -> T:
@@ -150,7 +163,7 @@ def read_settings(kind: type[T], path: Path | None, overrides: Sequence[str] = (
             raise RealmError(f"{override!r} is not an override; write KEY=VALUE.")
         try:
             values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except ValueError:
             raise RealmError(f"{override!r}: {value!r} is not a TOML value (texts need quotes).") from None
     return make(kind, values)
 
@@ -158,11 +171,36 @@ def read_settings(kind: type[T], path: Path | None, overrides: Sequence[str] = (
 def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file, or a RealmError that says what is wrong with it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise RealmError(f"{path} does not exist.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise RealmError(f"{path} is not valid TOML: {error}.") from None
+    try:
+        return parse_toml(text)
+    except RealmError as error:
+        raise RealmError(f"{path} {error}") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The values of a text in TOML, or a RealmError that begins with "is not valid TOML"."""
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # also of a number with thousands of digits, which Python does not read
+        raise RealmError(f"is not valid TOML: {str(error).rstrip('.')}.") from None
+    except RecursionError:
+        raise RealmError("is not valid TOML: its lists or tables are nested too deeply.") from None
+
+
+def quoted(value: Any) -> str:
+    """A value as an error names it: as Python writes it, the middle of what is long left out."""
+    text = repr(value)
+    return text if len(text) <= _QUOTED else f"{text[: _QUOTED // 2]} … {text[-_QUOTED // 4 :]}"
+
+
+def printable(text: str) -> str:
+    """The text with a replacement for characters that no page can show and no database keeps."""
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _toml(value: Any) -> str:
@@ -179,14 +217,32 @@ _NAMES = {
 
 
 def _typed(one: Setting, value: Any) -> Any:
-    if one.kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    if one.optional and value is None:
+        return None
+    if not isinstance(value, bool) and isinstance(value, int):
+        _check_size(one.name, value)
+        if one.kind is float:
+            return float(value)
     if not isinstance(value, one.kind) or (one.kind is int and isinstance(value, bool)):
-        raise SettingError(one.name, f"must be {_NAMES[one.kind]}, not {value!r}.")
+        raise SettingError(one.name, f"must be {_NAMES[one.kind]}, not {quoted(value)}.")
+    if isinstance(value, str):
+        _check_text(one.name, value)
     return value
+
+
+def _check_size(name: str, number: int) -> None:
+    if abs(number) > _LARGEST:
+        raise SettingError(name, f"must lie within ±{_LARGEST}, unlike {quoted(number)}.")
+
+
+def _check_text(name: str, text: str) -> None:
+    if found := _UNFIT.search(text):
+        raise SettingError(name, f"must not contain the character {found[0]!r}.")
 
 
 def _check_counts(name: str, counts: dict[str, Any]) -> None:
     for key, times in counts.items():
+        _check_text(name, key)
         if not isinstance(times, int) or isinstance(times, bool) or times < 0:
-            raise SettingError(f"{name}.{key}", f"must be a whole number that is not negative, not {times!r}.")
+            raise SettingError(f"{name}.{key}", f"must be a whole number that is not negative, not {quoted(times)}.")
+        _check_size(f"{name}.{key}", times)

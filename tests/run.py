@@ -2,8 +2,9 @@
 
 python -m tests.run [arguments for pytest]
 
-Two streams, for two cores: the tests that touch the database, on one database after the other, and meanwhile those that
-do not, whose output is shown when the others are done.
+Three streams at once: the tests that touch the database, on either database, and those that do not. The first writes to
+the terminal as it goes, the others' output follows when they are done. Each computes with one thread, because the
+streams share the processors and threads that wait for one another take several times as long then.
 """
 
 from __future__ import annotations
@@ -12,47 +13,55 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
+from typing import IO
 
 from tests.postgres import postgres
 
-_INTERRUPTED, _NO_TESTS = 2, 5  # pytest's exit statuses
+_NO_TESTS = 5  # pytest's exit status
+
+
+class Stream:
+    """One pytest process; output: where it writes, the terminal if nothing is given."""
+
+    def __init__(self, title: str, which: str, arguments: list[str], url: str = "", output: IO[bytes] | None = None):
+        environment = {"OMP_NUM_THREADS": "1", **os.environ, "TEST_DATABASE_URL": url}
+        command = [sys.executable, "-m", "pytest", "-m", which, *arguments]
+        self.title, self._output = title, output
+        self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output and subprocess.STDOUT)
+
+    def finish(self) -> int:
+        """Wait, show what was kept back, and return the exit status."""
+        status = self._process.wait()
+        if self._output is not None:
+            print(f"\n== {self.title} ==", flush=True)
+            self._output.seek(0)
+            sys.stdout.buffer.write(self._output.read())
+            sys.stdout.flush()
+        return status
+
+    def end(self) -> None:
+        """Stop it, if it still runs."""
+        self._process.terminate()
+        self._process.wait()
 
 
 def main() -> int:
     arguments = sys.argv[1:]
-    surroundings = {name: value for name, value in os.environ.items() if name != "TEST_DATABASE_URL"}
-    with tempfile.TemporaryFile() as output:
-        library = subprocess.Popen(
-            _pytest("not database", arguments), env=surroundings, stdout=output, stderr=subprocess.STDOUT
-        )
-        try:
-            statuses = _on_both_databases(arguments, surroundings)
-            print("\n== the tests that do not touch the database ==", flush=True)
-            statuses.append(library.wait())
-        finally:
-            library.terminate()
-            library.wait()
-            output.seek(0)
-            sys.stdout.buffer.write(output.read())
-            sys.stdout.flush()
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres())
+        kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
+        print("== the tests that touch the database, on SQLite ==", flush=True)
+        streams = [
+            Stream("on SQLite", "database", arguments),
+            Stream("the same, on PostgreSQL", "database", arguments, url, kept[0]),
+            Stream("the tests that do not touch the database", "not database", arguments, "", kept[1]),
+        ]
+        for stream in streams:
+            stack.callback(stream.end)
+        statuses = [stream.finish() for stream in streams]
     failed = [status for status in statuses if status not in (0, _NO_TESTS)]
     return failed[0] if failed else min(statuses)
-
-
-def _on_both_databases(arguments: list[str], surroundings: dict[str, str]) -> list[int]:
-    command = _pytest("database", arguments)
-    print("== the tests that touch the database, on SQLite ==", flush=True)
-    sqlite = subprocess.run(command, env=surroundings, check=False).returncode
-    if sqlite == _INTERRUPTED:
-        return [sqlite]
-    print("\n== the same, on PostgreSQL ==", flush=True)
-    with postgres() as url:
-        environment = {**surroundings, "TEST_DATABASE_URL": url}
-        return [sqlite, subprocess.run(command, env=environment, check=False).returncode]
-
-
-def _pytest(which: str, arguments: list[str]) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-m", which, *arguments]
 
 
 if __name__ == "__main__":

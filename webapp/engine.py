@@ -1,9 +1,10 @@
 """The engine that answers in this process, kept in step with the active deployment.
 
-Every question costs one small query for the active deployment. When it names another pair than the one that
-is loaded, a thread loads and warms up the new pair beside the old one, questions go on being answered by the
-old one, and then the two are exchanged between two questions. The old engine is closed when the last question
-that uses it is done. Nothing is loaded before the first question (or `readyz`), so a server may fork first.
+Every question costs one small query for the active deployment, and `watch` looks at it when nobody asks. When it
+names another pair than the one that is loaded, a thread loads and warms up the new pair beside the old one, questions
+go on being answered by the old one, and then the two are exchanged between two questions. The same thread closes the
+old engine when the last question that uses it is done, so no question pays for the clearing up. Nothing is loaded
+before the first question (or `readyz`), so a server may fork first.
 
     with serving() as engine_in_service:
         answer = engine_in_service.engine.ask("Who …?")
@@ -11,16 +12,18 @@ that uses it is done. Nothing is loaded before the first question (or `readyz`),
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.db import Error, close_old_connections
 
 from realm_core.errors import RealmError
 from webapp.models import Deployment
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LOOK_EVERY_S = 2.0  # at the active deployment, while nobody asks
 RETRY_AFTER_S = 3  # a pair loads in a few seconds
 RETRY_FAILED_AFTER_S = 30.0  # a pair that could not be loaded is tried again, its files may have been repaired
 
@@ -50,7 +54,8 @@ class Serving:
     deployment_id: int
     engine: Engine
     users: int = 0  # questions that are using it now
-    retired: bool = False  # another took its place; the last user closes it
+    retired: bool = False  # another took its place, and nobody will begin to use it
+    unused: threading.Event = field(default_factory=threading.Event)  # retired, and the last question is done
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,10 @@ def load_engine(deployment: Deployment) -> Engine:
     """Load and warm up what `deployment` points at; RealmError when files are missing or do not fit together."""
     from realm_core.engine import Engine
 
+    if gc.get_freeze_count() == 0:
+        # Modules, which stay, are half a million objects: to look through them for garbage whenever an engine is closed
+        # would keep every question waiting for a quarter of a second.
+        gc.freeze()
     engine = Engine.load(
         resolve(deployment.model.path),
         resolve(deployment.index.path),
@@ -107,9 +116,8 @@ class EngineHolder:
         finally:
             with self._lock:
                 serving.users -= 1
-                close = serving.retired and serving.users == 0
-            if close:
-                serving.engine.close()
+                if serving.retired and serving.users == 0:
+                    serving.unused.set()
 
     def refresh(self, *, wait: bool = False) -> None:
         """Look at the active deployment and begin to load it if it is not the one that serves.
@@ -134,6 +142,11 @@ class EngineHolder:
         if wait and (loader := self._loader) is not None:
             loader.join()
 
+    def follow(self) -> None:
+        """Look at the active deployment if something is loaded already. Errors as `refresh`."""
+        if self._serving is not None:
+            self.refresh()
+
     def status(self) -> Status:
         """How things stand; begins to load when nothing is loaded yet."""
         try:
@@ -152,7 +165,7 @@ class EngineHolder:
         """Wait for a loading thread and release the engine."""
         if (loader := self._loader) is not None:
             loader.join()
-        self._exchange(None)
+        self._retire(self._exchange(None))
 
     def _begin(self, deployment: Deployment) -> None:
         with self._lock:
@@ -177,21 +190,33 @@ class EngineHolder:
                 self._failure = str(error) if isinstance(error, RealmError) else "an internal error, see the log."
                 self._loader = None
             return
-        self._exchange(Serving(deployment.pk, engine))
-        log.info("Deployment %s answers after %.1f s of loading", deployment.pk, time.monotonic() - started_at)
+        loaded_at = time.monotonic()
+        old = self._exchange(Serving(deployment.pk, engine))
+        log.info(
+            "Deployment %s answers: %.1f s to load it and warm it up, %.1f ms to change over",
+            *(deployment.pk, loaded_at - started_at, (time.monotonic() - loaded_at) * 1e3),
+        )
+        self._retire(old)
 
-    def _exchange(self, new: Serving | None) -> None:
-        """Put `new` in the place of what serves; close the old one unless questions still use it."""
+    def _exchange(self, new: Serving | None) -> Serving | None:
+        """Put `new` in the place of what serves, between two questions; returns the old one, to be retired."""
         with self._lock:
             old, self._serving = self._serving, new
             self._loader = None
             self._failed_id, self._failure = None, ""
-            close = False
             if old is not None:
                 old.retired = True
-                close = old.users == 0
-        if old is not None and close:
+                if old.users == 0:
+                    old.unused.set()
+        return old
+
+    @staticmethod
+    def _retire(old: Serving | None) -> None:
+        """Close what served, and give its memory back, as soon as its last question is done."""
+        if old is not None:
+            old.unused.wait()
             old.engine.close()
+            log.info("Deployment %s has left this process", old.deployment_id)
 
 
 _holder: EngineHolder | None = None
@@ -217,3 +242,20 @@ def serving() -> Iterator[Serving]:
     """The engine in service, for one question. EngineUnavailable while there is none."""
     with holder().serving() as engine_in_service:
         yield engine_in_service
+
+
+def watch() -> None:
+    """Follow the active deployment also while nobody asks here: a process that was idle must not answer its next
+    question with what was taken out of service. For a server's process, once; nothing is loaded by it that was not
+    asked for before."""
+    threading.Thread(target=_watch, name="watch-deployment", daemon=True).start()
+
+
+def _watch() -> None:
+    while True:
+        time.sleep(LOOK_EVERY_S)
+        try:
+            close_old_connections()
+            holder().follow()
+        except (Error, EngineUnavailable) as error:  # InterfaceError is no DatabaseError
+            log.debug("The active deployment cannot be looked at: %s", error)

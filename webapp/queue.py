@@ -6,12 +6,16 @@ their own application from the same settings (`configure`), so both sides speak 
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Sequence
+from datetime import datetime
 from functools import cache
 
 from celery import Celery
 from django.conf import settings
-from django.db import transaction
+from django.db import Error, transaction
+from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from webapp.models import Job, Queue
@@ -45,16 +49,30 @@ def producer() -> Celery:
     return app
 
 
-def enqueue(job: Job) -> None:
-    """Send `job` to the workers once the current transaction is committed, so that they will find its row.
+def enqueue(*jobs: Job, delay_s: float = 0.0) -> None:
+    """Send jobs to the workers once the current transaction is committed, so that they will find the rows.
 
-    With the broker out of reach the job stays queued, and the scheduler sends it when it is back.
+    delay_s: seconds that whoever receives one waits before looking at it.
+    Those that wait no more, or of which somebody has sent a newer message, are left out. With the broker out of reach
+    jobs stay queued, and the scheduler sends them when it is back.
     """
-    transaction.on_commit(lambda: _send(str(job.pk), job.queue))
+    now = timezone.now()
+    marked = [job for job in jobs if job.mark_sent(now)]
+    if marked:
+        transaction.on_commit(lambda: _send(marked, now, delay_s))
 
 
-def _send(job_id: str, queue: str) -> None:
-    try:
-        producer().send_task(TASK, [job_id], queue=queue, retry=False)
-    except (OperationalError, OSError) as error:
-        log.error("Job %s stays queued, the broker at %s is out of reach: %s", job_id, settings.BROKER_URL, error)
+def _send(jobs: Sequence[Job], now: datetime, delay_s: float) -> None:
+    """A message says which job, and when it was sent: the newest is the one of that time in the row."""
+    for number, job in enumerate(jobs):
+        try:
+            producer().send_task(
+                TASK, [str(job.pk), now.isoformat()], queue=job.queue, retry=False, countdown=delay_s or None
+            )
+        except (OperationalError, OSError) as error:
+            unsent = jobs[number:]  # each would wait as long for the same answer
+            where = settings.BROKER_URL
+            log.error("Jobs stay queued (%d), the broker at %s is out of reach: %s", len(unsent), where, error)
+            with contextlib.suppress(Error):  # then they are sent again a little later
+                Job.unmark_sent(unsent, now)
+            return

@@ -12,6 +12,10 @@ HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Prot
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
+WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
+WORKER_SLOTS         jobs that a worker runs at once (default: 3)
+REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (default: what nvidia-smi finds, or cpu)
+REALM_HOST           what a worker's machine is called, the same in all its containers (default: the host's name)
 JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
 LOG_LEVEL            default: INFO
 """
@@ -101,6 +105,17 @@ _SQLITE_OPTIONS = {
     "timeout": 20,  # seconds to wait for another writer
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY;",
 }
+# A server that has gone without a word (its machine lost power, the network was cut) is noticed within 25 seconds; the
+# system's own patience is hours, for which a worker would neither renew its lease nor give up. libpq leaves out what a
+# Unix socket does not have.
+_POSTGRESQL_OPTIONS = {
+    "connect_timeout": 5,  # seconds
+    "keepalives": 1,
+    "keepalives_idle": 10,  # seconds
+    "keepalives_interval": 5,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,  # milliseconds
+}
 
 
 def _database(url: str) -> dict[str, Any]:
@@ -110,6 +125,8 @@ def _database(url: str) -> dict[str, Any]:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
     if config["ENGINE"] == "django.db.backends.sqlite3":
         config["OPTIONS"] = {**config.get("OPTIONS", {}), **_SQLITE_OPTIONS}
+    elif config["ENGINE"] == "django.db.backends.postgresql":
+        config["OPTIONS"] = {**_POSTGRESQL_OPTIONS, **config.get("OPTIONS", {})}
     return config
 
 

@@ -1,20 +1,56 @@
-"""Addresses for staff: jobs and deployments."""
+"""Addresses of the console, for staff."""
 
 from django.urls import path
-from django.views.generic import RedirectView
 
-from webapp.views import deployments, jobs
-from webapp.views.staff import staff_only
+from webapp.views import artefacts, audit, deployments, evaluations, job, jobs, overview, questions, schedules
 
 urlpatterns = [
-    path("", staff_only(RedirectView.as_view(pattern_name="manage-jobs")), name="manage"),
+    path("", overview.overview_page, name="manage"),
+    path("status/", overview.overview_status, name="manage-status"),
+    # jobs
     path("jobs/", jobs.job_list, name="manage-jobs"),
     path("jobs/table/", jobs.job_table, name="manage-jobs-table"),
-    path("jobs/<uuid:job_id>/", jobs.job_page, name="manage-job"),
-    path("jobs/<uuid:job_id>/status/", jobs.job_status, name="manage-job-status"),
-    path("jobs/<uuid:job_id>/stop/", jobs.stop, name="manage-job-stop"),
-    path("jobs/<uuid:job_id>/resume/", jobs.resume, name="manage-job-resume"),
+    path("jobs/new/", jobs.kind_list, name="manage-job-kinds"),
+    path("jobs/new/<slug:kind>/", jobs.new_job, name="manage-job-new"),
+    path("jobs/<uuid:job_id>/", job.job_page, name="manage-job"),
+    path("jobs/<uuid:job_id>/status/", job.job_status, name="manage-job-status"),
+    path("jobs/<uuid:job_id>/log/", job.job_log, name="manage-job-log"),
+    path("jobs/<uuid:job_id>/plots/", job.job_plots, name="manage-job-plots"),
+    path("jobs/<uuid:job_id>/plots/<slug:panel>.svg", job.job_plot, name="manage-job-plot"),
+    path("jobs/<uuid:job_id>/stop/", job.stop, name="manage-job-stop"),
+    path("jobs/<uuid:job_id>/resume/", job.resume, name="manage-job-resume"),
+    path("jobs/<uuid:job_id>/pin/", job.pin, name="manage-job-pin"),
+    # what there is
+    path("models/", artefacts.model_list, name="manage-models"),
+    path("models/<int:pk>/", artefacts.model_page, name="manage-model"),
+    path("models/<int:pk>/pin/", artefacts.pin_model, name="manage-model-pin"),
+    path("indexes/", artefacts.index_list, name="manage-indexes"),
+    path("indexes/<int:pk>/", artefacts.index_page, name="manage-index"),
+    path("indexes/<int:pk>/pin/", artefacts.pin_index, name="manage-index-pin"),
+    path("corpora/", artefacts.corpus_list, name="manage-corpora"),
+    path("corpora/<int:pk>/", artefacts.corpus_page, name="manage-corpus"),
+    path("spans/<int:pk>/", artefacts.spans_page, name="manage-spans"),
+    path("questions/", questions.question_list, name="manage-questions"),
+    path("questions/from-feedback/", questions.from_feedback, name="manage-questions-from-feedback"),
+    path("questions/<int:pk>/", questions.question_set, name="manage-question-set"),
+    # how good it is
+    path("evaluations/<int:pk>/", evaluations.evaluation_page, name="manage-evaluation"),
+    path("evaluations/<int:pk>/<slug:panel>.svg", evaluations.evaluation_plot, name="manage-evaluation-plot"),
+    path("compare/", evaluations.compare, name="manage-compare"),
+    path("compare/measure/", evaluations.measure, name="manage-compare-measure"),
+    path("compare/<int:first_pk>/<int:second_pk>/", evaluations.comparison, name="manage-comparison"),
+    # what answers
     path("deployments/", deployments.deployment_list, name="manage-deployments"),
     path("deployments/deploy/", deployments.deploy, name="manage-deploy"),
+    path("deployments/measure/", deployments.measure, name="manage-deploy-measure"),
     path("deployments/<int:deployment_id>/roll-back/", deployments.roll_back, name="manage-roll-back"),
+    # what happens by itself, and what people did
+    path("schedules/", schedules.schedule_list, name="manage-schedules"),
+    path("schedules/new/", schedules.edit_schedule, name="manage-schedule-new"),
+    path("schedules/<int:pk>/", schedules.edit_schedule, name="manage-schedule"),
+    path("schedules/<int:pk>/remove/", schedules.remove_schedule, name="manage-schedule-remove"),
+    path("schedules/<int:pk>/run/", schedules.run_schedule, name="manage-schedule-run"),
+    path("retention/", schedules.change_retention, name="manage-retention"),
+    path("retention/remove/", schedules.remove_now, name="manage-retention-remove"),
+    path("audit/", audit.audit_trail, name="manage-audit"),
 ]

@@ -6,3 +6,7 @@ from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 application = get_wsgi_application()
+
+from webapp.engine import watch  # noqa: E402  # needs Django's settings
+
+watch()

@@ -1,7 +1,12 @@
 """The Celery application of the workers.
 
-    celery --app workers.app worker --pool threads --concurrency 2 --queues default,index,train
-    celery --app workers.app beat --scheduler celery.beat:Scheduler
+    celery --app workers.app worker --pool threads
+    celery --app workers.app beat
+
+WORKER_QUEUES   queues that this worker takes jobs from, with commas between (default: all)
+WORKER_SLOTS    how many jobs it runs at once (default: 3: a training, its index builder, and one more)
+REALM_DEVICES   devices that its trainings may have (workers/devices.py)
+REALM_HOST      what its machine is called, where several containers are on one (default: the name of the host)
 
 A pool of threads, not of forked processes: a task only watches a subprocess, so there is nothing to run in
 parallel; a forked child of a process that has used torch or FAISS hangs; and a worker that is killed must
@@ -21,22 +26,39 @@ from celery import Celery
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
 
+from django.core.exceptions import ImproperlyConfigured  # noqa: E402
+from kombu import Exchange  # noqa: E402
+from kombu import Queue as BrokerQueue  # noqa: E402
+
+from webapp.environment import envint, envlist  # noqa: E402 - needs the settings
 from webapp.models import Queue  # noqa: E402 - needs the settings
 from webapp.queue import configure  # noqa: E402 - needs the settings
+from workers import devices  # noqa: E402 - needs the settings
 
-REQUEUE_EVERY_S = 10
+QUEUES = envlist("WORKER_QUEUES", list(Queue.values))
+SLOTS = envint("WORKER_SLOTS", 3, minimum=1)
+TIDY_EVERY_S = 10
+SCHEDULE_EVERY_S = 20
+RETAIN_EVERY_S = 3600
+
+for _name in QUEUES:
+    if _name not in Queue.values:
+        raise ImproperlyConfigured(f"WORKER_QUEUES must be some of {', '.join(Queue.values)}, not {_name!r}.")
+
+devices.named()  # a name that is none stops the start
 
 app = configure(Celery("workers"))
 app.conf.update(
     imports=["workers.tasks"],
+    task_queues=[BrokerQueue(name, Exchange(name), routing_key=name) for name in QUEUES],
+    worker_concurrency=SLOTS,
     worker_prefetch_multiplier=1,  # a waiting job belongs to whichever worker is free first
     worker_hijack_root_logger=False,  # Django's LOGGING holds here too
     worker_cancel_long_running_tasks_on_connection_loss=False,  # a job does not need the broker while it runs
+    beat_scheduler="workers.beat:Here",
     beat_schedule={
-        "requeue-expired": {
-            "task": "workers.requeue_expired",
-            "schedule": REQUEUE_EVERY_S,
-            "options": {"queue": Queue.DEFAULT.value, "expires": REQUEUE_EVERY_S},
-        }
+        "tidy": {"task": "workers.tidy", "schedule": TIDY_EVERY_S},
+        "schedules": {"task": "workers.run_schedules", "schedule": SCHEDULE_EVERY_S},
+        "retention": {"task": "workers.retain", "schedule": RETAIN_EVERY_S},
     },
 )

@@ -6,30 +6,41 @@ stop. How the process ends decides what is recorded:
     result and status 0        succeeded
     status 2                   failed, with the sentence that the process gave
     asked to stop, or status 3 stopped
+    no longer needed           succeeded: a part that runs as long as its whole
     this worker shuts down     queued again, the attempt not counted
-    killed by a signal         queued again; the MAX_ATTEMPTSth time: interrupted
+    killed by a signal         queued again; the MAX_ATTEMPTSth time without getting further: interrupted
     lease lost                 nothing: somebody else has the job by now
     anything else              failed; it is a bug, and the log shows it
+
+Several processes under torchrun end as the one of them that was the cause (`realm_core/training/ranks.py`). What runs
+beside its whole never fails, for the whole goes on and needs it: it is interrupted, and begins again after a while.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
+import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 
 from realm_core.errors import RealmError
-from webapp.models import Job, JobState
+from webapp.models import DeviceLease, Job, JobState, Queue
 from webapp.models.job import MAX_ATTEMPTS
+from webapp.models.job_states import BESIDE
 from webapp.queue import enqueue
-from workers.kinds import KINDS
-from workers.processes import ask_to_end, describe_end, kill_all, start
+from webapp.services import parts
+from workers import devices
+from workers.kinds import KINDS, Kind
+from workers.processes import ask_to_end, describe_end, kill_all, of_several, start
 from workers.run_files import RunFiles
 from workers.tether import LOCKED_STATUS
 
@@ -49,7 +60,7 @@ class Timing:
     lease_s: how long after its last sign of life a worker is taken for dead.
     beat_s:  between heartbeats; well below the lease.
     look_s:  between looks at the process.
-    grace_s: from SIGTERM to SIGKILL.
+    grace_s: from SIGTERM to SIGKILL; torchrun gives its processes less.
     """
 
     lease_s: float
@@ -67,6 +78,7 @@ class Reason(enum.Enum):
     """Why the process was made to end."""
 
     REQUESTED = "somebody asked for it"
+    NOT_NEEDED = "what it is a part of is over"
     SHUTDOWN = "the worker is ending"
     LEASE_LOST = "the lease is somebody else's"
 
@@ -85,19 +97,34 @@ class JobRun:
         try:
             self._run()
         except RealmError as error:
-            self._job.finish(self._owner, JobState.FAILED, error=str(error))
+            self._job.finish(self._owner, self._failed, error=str(error))
         except (OperationalError, InterfaceError):
             # The row stays as it is; when the lease has run out the scheduler queues the job again.
             close_old_connections()
             log.exception("Job %s: how it ended could not be recorded.", self._job.pk)
         except Exception:
-            self._job.finish(self._owner, JobState.FAILED, error="An error inside the worker; its log shows it.")
+            self._job.finish(self._owner, self._failed, error="An error inside the worker; its log shows it.")
             raise
 
     def _run(self) -> None:
         if self._job.kind not in KINDS:
             raise RealmError(f"This worker knows no kind of job called “{self._job.kind}”.")
-        command = KINDS[self._job.kind].command(self._job)
+        kind = KINDS[self._job.kind]
+        if not parts.is_needed(self._job):
+            self._job.finish(self._owner, JobState.SUCCEEDED)
+            return
+        if (made := kind.made(self._job)) is not None:
+            self._succeed(kind, made)
+            return
+        turn = parts.wait_for(self._job, self._owner, kind.before(self._job))
+        if turn is parts.Turn.NEVER:
+            self._job.give_back(self._owner)  # which stops it, if it is still this worker's
+        if turn is not parts.Turn.NOW:
+            return
+        parts.run_beside(self._job, kind.beside(self._job))
+        own = self._devices()
+        several = len(own) if kind.distributed else 1
+        command = [sys.executable, "-m", *kind.command(self._job), f"--run={self._job.run_dir}"]
         try:
             files = RunFiles(self._job)
             output = open(files.log, "ab")  # noqa: SIM115 - closed below, once the process has it
@@ -105,8 +132,9 @@ class JobRun:
             raise RealmError(f"The run folder {self._job.run_dir} cannot be written: {error.strerror}.") from error
         with output:
             process = start(
-                [sys.executable, *command, f"--run={files.folder}"],
+                command if several == 1 else _under_torchrun(several, command, files.lock),
                 output=output,
+                environment={**os.environ, **devices.environment(own)},
                 lock=files.lock,
                 nice=_NICE,
             )
@@ -118,8 +146,19 @@ class JobRun:
         if reason is Reason.LEASE_LOST:
             log.warning("Job %s: the lease was lost, its process was killed.", self._job.pk)
             return
-        files.copy_metrics()
-        self._record(status, reason, files)
+        self._insist(files.copy_metrics)
+        self._insist(lambda: self._record(status, reason, files, several))
+
+    @property
+    def _failed(self) -> JobState:
+        return JobState.INTERRUPTED if self._job.kind in BESIDE else JobState.FAILED
+
+    def _devices(self) -> list[str]:
+        """Those that a training holds; another job takes what no training holds, if there is any."""
+        if self._job.queue == Queue.TRAIN:
+            held = DeviceLease.objects.filter(job=self._job).values_list("device", flat=True)
+            return [devices.device_of(lease) for lease in held]
+        return devices.not_leased(devices.own()) or list(devices.own())
 
     # ---- while it runs
 
@@ -151,9 +190,15 @@ class JobRun:
         self._beat_at = time.monotonic()
         try:
             state = self._job.heartbeat(
-                self._owner, self._timing.lease_s, progress=files.progress(), log=files.log_tail()
+                self._owner,
+                self._timing.lease_s,
+                progress=files.progress(),
+                log=files.log_tail(),
+                got_further=files.got_further(),
             )
             files.copy_metrics()
+            parts.settle_whole_of(self._job)
+            needed = parts.is_needed(self._job)
         except (OperationalError, InterfaceError) as error:
             log.warning("Job %s: no heartbeat, the database does not answer: %s", self._job.pk, error)
             close_old_connections()
@@ -162,17 +207,33 @@ class JobRun:
         self._beat_confirmed_at = self._beat_at
         if state is None:
             return Reason.LEASE_LOST
-        return Reason.REQUESTED if state is JobState.STOPPING else None
+        if state is JobState.STOPPING:
+            return Reason.REQUESTED
+        return None if needed else Reason.NOT_NEEDED
 
     # ---- when it has ended
 
-    def _record(self, status: int, reason: Reason | None, files: RunFiles) -> None:
+    def _insist(self, step: Callable[[], None]) -> None:
+        """Do it; where the database does not answer, again and again as long as the lease holds, which it renews."""
+        while True:
+            try:
+                if time.monotonic() - self._beat_at >= self._timing.beat_s:
+                    self._job.heartbeat(self._owner, self._timing.lease_s)
+                    self._beat_at = self._beat_confirmed_at = time.monotonic()
+                return step()
+            except (OperationalError, InterfaceError) as error:
+                close_old_connections()
+                if time.monotonic() - self._beat_confirmed_at > self._timing.lease_s:
+                    raise
+                log.warning("Job %s: its end is not recorded yet, the database: %s", self._job.pk, error)
+                time.sleep(self._timing.beat_s)
+
+    def _record(self, status: int, reason: Reason | None, files: RunFiles, several: int) -> None:
         result = files.result()
         if status == 0 and result is not None:
-            with transaction.atomic():
-                kept = KINDS[self._job.kind].record(self._job, result)
-                if not self._finish(JobState.SUCCEEDED, files, result=kept):
-                    transaction.set_rollback(True)  # somebody else has the job, and will record the same
+            self._succeed(KINDS[self._job.kind], result, files)
+        elif reason is Reason.NOT_NEEDED:
+            self._finish(JobState.SUCCEEDED, files)
         elif reason is Reason.REQUESTED:
             self._finish(JobState.STOPPED, files)
         elif reason is Reason.SHUTDOWN:
@@ -183,22 +244,40 @@ class JobRun:
         elif status == LOCKED_STATUS:
             # The process of a worker that lost its lease still works there; the scheduler sends the job again.
             self._job.give_back(self._owner)
-        elif status < 0 and self._job.attempt < MAX_ATTEMPTS:
+        elif status < 0 and ((further := files.got_further()) or self._job.attempt < MAX_ATTEMPTS):
             log.warning("Job %s: its process ended %s; it goes on from there.", self._job.pk, describe_end(status))
-            if self._job.give_back(self._owner, count_attempt=True) and self._job.state == JobState.QUEUED:
+            if self._job.give_back(self._owner, count_attempt=not further) and self._job.state == JobState.QUEUED:
                 enqueue(self._job)
         elif status < 0:
-            text = f"Its process ended {describe_end(status)} {MAX_ATTEMPTS} times; is there enough memory?"
+            text = (
+                f"Its process ended {describe_end(status)} {MAX_ATTEMPTS} times without getting further; "
+                "is there enough memory?"
+            )
             self._finish(JobState.INTERRUPTED, files, error=text)
         elif status == _REALM_ERROR_STATUS:
-            self._finish(JobState.FAILED, files, error=files.error_sentence() or "It failed without saying why.")
+            said = files.error_sentence() or "It failed without saying why."
+            if several > 1:  # the others speak, too
+                said = said.splitlines()[0]
+            self._finish(self._failed, files, error=said)
         else:
             text = f"The process ended {describe_end(status)}; the end of its log shows where."
-            self._finish(JobState.FAILED, files, error=text)
+            self._finish(self._failed, files, error=text)
+
+    def _succeed(self, kind: Kind, result: dict[str, Any], files: RunFiles | None = None) -> None:
+        """Make the records and end the job, both or neither."""
+        with transaction.atomic():
+            kept = kind.record(self._job, result)
+            if not self._finish(JobState.SUCCEEDED, files, result=kept):
+                transaction.set_rollback(True)  # somebody else has the job, and will record the same
 
     def _finish(
-        self, state: JobState, files: RunFiles, *, result: dict[str, object] | None = None, error: str = ""
+        self, state: JobState, files: RunFiles | None, *, result: dict[str, Any] | None = None, error: str = ""
     ) -> bool:
-        return self._job.finish(
-            self._owner, state, result=result, error=error, log=files.log_tail(), progress=files.progress()
-        )
+        log_tail, progress = (files.log_tail(), files.progress()) if files else (None, None)
+        return self._job.finish(self._owner, state, result=result, error=error, log=log_tail, progress=progress)
+
+
+def _under_torchrun(several: int, command: Sequence[str], lock: Path) -> list[str]:
+    """The command in as many processes."""
+    ranks = [sys.executable, "-m", "realm_core.training.ranks", f"--processes={several}"]
+    return [*ranks, *of_several(command, lock)]

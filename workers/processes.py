@@ -17,6 +17,8 @@ from typing import IO
 
 from workers.refusal import TOP
 
+TETHER = (sys.executable, "-I", str(TOP / "workers" / "tether.py"))
+
 
 def start(
     command: Sequence[str],
@@ -33,7 +35,7 @@ def start(
     with_errors: whether its error stream goes the same way; otherwise it shares this process's.
     The thread that calls this must live as long as the child: the kernel takes its end for the parent's.
     """
-    tether = [sys.executable, "-I", str(TOP / "workers" / "tether.py"), f"--nice={nice}"]
+    tether = [*TETHER, f"--nice={nice}"]
     if lock is not None:
         tether += ["--lock", str(lock)]
     return subprocess.Popen(
@@ -47,6 +49,11 @@ def start(
     )
 
 
+def of_several(command: Sequence[str], lock: Path) -> list[str]:
+    """`command` as one of several processes of what `start` starts with the same lock."""
+    return [*TETHER, f"--lock={lock}", "--one-of-several", "0", *command]
+
+
 def ask_to_end(process: subprocess.Popen[bytes]) -> None:
     """SIGTERM to the leader alone: it ends its own helpers in its own way."""
     with contextlib.suppress(ProcessLookupError):
@@ -54,7 +61,7 @@ def ask_to_end(process: subprocess.Popen[bytes]) -> None:
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to the child and everything it started that stayed in its group."""
+    """SIGKILL to the child and everything it started that stayed in its group, or is tethered to it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

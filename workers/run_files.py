@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from realm_core.files import write_json
 from webapp.models import Job, JobMetric
 from webapp.models.job import LOG_CHARACTERS
+from webapp.models.job_states import BESIDE
 
 _TAIL_BYTES = LOG_CHARACTERS * 4  # UTF-8 takes at most four bytes a character
 _ERROR = "error: "  # how `python -m realm_core` begins the sentence that says why it failed
@@ -26,15 +28,38 @@ class RunFiles:
         self.lock = self.folder / "lock"
         self._result = self.folder / "result.json"
         self._result.unlink(missing_ok=True)  # of an earlier attempt
+        self._furthest_file = self.folder / "furthest.json"
+        known = _parse(self._read(self._furthest_file))
+        self._furthest: dict[str, float] = known if isinstance(known, dict) else {}
+        said = self.progress() or {}
+        self._last = said["done"] if said.get("done") and said["done"] == said.get("total") else 0
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._metrics_offset = 0
-        # Every line that could be read became a row, so the rows that are there say how many lines to pass over.
-        self._metrics_to_skip = JobMetric.objects.filter(job=job).count()
+        # Rows of lines that an earlier attempt read. They may be others than the file has, if that was lost since.
+        self._known_metrics = set(JobMetric.objects.filter(job=job).values_list("step", "time"))
 
     def progress(self) -> dict[str, Any] | None:
         """What the process last reported, or None."""
         value = _parse(self._read(self.folder / "progress.json"))
         return value if isinstance(value, dict) else None
+
+    def got_further(self) -> bool:
+        """Whether more is done than any attempt had done before, of whatever it counts; asked once, it is noted.
+
+        What runs beside its whole does the same again and again: each time it begins, it is counted anew.
+        """
+        said = self.progress() or {}
+        done, unit = said.get("done"), str(said.get("unit"))
+        if not isinstance(done, int):
+            return False
+        if self._job.kind in BESIDE and done < self._last:
+            self._furthest[unit] = 0
+        self._last = done
+        if done <= self._furthest.get(unit, 0):
+            return False
+        self._furthest[unit] = done
+        write_json(self._furthest_file, self._furthest)
+        return True
 
     def result(self) -> dict[str, Any] | None:
         """What came of it, or None when the process left nothing."""
@@ -61,9 +86,9 @@ class RunFiles:
             return
         complete = chunk[: chunk.rfind(b"\n") + 1]
         rows = [row for line in complete.splitlines() if (row := self._metric(line)) is not None]
-        skipped = min(self._metrics_to_skip, len(rows))
-        JobMetric.objects.bulk_create(rows[skipped:], batch_size=500)
-        self._metrics_to_skip -= skipped
+        new = [row for row in rows if (row.step, row.time) not in self._known_metrics]
+        JobMetric.objects.bulk_create(new, batch_size=500)
+        self._known_metrics = set()  # all of them stood in what has just been read
         self._metrics_offset += len(complete)
 
     def _metric(self, line: bytes) -> JobMetric | None:

@@ -74,7 +74,7 @@ def worker(app: str = "workers.app") -> Service:
         "worker",
         (
             *(sys.executable, "-m", "celery", "--app", app, "worker", "--loglevel=INFO"),
-            *("--pool=threads", "--concurrency=2", "--queues=default,index,train"),
+            "--pool=threads",
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ),
         grace_s=12.0,  # longer than a job gets to reach a safe point
@@ -82,13 +82,10 @@ def worker(app: str = "workers.app") -> Service:
 
 
 def scheduler(app: str = "workers.app") -> Service:
-    """Celery's beat. Its usual scheduler keeps its times in a shelve file, which is pickle; this one keeps none."""
+    """Celery's beat, with our own scheduler. (Celery's keeps its times in a shelve file, which is pickle.)"""
     return Service(
         "scheduler",
-        (
-            *(sys.executable, "-m", "celery", "--app", app, "beat", "--loglevel=INFO"),
-            *("--scheduler=celery.beat:Scheduler", "--pidfile="),
-        ),
+        (*(sys.executable, "-m", "celery", "--app", app, "beat", "--loglevel=INFO", "--pidfile="),),
     )
 
 

@@ -1,28 +1,46 @@
-"""The tasks: run a job, and bring back jobs that were lost."""
+"""The tasks: run a job; and what the scheduler does, which is to bring back jobs that were lost and to begin what is
+due."""
 
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import uuid
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.db import close_old_connections
-from django.utils import timezone
 
+from realm_core.errors import RealmError
 from webapp.environment import envint
-from webapp.models import Job
+from webapp.models import Job, JobState, Queue, RetentionRule
 from webapp.queue import TASK, enqueue
-from workers.app import app
+from webapp.services import parts, retention, scheduling
+from workers import devices
+from workers.app import QUEUES, SLOTS, app
 from workers.job_run import JobRun, Timing, shutting_down
+from workers.kinds import KINDS, Kind
+from workers.reporting import Reporter, forget_lost, worker_name
 
 log = logging.getLogger(__name__)
 
-# A queued job that nobody claimed for so long is sent again; its message may have been lost with the broker.
-RESEND_AFTER_S = 30
+# A queued job that nobody claimed for so long is sent again, as its message may have been lost with the broker; then
+# after ever longer times, for mostly it just waits, and each message stays with the broker until it is taken.
+RESEND_AFTER_S = 30.0
+RESEND_AT_LEAST_EVERY_S = 600.0
+_JUST_SENT_S = 5.0  # by another worker that has started
+_PASS_ON_AFTER_S = 2.0
+_PASS_ON_AT_LEAST_EVERY_S = 60.0
+_reporter = Reporter(QUEUES, SLOTS)
+
+
+@worker_ready.connect
+def begin(**_details: Any) -> None:
+    """Say that this worker is there, and send every waiting job again: the last one may have handed jobs back."""
+    _reporter.start()
+    with _own_connection():
+        enqueue(*Job.waiting(_JUST_SENT_S))
 
 
 @worker_shutting_down.connect
@@ -31,38 +49,117 @@ def hand_jobs_back(**_details: Any) -> None:
     shutting_down.set()
 
 
-@worker_ready.connect
-def take_up_waiting_jobs(**_details: Any) -> None:
-    """Send every waiting job again when a worker starts: the last one may have handed jobs back when it ended."""
-    try:
-        _send_waiting(timezone.now())
-    finally:
-        close_old_connections()
+@worker_shutdown.connect
+def end(**_details: Any) -> None:
+    """Say that this worker is gone."""
+    _reporter.close()
 
 
 @app.task(name=TASK)
-def run_job(job_id: str) -> None:
-    """Claim the job and see it to its end; nothing happens if somebody else has it."""
+def run_job(job_id: str, sent_at: str = "") -> None:
+    """Claim the job and see it to its end; nothing happens if somebody else has it, or the device that it needs.
+
+    sent_at: when the message was sent, in ISO's notation.
+    """
     timing = Timing.for_lease(envint("JOB_LEASE_S", 60, minimum=1))
-    owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    job = None if shutting_down.is_set() else Job.claim(job_id, owner, timing.lease_s)
+    owner = f"{worker_name()}:{uuid.uuid4().hex[:8]}"
+    job = None if shutting_down.is_set() else _claim(job_id, owner, timing.lease_s)
     if job is None:
-        log.info("Job %s is not waiting for a worker.", job_id)
+        log.info("Job %s is not waiting for a worker, or for a device that is taken.", job_id)
+        _pass_on(job_id, sent_at)
         return
     log.info("Job %s (%s), attempt %d, as %s", job.pk, job.kind, job.attempt, owner)
     JobRun(job, owner, timing).run()
     log.info("Job %s: %s", job.pk, job.state)
+    if not job.is_active:
+        parts.end_beside(job)
+    parts.settle_whole_of(job)
+    if job.queue == Queue.TRAIN:  # a device is free
+        enqueue(*Job.waiting(0, queue=Queue.TRAIN))
 
 
-@app.task(name="workers.requeue_expired")
-def requeue_expired() -> None:
-    """Queue the jobs of lost workers again, and send those again whose message seems to be lost."""
-    for job in Job.recover_expired():
-        log.warning("Job %s lost its worker and is queued again.", job.pk)
-        enqueue(job)
-    _send_waiting(timezone.now() - timedelta(seconds=RESEND_AFTER_S))
+@app.task(name="workers.tidy")
+def tidy() -> None:
+    """Queue the jobs of lost workers again, resume what was interrupted, and send what seems to be lost."""
+    with _own_connection():
+        for job in Job.recover_expired():
+            log.warning("Job %s lost its worker and is queued again.", job.pk)
+            enqueue(job)
+        for job in Job.resume_interrupted():
+            log.warning("Job %s was interrupted and resumes.", job.pk)
+            enqueue(job)
+        parts.repair()
+        enqueue(*Job.waiting(RESEND_AFTER_S, RESEND_AT_LEAST_EVERY_S))
+        forget_lost()
 
 
-def _send_waiting(since: datetime) -> None:
-    for job in Job.waiting_since(since):
-        enqueue(job)
+@app.task(name="workers.run_schedules")
+def run_schedules() -> None:
+    """Begin the index builds that are due."""
+    with _own_connection():
+        for job in scheduling.run_due():
+            log.info("Job %s was started by its schedule.", job.pk)
+
+
+@app.task(name="workers.retain")
+def retain() -> None:
+    """Remove what the retention rule does not keep, if it is switched on."""
+    with _own_connection():
+        if RetentionRule.current().enabled:
+            try:
+                gone = retention.remove(by="retention")
+            except RealmError as error:  # a backup is being written; the next time will do
+                log.info("Nothing is removed: %s", error)
+                return
+            for removal in gone:
+                log.info("Removed: %s", removal.name)
+
+
+def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:
+    """The job, with the devices that it gets for itself if it is a training."""
+    job = Job.objects.filter(pk=job_id).defer("log").first()
+    if job is None or job.queue != Queue.TRAIN:
+        return Job.claim(job_id, owner, lease_s)
+    wanted = list(devices.own())
+    kind = KINDS.get(job.kind)
+    if kind is not None and len(wanted) > 1:
+        if not kind.distributed:
+            wanted = _first_free(wanted)
+        elif _has_builder(kind, job) and (Queue.INDEX in QUEUES or devices.builds_indexes_here()):
+            wanted = wanted[:-1]  # the last is for the builder of its index
+    return Job.claim(job_id, owner, lease_s, [devices.leased_as(device) for device in wanted])
+
+
+def _has_builder(kind: Kind, job: Job) -> bool:
+    try:
+        return bool(kind.beside(job))
+    except RealmError:  # its inputs are gone: it is claimed, and fails with the sentence that says so
+        return False
+
+
+def _pass_on(job_id: str, sent_at: str) -> None:
+    """Send a training again that finds no device here, as long as another worker may have one for it.
+
+    Only its newest message is passed on, later and later: however many there are, one goes round.
+    """
+    job = Job.objects.filter(pk=job_id, queue=Queue.TRAIN, state=JobState.QUEUED).defer("log").first()
+    if job is None or job.sent_at is None or job.sent_at.isoformat() != sent_at or not devices.free_elsewhere():
+        return
+    waited_s = (job.sent_at - job.queued_at).total_seconds()
+    enqueue(job, delay_s=min(max(_PASS_ON_AFTER_S, waited_s), _PASS_ON_AT_LEAST_EVERY_S))
+
+
+def _first_free(wanted: list[str]) -> list[str]:
+    """One device is enough."""
+    free = devices.not_leased(wanted)
+    return (free or wanted)[:1]
+
+
+@contextmanager
+def _own_connection() -> Iterator[None]:
+    """Begin and end with a connection to the database that works, or none."""
+    close_old_connections()
+    try:
+        yield
+    finally:
+        close_old_connections()

@@ -9,6 +9,10 @@ outlives a parent that is killed outright.
 
 --lock: hold FILE's lock as long as COMMAND or a child of it lives; exit at once with status 75
 (EX_TEMPFAIL) if somebody else holds it. --nice: lower the priority by N.
+
+A COMMAND that is torchrun starts its processes in sessions of their own, where a signal to its group does
+not reach them, and without its open files. They are started with this, too, each with --one-of-several:
+it ends with torchrun, the last COMMAND that was started so (PARENT is 0), and shares its lock.
 """
 
 from __future__ import annotations
@@ -22,29 +26,37 @@ import sys
 
 LOCKED_STATUS = os.EX_TEMPFAIL
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+_TETHERED = "TETHERED_PID"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--lock")
     parser.add_argument("--nice", type=int, default=0)
+    parser.add_argument("--one-of-several", action="store_true")
     parser.add_argument("parent", type=int)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
+    parent = options.parent or int(os.environ[_TETHERED])
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != options.parent:  # it ended before the request was made
+        if os.getppid() != parent:  # it ended before the request was made
             sys.exit(1)
     if options.lock:
         descriptor = os.open(options.lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not options.one_of_several:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody is left
+            # Several may hold it, and as long as one of them does, nobody else gets it for himself alone.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             print("Another process still works in this folder.", file=sys.stderr)
             sys.exit(LOCKED_STATUS)
         os.set_inheritable(descriptor, True)
     if options.nice:
         os.nice(options.nice)
+    if not options.one_of_several:
+        os.environ[_TETHERED] = str(os.getpid())
     os.execvp(options.command[0], options.command)
 
 

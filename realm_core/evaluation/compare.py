@@ -57,6 +57,11 @@ class Run:
         """The figures of a file of predictions; `RealmError` if it is none, or not finished."""
         return cls(path, read_header(path), summarise(read_predictions(path)))
 
+    @property
+    def asked(self) -> tuple[str, int]:
+        """Hash of the questions, and how many of them were asked; runs that can be compared share it."""
+        return self.header.identity["questions"], self.header.n
+
     def against(self, first: Run) -> Difference:
         """Exact match of this run minus that of another on the same questions."""
         return paired_difference(
@@ -67,7 +72,7 @@ class Run:
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """What the runs are called: the model, and of all that decides what is predicted, what is not the same in all."""
-    names = [name for name in runs[0].header.identity if name != "questions"]
+    names = [name for name in runs[0].header.identity if name not in ("questions", "sample")]
     differing = [name for name in names if len({str(run.header.identity.get(name)) for run in runs}) > 1]
     models = {(run.header.model, run.header.identity["model"]) for run in runs}
     if len({model for model, _ in models}) == len(models):
@@ -79,9 +84,9 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 def markdown(runs: Sequence[Run]) -> str:
     """The tables of some runs."""
-    sets: dict[str, list[int]] = defaultdict(list)
+    sets: dict[tuple[str, int], list[int]] = defaultdict(list)
     for number, run in enumerate(runs):
-        sets[run.header.identity["questions"]].append(number)
+        sets[run.asked].append(number)
     called = labels(runs)
     tables = [_overview(runs, called, list(sets.values()))] if len(sets) > 1 else []
     tables += [_table([runs[i] for i in members], [called[i] for i in members]) for members in sets.values()]
@@ -138,10 +143,10 @@ def _significance(difference: Difference) -> list[str]:
 
 
 def _differences(runs: Sequence[Run]) -> list[tuple[Run, Run, Difference]]:
-    first: dict[str, Run] = {}
+    first: dict[tuple[str, int], Run] = {}
     differences = []
     for run in runs:
-        own_first = first.setdefault(run.header.identity["questions"], run)
+        own_first = first.setdefault(run.asked, run)
         if own_first is not run:
             differences.append((own_first, run, run.against(own_first)))
     return differences

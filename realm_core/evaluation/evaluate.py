@@ -10,6 +10,7 @@ own (`dense`) or BM25 with the same reader, the baseline that needs no index.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index", type=Path, help="generation folder (for the dense retriever)")
     parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
     parser.add_argument("--questions", type=Path, required=True, help="question file (JSON lines)")
+    parser.add_argument("--sample", type=int, metavar="N", help="ask N of the questions, the same ones every time")
     parser.add_argument("--retriever", choices=("dense", "bm25"), default="dense", help="what finds blocks")
     parser.add_argument("--k", type=int, default=5, help="blocks to read (default 5)")
     parser.add_argument("--normalisation", choices=NORMALISATIONS, help="instead of the model's own")
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Ask all questions and print the figures."""
     check_retriever_options(arguments)
-    questions = _questions(arguments.questions)
+    questions = _sample(_questions(arguments.questions), arguments.sample)
     parts = _load(arguments, activity)
     score_scale = _score_scale(arguments, parts, questions, activity)
     predictor = Predictor(
@@ -78,6 +80,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             "k": arguments.k,
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(arguments.questions),
+            **({} if arguments.sample is None else {"sample": len(questions)}),
         },
         model=parts.name,
         questions=arguments.questions.stem,
@@ -149,6 +152,19 @@ def _questions(path: Path) -> list[Question]:
         except UnicodeEncodeError:
             raise RealmError(f"{path}, question {number}: it holds half a character (a lone surrogate).") from None
     return questions
+
+
+def _sample(questions: list[Question], size: int | None) -> list[Question]:
+    """So many of the questions (None: all), drawn by a hash of each and kept in their order.
+
+    A smaller sample is part of a larger one, and questions that are added to a file change few of those drawn.
+    """
+    if size is None:
+        return questions
+    if size < 1:
+        raise RealmError(f"--sample must be at least 1, not {size}.")
+    drawn = sorted(range(len(questions)), key=lambda i: hashlib.sha256(questions[i].question.encode()).digest())
+    return [questions[i] for i in sorted(drawn[:size])]
 
 
 def _load(arguments: argparse.Namespace, activity: Activity) -> _Parts:

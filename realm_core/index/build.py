@@ -3,6 +3,9 @@
 Work goes on in `.GENERATION.partial/` beside the final folder; a shard is there whole or not at all, so a build that
 died goes on behind its last finished shard. The name of a generation says what it is of, so that the same model and
 snapshot built twice are one generation.
+
+With `--shard` one shard alone is built, and others may be built beside it, on other machines that share the folder. All
+of them hold the generation's lock together, the build that publishes holds it alone.
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import fcntl
+import os
 import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -32,6 +39,7 @@ from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
 SHARD_ROWS = 50_000
+IDENTITY = "identity.json"  # of a partial folder: what its shards are of
 SHIPPED = "vectors"  # a generation that a model folder may bring along: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
 _CHUNK_ROWS_GPU = 8192  # the same where a chunk is a matter of a second
@@ -44,11 +52,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of all generations")
     parser.add_argument("--generation", help="its name (default: made of the model's and the snapshot's hashes)")
     parser.add_argument("--shard-rows", type=int, default=SHARD_ROWS, help=f"blocks a shard (default {SHARD_ROWS})")
+    parser.add_argument(
+        "--shard",
+        type=int,
+        metavar="N",
+        help="build shard N alone, from 0 on, and publish nothing (needs --generation)",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
 
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Build and publish; the result names the generation."""
+    if arguments.shard is not None:
+        _main_of_shard(arguments, activity)
+        return
     folder = build(
         arguments.model,
         arguments.corpus,
@@ -89,137 +106,254 @@ def build(
     tokens: the snapshot's wordpieces, where they are at hand. about: what else the manifest shall say.
     One that is there already, and sound, is returned at once; `RealmError` if it is of something else.
     """
-    if shard_rows < 1:
-        raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
-    model, snapshot = load_model(model_folder), Snapshot.open(corpus_folder)
-    if len(snapshot) == 0:
-        raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to index.")
-    name = name or f"{snapshot.snapshot_id}-{model.block_hash}"
-    if not name or name.startswith(".") or "/" in name:
-        raise RealmError(f"{name!r} cannot be a generation's name: it becomes a folder's name.")
-    output.mkdir(parents=True, exist_ok=True)
-    final, partial = output / name, output / f".{name}.partial"
-    with _only_one(output / f".{name}.lock", name):
-        if final.exists():
-            return _existing(final, model, snapshot, activity)
-        identity = {
-            "block_hash": model.block_hash,
-            "snapshot_id": snapshot.snapshot_id,
-            "shard_rows": shard_rows,
-            "rows": len(snapshot),
-        }
-        _open_partial(partial, identity, activity)
+    work = _Work.of(model_folder, corpus_folder, output, name, shard_rows)
+    with work.lock(fcntl.LOCK_EX):
+        if work.final.exists():
+            return _existing(work, activity)
+        if work.partial.exists() and not work.is_ours():
+            remove_folder(work.partial)
+        work.open(activity)
         place = pick_device(device)
         if tokens is None and place.type == "cuda":  # a GPU embeds faster than text is cut into wordpieces
-            tokens = open_tokens(snapshot, activity)
-        shards = _shipped_shards(model_folder / SHIPPED, model, snapshot, partial, activity) or _build_shards(
-            model, snapshot, partial, shard_rows, place, tokens, activity
-        )
+            tokens = open_tokens(work.snapshot, activity)
+        shards = _shipped_shards(work, activity) or _build_shards(work, place, tokens, activity)
         write_json(
-            partial / "manifest.json",
+            work.partial / "manifest.json",
             {
                 "format": FORMAT,
-                "generation": name,
-                "snapshot_id": snapshot.snapshot_id,
-                "model_hash": model.hash,
-                "block_hash": model.block_hash,
-                "rows": len(snapshot),
-                "dim": model.config.dimension,
+                "generation": work.name,
+                "snapshot_id": work.snapshot.snapshot_id,
+                "model_hash": work.model.hash,
+                "block_hash": work.model.block_hash,
+                "rows": len(work.snapshot),
+                "dim": work.model.config.dimension,
                 "shards": shards,
                 "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 **(about or {}),
             },
         )
-        (partial / "identity.json").unlink()
-        publish_folder(partial, final)
-    return final
+        (work.partial / IDENTITY).unlink()
+        for lock in work.partial.glob(".*.lock"):  # of shards; whoever held one held the generation's, too
+            lock.unlink()
+        publish_folder(work.partial, work.final)
+    return work.final
 
 
-@contextmanager
-def _only_one(lock: Path, name: str) -> Iterator[None]:
-    """Hold the lock of a generation that is being built; the system lets go of it if we die.
+def build_shard(
+    model_folder: Path,
+    corpus_folder: Path,
+    output: Path,
+    activity: Activity,
+    *,
+    name: str,
+    number: int,
+    shard_rows: int = SHARD_ROWS,
+    device: str = "auto",
+) -> int:
+    """Build one shard of a generation, which `build` with the same arguments will publish; returns its rows.
 
-    The file stays: removing it would let two others lock two different files of that name.
+    Nothing is done where the shard is there already, or the whole generation.
     """
-    with open(lock, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RealmError(f"The index {name} is being built by another process already.") from None
-        yield
+    work = _Work.of(model_folder, corpus_folder, output, name, shard_rows)
+    shards = work.shards()
+    if not 0 <= number < len(shards):
+        raise RealmError(f"The index {name} has the shards 0 to {len(shards) - 1}, not {number}.")
+    rows = shards[number]
+    with work.lock(fcntl.LOCK_SH):
+        if work.final.exists():
+            _existing(work, activity)
+        elif _shipped(work) is None:  # else the build copies them
+            work.open(activity)
+            with work.lock(fcntl.LOCK_EX, shard=number):
+                place = pick_device(device)
+                tokens = open_tokens(work.snapshot, activity) if place.type == "cuda" else None
+                _Embedding(work, place, tokens).shard(number, rows, activity, range(len(rows)))
+    activity.progress(len(rows), len(rows), "blocks")
+    return len(rows)
 
 
-def _existing(final: Path, model: Model, snapshot: Snapshot, activity: Activity) -> Path:
-    manifest = Generation.open(final).manifest
-    if (manifest["block_hash"], manifest["snapshot_id"]) != (model.block_hash, snapshot.snapshot_id):
-        raise RealmError(f"{final} exists and is of another model or corpus; choose another name.")
-    activity.say(f"The index is there already: {final}")
-    return final
+def _main_of_shard(arguments: argparse.Namespace, activity: Activity) -> None:
+    if arguments.generation is None:
+        raise RealmError("--shard needs --generation, the name of what the shard is of.")
+    rows = build_shard(
+        arguments.model,
+        arguments.corpus,
+        arguments.output,
+        activity,
+        name=arguments.generation,
+        number=arguments.shard,
+        shard_rows=arguments.shard_rows,
+        device=arguments.device,
+    )
+    activity.say(f"Shard {arguments.shard} of {arguments.generation} is there ({rows:,} blocks).")
+    activity.result({"generation": arguments.generation, "shard": arguments.shard, "rows": rows})
 
 
-def _open_partial(partial: Path, identity: Mapping[str, object], activity: Activity) -> None:
-    if partial.exists():
-        known = partial / "identity.json"
-        if known.exists() and read_json(known) == identity:
+@dataclass(frozen=True)
+class _Work:
+    """A generation that is being built, and where."""
+
+    model: Model
+    model_folder: Path
+    snapshot: Snapshot
+    output: Path
+    name: str
+    shard_rows: int
+
+    @classmethod
+    def of(cls, model_folder: Path, corpus_folder: Path, output: Path, name: str | None, shard_rows: int) -> _Work:
+        """The same as what `build` is told, looked at."""
+        if shard_rows < 1:
+            raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
+        model, snapshot = load_model(model_folder), Snapshot.open(corpus_folder)
+        if len(snapshot) == 0:
+            raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to index.")
+        name = name or f"{snapshot.snapshot_id}-{model.block_hash}"
+        if not name or name.startswith(".") or "/" in name:
+            raise RealmError(f"{name!r} cannot be a generation's name: it becomes a folder's name.")
+        output.mkdir(parents=True, exist_ok=True)
+        return cls(model, model_folder, snapshot, output, name, shard_rows)
+
+    @property
+    def final(self) -> Path:
+        """Where it is published."""
+        return self.output / self.name
+
+    @property
+    def partial(self) -> Path:
+        """Where it grows."""
+        return self.output / f".{self.name}.partial"
+
+    def shards(self) -> list[range]:
+        """The rows of each shard."""
+        rows = len(self.snapshot)
+        return [range(start, min(start + self.shard_rows, rows)) for start in range(0, rows, self.shard_rows)]
+
+    def identity(self) -> dict[str, object]:
+        """What a partial folder must be of for its shards to be taken."""
+        return {
+            "block_hash": self.model.block_hash,
+            "snapshot_id": self.snapshot.snapshot_id,
+            "shard_rows": self.shard_rows,
+            "rows": len(self.snapshot),
+        }
+
+    def is_ours(self) -> bool:
+        """Whether the partial folder is of this very generation."""
+        known = self.partial / IDENTITY
+        return bool(known.exists() and read_json(known) == self.identity())
+
+    def open(self, activity: Activity) -> None:
+        """Go on with the partial folder, or make it. It appears with its identity, so that two may make it at once."""
+        if not self.partial.exists():
+            made = self.partial.with_name(f"{self.partial.name}.{uuid.uuid4().hex}")
+            made.mkdir()
+            write_json(made / IDENTITY, self.identity())
+            try:
+                os.rename(made, self.partial)
+            except OSError:
+                remove_folder(made)
+                if not self.partial.exists():
+                    raise
+        elif self.is_ours():
             activity.say("Going on where an earlier build stopped.")
-            return
-        remove_folder(partial)
-    partial.mkdir(parents=True)
-    write_json(partial / "identity.json", identity)
+        if not self.is_ours():
+            raise RealmError(f"{self.partial} is of another model or corpus; choose another name, or remove it.")
+
+    @contextmanager
+    def lock(self, kind: int, *, shard: int | None = None) -> Iterator[None]:
+        """Hold the lock of the generation, alone or with others, or of one of its shards; it ends with this process.
+
+        The generation's file stays: removing it would let two others lock two different files of that name.
+        """
+        path = self.output / f".{self.name}.lock" if shard is None else self.partial / f".{shard:05d}.lock"
+        with open(path, "w") as file:
+            try:
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                what = "" if shard is None else f"Shard {shard} of "
+                raise RealmError(
+                    f"{what or 'The index '}{self.name} is being built by another process already."
+                ) from None
+            yield
 
 
-def _shipped_shards(
-    shipped: Path, model: Model, snapshot: Snapshot, partial: Path, activity: Activity
-) -> list[dict[str, object]] | None:
-    """Copies of the shards that came with the model, if they are of this block embedder and these very blocks."""
+def _existing(work: _Work, activity: Activity) -> Path:
+    manifest = Generation.open(work.final).manifest
+    if not _is_of(manifest, work):
+        raise RealmError(f"{work.final} exists and is of another model or corpus; choose another name.")
+    activity.say(f"The index is there already: {work.final}")
+    return work.final
+
+
+def _is_of(manifest: Mapping[str, object], work: _Work) -> bool:
+    return (manifest["block_hash"], manifest["snapshot_id"]) == (work.model.block_hash, work.snapshot.snapshot_id)
+
+
+def _shipped(work: _Work) -> dict[str, Any] | None:
+    """The manifest of the vectors that came with the model, if they are of this block embedder and these blocks."""
+    shipped = work.model_folder / SHIPPED
     if not (shipped / "manifest.json").exists():
         return None
     manifest = Generation.open(shipped).manifest  # checks every file
-    if (manifest["block_hash"], manifest["snapshot_id"]) != (model.block_hash, snapshot.snapshot_id):
+    return manifest if _is_of(manifest, work) else None
+
+
+def _shipped_shards(work: _Work, activity: Activity) -> list[dict[str, object]] | None:
+    """Copies of the shards that came with the model, if they fit."""
+    manifest = _shipped(work)
+    if manifest is None:
         return None
     activity.say("The model brought the vectors of this corpus along; nothing needs to be computed.")
-    with disk_errors(partial):
+    with disk_errors(work.partial):
         for shard in manifest["shards"]:
-            shutil.copyfile(shipped / shard["file"], partial / shard["file"])
-    activity.progress(len(snapshot), len(snapshot), "blocks")
+            shutil.copyfile(work.model_folder / SHIPPED / shard["file"], work.partial / shard["file"])
+    activity.progress(len(work.snapshot), len(work.snapshot), "blocks")
     shards: list[dict[str, object]] = manifest["shards"]
     return shards
 
 
 def _build_shards(
-    model: Model,
-    snapshot: Snapshot,
-    partial: Path,
-    shard_rows: int,
-    device: torch.device,
-    tokens: BlockTokens | None,
-    activity: Activity,
+    work: _Work, device: torch.device, tokens: BlockTokens | None, activity: Activity
 ) -> list[dict[str, object]]:
-    embedder, limit = model.block, model.config.block_wordpieces
-    embedder.for_inference(device)
-    joiner = None if tokens is None else Joiner(tokens, device)
-    wordpieces = Wordpieces.default()
-    shards = []
-    for number, start in enumerate(range(0, len(snapshot), shard_rows)):
-        stop = min(start + shard_rows, len(snapshot))
-        path = partial / f"vectors-{number:05d}.safetensors"
-        if not _finished(path, stop - start, model.config.dimension):
-            vectors_RD = torch.empty(stop - start, model.config.dimension, dtype=torch.float16)
-            step = _CHUNK_ROWS_GPU if device.type == "cuda" else _CHUNK_ROWS
-            for low in range(start, stop, step):
+    """All shards, as the manifest names them."""
+    embedding = _Embedding(work, device, tokens)
+    counted = range(len(work.snapshot))
+    return [embedding.shard(number, rows, activity, counted) for number, rows in enumerate(work.shards())]
+
+
+class _Embedding:
+    """Embeds shards of a generation."""
+
+    def __init__(self, work: _Work, device: torch.device, tokens: BlockTokens | None) -> None:
+        self._work, self._device = work, device
+        self._joiner = None if tokens is None else Joiner(tokens, device)
+        self._wordpieces = Wordpieces.default()
+        work.model.block.for_inference(device)
+
+    def shard(self, number: int, rows: range, activity: Activity, counted: range) -> dict[str, object]:
+        """Make a shard unless it is there, whole; how the manifest names it. counted: the rows that progress is of."""
+        path = self._work.partial / f"vectors-{number:05d}.safetensors"
+        dimension = self._work.model.config.dimension
+        first = rows.start if len(counted) == len(rows) else 0
+        if not _finished(path, len(rows), dimension):
+            vectors_RD = torch.empty(len(rows), dimension, dtype=torch.float16)
+            step = _CHUNK_ROWS_GPU if self._device.type == "cuda" else _CHUNK_ROWS
+            for low in range(rows.start, rows.stop, step):
                 activity.check()
-                high = min(low + step, stop)
-                if joiner is None:
-                    titles, texts = snapshot.titles_texts(low, high)
-                    vectors_BD = embed(embedder, join_block(wordpieces, titles, texts, limit))
-                else:
-                    vectors_BD = embed_rows(embedder, joiner, range(low, high), limit)
-                vectors_RD[low - start : high - start] = vectors_BD.half()
-                activity.progress(high, len(snapshot), "blocks")
+                high = min(low + step, rows.stop)
+                vectors_RD[low - rows.start : high - rows.start] = self._embed(low, high).half()
+                activity.progress(high - first, len(counted), "blocks")
             save_tensors(path, {"vectors": vectors_RD})
-        shards.append({"file": path.name, "start": start, "stop": stop, "sha256": sha256_of_file(path)})
-        activity.progress(stop, len(snapshot), "blocks")
-    return shards
+        activity.progress(rows.stop - first, len(counted), "blocks")
+        return {"file": path.name, "start": rows.start, "stop": rows.stop, "sha256": sha256_of_file(path)}
+
+    def _embed(self, low: int, high: int) -> torch.Tensor:
+        embedder, limit = self._work.model.block, self._work.model.config.block_wordpieces
+        if self._joiner is not None:
+            return embed_rows(embedder, self._joiner, range(low, high), limit)
+        titles, texts = self._work.snapshot.titles_texts(low, high)
+        return embed(embedder, join_block(self._wordpieces, titles, texts, limit))
 
 
 def _finished(shard: Path, rows: int, dimension: int) -> bool:

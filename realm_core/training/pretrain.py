@@ -35,7 +35,7 @@ from realm_core.training.live_index import HandedOver, InLoop, LiveIndex, Never,
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import PretrainStep
-from realm_core.training.refresh import BuilderProcess, build_generation
+from realm_core.training.refresh import BuilderProcess, beside_a_builder, build_generation
 from realm_core.training.stage import (
     Ahead,
     add_stage_arguments,
@@ -103,6 +103,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         forget_after(run, loop.saved_step() or 0)
     world.wait()
     with ExitStack() as stack:
+        if config.refresh in ("process", "elsewhere"):
+            stack.enter_context(beside_a_builder(device))
         if config.refresh == "process" and world.leads:
             stack.enter_context(BuilderProcess(run, arguments.corpus, arguments.builder_device))
         index = _refreshing(config, model, generation, run, arguments.corpus, device, world, activity)

@@ -2,6 +2,9 @@
 
 Newest snapshot → generation, again and again, on a device of its own where there is one. Killed, it is started again
 and goes on behind its last finished shard; the trainer neither waits for it nor notices.
+
+Where both compute on a CPU, each takes half of its threads: two teams of as many threads as there are cores keep
+each other's barriers waiting, and the trainer kept a ninth of its speed (docs/cost.md).
 """
 
 from __future__ import annotations
@@ -12,8 +15,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+
+import torch
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
@@ -21,10 +28,12 @@ from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
 from realm_core.index.build import build
+from realm_core.model.device import pick_device
 from realm_core.training.live_index import newest_step, step_name
 
 _POLL_S = 0.2
 _RESTART_AFTER_S = 1.0
+_NICENESS = 10  # of a builder on a CPU: whoever answers or trains comes first
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Build what the trainer asks for until stopped."""
     snapshots, generations = arguments.trainer_run / "snapshots", arguments.trainer_run / "generations"
-    generations.mkdir(parents=True, exist_ok=True)
+    if pick_device(arguments.device).type == "cpu":
+        torch.set_num_threads(builder_threads())
+        os.nice(_NICENESS)
     open_tokens(Snapshot.open(arguments.corpus), activity)
     while True:
         activity.check()
@@ -72,6 +83,23 @@ def build_generation(made: Path, corpus: Path, generations: Path, step: int, dev
         if unfinished.name[1:] < step_name(step):
             remove_folder(unfinished)
     return published
+
+
+def builder_threads() -> int:
+    """What a builder takes of the threads that a process may have on this CPU."""
+    return max(1, torch.get_num_threads() // 2)
+
+
+@contextmanager
+def beside_a_builder(device: torch.device) -> Iterator[None]:
+    """Compute with the threads that a builder on the same CPU leaves."""
+    threads = torch.get_num_threads()
+    if device.type == "cpu":
+        torch.set_num_threads(max(1, threads - builder_threads()))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class BuilderProcess:

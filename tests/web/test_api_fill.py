@@ -139,5 +139,5 @@ def test_the_examples_are_of_the_described_shape(client: Client) -> None:
     truth, evidence = examples.FILLING["truth"], examples.FILLING["evidence"]
     assert sum(block["prior"] * block["likelihood"] for block in evidence) == pytest.approx(truth["marginal"])
     described = client.get("/api/v1/schema/?format=json").json()["paths"][ADDRESS]["post"]
-    assert described["responses"].keys() == {"200", "400", "409", "415", "422", "429", "503"}
+    assert described["responses"].keys() == {*("200", "400", "401", "403", "409", "413", "415", "422", "429", "503")}
     assert described["requestBody"]["content"]["application/json"]["examples"]["Sentence"]["value"] == examples.SENTENCE

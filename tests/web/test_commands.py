@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,24 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 import webapp.management.commands.setup_data as command
 import webapp.services.core as core
 from realm_core.errors import RealmError, Stopped
+from realm_core.model.identity import read_hashes
 from tests.web.conftest import FakeEngine, Loader
-from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
-from webapp.services.places import corpora_dir, indexes_dir
+from webapp.models import (
+    AskedAnswer,
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    ModelVersion,
+    QuestionSet,
+)
+from webapp.services import deploying
+from webapp.services.places import corpora_dir, indexes_dir, models_dir, resolve
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +86,7 @@ class Activities:
         manifest: dict[str, Any]
         if name == "ingest":
             manifest = {
+                "files": {},
                 "snapshot_id": "snap",
                 "name": given["--name"],
                 "articles": 3,
@@ -86,15 +99,15 @@ class Activities:
         else:
             generation = given.get("--generation", f"gen-{len(self.ran)}")
             folder = Path(given["--output"]) / generation
-            model = json.loads((Path(given["--model"]) / "config.json").read_text())
+            model_hash, block_hash = read_hashes(Path(given["--model"]))
             manifest = {
                 "generation": generation,
                 "snapshot_id": "snap",
-                "model_hash": model["hash"],
-                "block_hash": model["block"],
+                "model_hash": model_hash,
+                "block_hash": block_hash,
                 "rows": 5,
                 "dim": 4,
-                "shards": [{"file": "vectors-00000.safetensors"}],
+                "shards": [{"file": "vectors-00000.safetensors", "sha256": sha256(b"").hexdigest()}],
             }
         assert not folder.exists(), "it would be taken for finished"
         folder.mkdir(parents=True)
@@ -107,15 +120,9 @@ class Activities:
 def activities(monkeypatch: pytest.MonkeyPatch) -> Activities:
     stand_in = Activities()
     monkeypatch.setattr(command, "run_activity", stand_in)
-    monkeypatch.setattr("webapp.services.registering.read_hashes", _read_hashes)
-    for folder in (corpora_dir(), indexes_dir()):
+    for folder in (corpora_dir(), indexes_dir(), models_dir()):
         shutil.rmtree(folder, ignore_errors=True)
     return stand_in
-
-
-def _read_hashes(folder: Path) -> tuple[str, str]:
-    config = json.loads((folder / "config.json").read_text())
-    return config["hash"], config["block"]
 
 
 @pytest.fixture
@@ -124,9 +131,13 @@ def setup(tmp_path: Path, activities: Activities) -> Callable[[], str]:
     return lambda: run("setup_data", "--model", str(tmp_path / "realm-mini"))
 
 
-def write_model(folder: Path, model_hash: str, block_hash: str) -> None:
-    (folder / "realm-mini").mkdir(exist_ok=True)
-    (folder / "realm-mini" / "config.json").write_text(json.dumps({"hash": model_hash, "block": block_hash}))
+def write_model(folder: Path, weights: str, block_hash: str) -> None:
+    """The folder that comes with the source, as git makes it: new files in the place of the old ones."""
+    shutil.rmtree(folder / "realm-mini", ignore_errors=True)
+    (folder / "realm-mini").mkdir()
+    config = {"weights_sha256": sha256(weights.encode()).hexdigest(), "block_hash": block_hash, "model": {}}
+    (folder / "realm-mini" / "config.json").write_text(json.dumps(config))
+    (folder / "realm-mini" / "model.safetensors").write_text(weights)
     (folder / "realm-mini" / "README.md").write_text("# A small model")
 
 
@@ -135,10 +146,15 @@ def test_a_first_run(setup: Callable[[], str], activities: Activities) -> None:
     assert activities.ran == ["ingest", "index"]
     corpus, model, index = CorpusSnapshot.objects.get(), ModelVersion.objects.get(), IndexGeneration.objects.get()
     assert (corpus.name, corpus.blocks, corpus.path) == ("vital-en", 5, "corpora/vital-en/snap")
-    assert (model.name, model.model_hash, model.card) == ("realm-mini", "one", "# A small model")
+    own = f"models/realm-mini-{model.model_hash[:8]}"
+    assert (model.name, model.path, model.card) == ("realm-mini", own, "# A small model")
     assert (index.model, index.corpus, index.rows) == (model, corpus, 5)
     active = Deployment.active()
     assert active is not None and (active.model, active.index) == (model, index)
+    entry = AuditEntry.objects.get(action="deploy")
+    assert (entry.action, entry.name, entry.details["deployment"]) == ("deploy", "setup", active.pk)
+    sets = {one.name: (one.purpose, one.questions) for one in QuestionSet.objects.all()}
+    assert sets == {"plain-dev": ("measure", 183), "plain-test": ("measure", 100), "plain-train": ("learn", 13_375)}
     password = said.split("password “")[1].split("”")[0]
     admin = User.objects.get()
     assert admin.is_superuser and admin.check_password(password) and password not in admin.password
@@ -184,7 +200,60 @@ def test_a_newer_model_that_came_with_the_source_is_deployed(
     write_model(tmp_path, "three", "block-three")
     assert "is newer" in _note(setup)
     assert activities.ran == ["ingest", "index", "index"]
-    assert [m.model_hash for m in ModelVersion.objects.order_by("pk")] == ["one", "two", "three"]
+    first, second, third = ModelVersion.objects.order_by("pk")
+    weights = [(resolve(model.path) / "model.safetensors").read_text() for model in (first, second, third)]
+    assert weights == ["one", "two", "three"]  # each is there still, to go back to
+    confirmed = [entry.details["confirmed"] for entry in AuditEntry.objects.filter(action="deploy").order_by("pk")]
+    assert confirmed[0] == [] and all("never measured" in says[-1] for says in confirmed[1:])
+    back = deploying.roll_back(Deployment.objects.get(model=second), confirmed=True)
+    assert setup() == "" and Deployment.active() == back
+
+
+def test_a_newer_model_that_cannot_answer_leaves_the_old_one(
+    setup: Callable[[], str], activities: Activities, tmp_path: Path
+) -> None:
+    setup()
+    before = Deployment.active()
+    write_model(tmp_path, "two", "block-one")
+    (tmp_path / "realm-mini" / "model.safetensors").write_text("damaged")
+    assert "is newer, but is not deployed: The model cannot be used" in setup()
+    assert Deployment.active() == before and Deployment.objects.count() == 1
+
+
+def test_a_newer_model_does_not_take_the_place_of_another_corpus(
+    setup: Callable[[], str], activities: Activities, tmp_path: Path
+) -> None:
+    setup()
+    first = IndexGeneration.objects.get()
+    folder = shutil.copytree(corpora_dir() / "vital-en" / "snap", corpora_dir() / "mine" / "snap")
+    mine = CorpusSnapshot.objects.create(snapshot_id="m", name="mine", path=str(folder), articles=3, blocks=5)
+    index = IndexGeneration.objects.create(
+        generation="mine", model=first.model, corpus=mine, path=first.path, rows=5, dim=4
+    )
+    theirs = Deployment.activate(index)
+    write_model(tmp_path, "two", "block-one")
+    assert setup() == "" and Deployment.active() == theirs
+
+
+def test_an_index_that_retention_removed_is_not_built_again(
+    setup: Callable[[], str], activities: Activities, tmp_path: Path
+) -> None:
+    setup()
+    first = IndexGeneration.objects.get()
+    folder = shutil.copytree(indexes_dir() / first.generation, indexes_dir() / "theirs")
+    other = ModelVersion.objects.create(name="theirs", version="1", model_hash="t", path="models/theirs")
+    (models_dir() / "theirs").mkdir()
+    config = {"weights_sha256": "w", "block_hash": "", "model": {}}
+    (models_dir() / "theirs" / "config.json").write_text(json.dumps(config))
+    ModelVersion.objects.filter(pk=other.pk).update(model_hash=read_hashes(models_dir() / "theirs")[0])
+    theirs = Deployment.activate(
+        IndexGeneration.objects.create(
+            generation="theirs", model=other, corpus=first.corpus, path=str(folder), rows=5, dim=4
+        )
+    )
+    shutil.rmtree(indexes_dir() / first.generation)
+    IndexGeneration.objects.filter(pk=first.pk).update(removed_at=timezone.now())
+    assert setup() == "" and activities.ran == ["ingest", "index"] and Deployment.active() == theirs
 
 
 def _note(setup: Callable[[], str]) -> str:

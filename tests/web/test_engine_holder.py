@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 
 import pytest
+from django.db import DatabaseError, InterfaceError
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Loader
 from tests.web.pages import stored
-from webapp.engine import EngineHolder, EngineUnavailable, holder, serving
+from webapp.engine import EngineHolder, EngineUnavailable, _watch, holder, serving
 
 pytestmark = pytest.mark.django_db
 
@@ -55,8 +56,9 @@ def test_a_new_deployment_is_loaded_beside_the_old_one(loader: Loader) -> None:
         loader.may_go_on.set()
         until(lambda: len(loader.engines) == 2)
         until(lambda: holder().status().deployment_id == second.pk)
+        time.sleep(0.1)
         assert not loader.engines[0].closed  # this question still uses it
-    assert loader.engines[0].closed
+    until(lambda: loader.engines[0].closed)
     with serving() as service:
         assert service.deployment_id == second.pk
     assert not loader.engines[1].closed
@@ -119,3 +121,34 @@ def test_a_forked_child_has_a_holder_of_its_own(loader: Loader, monkeypatch: pyt
     monkeypatch.setattr("webapp.engine.os.getpid", lambda: parent.process_id + 1)
     child = holder()
     assert child is not parent and holder() is child
+
+
+def test_what_is_not_asked_follows_too(loader: Loader) -> None:
+    stored.deployment()
+    holder().follow()
+    assert loader.engines == []  # nothing is loaded that nobody asked for
+    holder().refresh(wait=True)
+    second = stored.deployment()
+    holder().follow()
+    until(lambda: holder().status().deployment_id == second.pk)
+    assert loader.engines[0].closed
+
+
+def test_the_watch_survives_what_it_may_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing deployed, a database that is away: it looks again."""
+    troubles = [EngineUnavailable("nothing is deployed"), DatabaseError("gone"), InterfaceError("shut")]
+    met: list[Exception] = []
+
+    class Away:
+        def follow(self) -> None:
+            if len(met) == len(troubles):
+                raise SystemExit  # the test has seen enough
+            met.append(troubles[len(met)])
+            raise met[-1]
+
+    monkeypatch.setattr("webapp.engine.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("webapp.engine.close_old_connections", lambda: None)
+    monkeypatch.setattr("webapp.engine.holder", Away)
+    with pytest.raises(SystemExit):
+        _watch()
+    assert met == troubles

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from webapp.environment import envbool, envint, envlist, envrate, secret_key
+from webapp.settings import _database
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", True), ("Yes", True), ("off", False), ("", False), ("FALSE", False)])
@@ -54,6 +56,14 @@ def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert envint("X", 0) == 12
     monkeypatch.setenv("X", "0")
     assert envrate("X", "1/s") == "0"
+
+
+def test_a_database_server_that_is_gone_is_noticed_within_seconds() -> None:
+    options = _database("postgres://realm@host/realm?sslmode=require&connect_timeout=2")["OPTIONS"]
+    conninfo = conninfo_to_dict(make_conninfo(**options))  # raises for what libpq does not know
+    assert conninfo["sslmode"] == "require" and conninfo["connect_timeout"] == "2"  # what the address says holds
+    silence_s = options["keepalives_idle"] + options["keepalives_interval"] * options["keepalives_count"]
+    assert options["keepalives"] and silence_s <= 25 and options["tcp_user_timeout"] <= 25_000
 
 
 def test_the_secret_key_is_made_once_and_private(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from webapp.models import Job, JobKind, JobState
-from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS
+from webapp.models import Job, JobKind, JobState, Queue
+from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS, MAX_INTERRUPTIONS, RESUME_AFTER_S
 
 pytestmark = pytest.mark.django_db
 
@@ -89,7 +89,11 @@ def test_a_job_cannot_finish_as_unfinished(state: JobState) -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(JobState.QUEUED, JobState.STOPPED), (JobState.RUNNING, JobState.STOPPING)],
+    [
+        (JobState.QUEUED, JobState.STOPPED),
+        (JobState.RUNNING, JobState.STOPPING),
+        (JobState.INTERRUPTED, JobState.STOPPED),  # else it would resume by itself
+    ],
 )
 def test_request_stop(before: JobState, after: JobState) -> None:
     job = job_in(before, "one" if before == JobState.RUNNING else "")
@@ -97,10 +101,7 @@ def test_request_stop(before: JobState, after: JobState) -> None:
     assert job.state == after
 
 
-@pytest.mark.parametrize(
-    "state",
-    [JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED],
-)
+@pytest.mark.parametrize("state", [JobState.STOPPING, JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED])
 def test_too_late_to_stop(state: JobState) -> None:
     job = job_in(state)
     assert not job.request_stop()
@@ -172,8 +173,181 @@ def test_the_first_owner_cannot_end_what_another_has_taken_over() -> None:
     assert Job.objects.get(pk=job.pk).result == {"of": "two"}
 
 
-def test_waiting_since() -> None:
-    old, new = job_in(JobState.QUEUED), job_in(JobState.QUEUED)
-    Job.objects.filter(pk=old.pk).update(queued_at=timezone.now() - timedelta(minutes=5))
-    assert [job.pk for job in Job.waiting_since(timezone.now() - timedelta(minutes=1))] == [old.pk]
-    assert new.is_active
+# ── Messages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_that_nobody_was_told_of_is_sent_at_once() -> None:
+    job = job_in(JobState.QUEUED)
+    assert job.mark_sent(timezone.now()) and Job.waiting(30) == []
+    claimed = Job.claim(job.pk, "one", 60)
+    assert claimed is not None and claimed.give_back("one")  # the message was of an earlier wait
+    assert [one.pk for one in Job.waiting(30)] == [job.pk]
+    assert Job.waiting(30, queue=Queue.TRAIN) == []
+
+
+def test_of_several_who_would_send_one_does() -> None:
+    job = job_in(JobState.QUEUED)
+    one, other = (Job.objects.get(pk=job.pk) for _ in range(2))
+    assert one.mark_sent(timezone.now()) and not other.mark_sent(timezone.now())
+    Job.unmark_sent([one], one.sent_at)  # type: ignore[arg-type] # it could not be sent
+    assert Job.objects.get(pk=job.pk).mark_sent(timezone.now())
+    claimed = Job.claim(job.pk, "one", 60)
+    assert claimed is not None and not claimed.mark_sent(timezone.now())
+
+
+def test_a_job_that_waits_is_sent_more_and_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = job_in(JobState.QUEUED)
+    now = job.queued_at
+    assert job.mark_sent(now)
+    sent = []
+    for second in range(0, 7200, 10):
+        monkeypatch.setattr(timezone, "now", lambda second=second: now + timedelta(seconds=second))
+        if [one for one in Job.waiting(30, 600) if one.mark_sent(timezone.now())]:
+            sent.append(second)
+    assert sent[:5] == [30, 60, 120, 240, 480]
+    assert len(sent) <= 5 + 7200 / 600
+
+
+# ── Getting further, being interrupted ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_gets_further_begins_to_count_anew() -> None:
+    job = job_in(JobState.QUEUED)
+    for _ in range(2 * MAX_ATTEMPTS):
+        claimed = Job.claim(job.pk, "one", -1)
+        assert claimed is not None
+        claimed.heartbeat("one", -1, got_further=True)
+        assert [lost.pk for lost in Job.recover_expired()] == [job.pk]
+    job.refresh_from_db()
+    assert (job.state, job.attempt) == (JobState.QUEUED, 1)
+
+
+def test_an_interrupted_job_resumes_by_itself_later_and_later_and_then_no_more() -> None:
+    job = job_in(JobState.RUNNING, "one")
+    assert job.finish("one", JobState.INTERRUPTED, error="It died.")
+    now = timezone.now()
+    for time in range(MAX_INTERRUPTIONS):
+        rest = timedelta(seconds=RESUME_AFTER_S * 2**time)
+        assert Job.resume_interrupted(now + rest - timedelta(seconds=5)) == []
+        assert [one.pk for one in Job.resume_interrupted(now + rest + timedelta(seconds=5))] == [job.pk]
+        job.refresh_from_db()
+        assert (job.state, job.attempt, job.error) == (JobState.QUEUED, 0, "")
+        claimed = Job.claim(job.pk, "two", 60)
+        assert claimed is not None and claimed.finish("two", JobState.INTERRUPTED)
+    job.refresh_from_db()
+    assert job.interruptions == MAX_INTERRUPTIONS + 1
+    assert Job.resume_interrupted(now + timedelta(days=300)) == []
+    assert job.resume() and job.interruptions == 0  # a person may
+
+
+def test_an_interrupted_job_does_not_resume_beside_another_that_does_the_same() -> None:
+    job = job_in(JobState.INTERRUPTED)
+    Job.objects.filter(pk=job.pk).update(fingerprint="f", finished_at=timezone.now() - timedelta(days=1))
+    other = Job.objects.create(kind=JobKind.INDEX, fingerprint="f")
+    assert Job.resume_interrupted() == []
+    other.request_stop()
+    assert [one.pk for one in Job.resume_interrupted()] == [job.pk]
+
+
+def test_when_it_resumes_by_itself_is_known() -> None:
+    job = job_in(JobState.RUNNING, "one")
+    assert job.resumes_at is None
+    assert job.finish("one", JobState.INTERRUPTED) and job.finished_at is not None
+    assert job.resumes_at == job.finished_at + timedelta(seconds=RESUME_AFTER_S)
+    job.interruptions = MAX_INTERRUPTIONS + 1
+    assert job.resumes_at is None
+    job.interruptions = 1
+    assert job.request_stop() and job.resumes_at is None
+
+
+def test_a_part_resumes_with_its_whole_and_a_builder_as_long_as_its_training_goes_on() -> None:
+    training, long_ago = job_in(JobState.RUNNING, "one"), timezone.now() - timedelta(days=1)
+    shard, builder = (
+        Job.objects.create(
+            kind=kind, parent=training, state=JobState.INTERRUPTED, finished_at=long_ago, interruptions=99
+        )
+        for kind in (JobKind.INDEX_SHARD, JobKind.REFRESH)
+    )
+    assert [one.pk for one in Job.resume_interrupted()] == [builder.pk]
+    Job.objects.filter(pk=builder.pk).update(state=JobState.INTERRUPTED, finished_at=long_ago)
+    assert training.finish("one", JobState.FAILED)
+    assert Job.resume_interrupted() == [] and Job.objects.get(pk=shard.pk).state == JobState.INTERRUPTED
+
+
+# ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_whole_that_waits_for_its_parts_is_held_by_no_worker() -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
+    assert claimed is not None
+    assert not claimed.wait_for_parts("two") and claimed.wait_for_parts("one")
+    assert (claimed.state, claimed.attempt, claimed.lease_expires_at) == (JobState.RUNNING, 0, None)
+    assert Job.recover_expired(timezone.now() + timedelta(days=1)) == []
+    assert claimed.heartbeat("one", 60) is None
+    assert claimed.parts_ended(JobState.QUEUED) and claimed.state == JobState.QUEUED
+    assert not claimed.parts_ended(JobState.QUEUED)
+
+
+def test_a_whole_that_is_told_to_stop_is_not_queued_by_its_parts() -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
+    assert claimed is not None and claimed.wait_for_parts("one")
+    assert claimed.request_stop()
+    assert not claimed.parts_ended(JobState.QUEUED) and not claimed.parts_ended(JobState.INTERRUPTED)
+    assert claimed.parts_ended(JobState.STOPPED) and claimed.state == JobState.STOPPED
+
+
+def test_what_is_told_to_stop_does_not_wait_for_parts() -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
+    assert claimed is not None and Job.objects.get(pk=claimed.pk).request_stop()
+    assert not claimed.wait_for_parts("one") and claimed.lease_owner == "one"
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_a_part_that_has_ended_can_be_wanted_again(state: JobState) -> None:
+    job = job_in(state)
+    assert job.again() is (state not in (JobState.QUEUED, JobState.RUNNING, JobState.STOPPING))
+
+
+# ── Devices ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def held(job: Job) -> list[str]:
+    return list(job.devices.values_list("device", flat=True))
+
+
+def test_a_training_gets_the_devices_that_are_free_and_none_waits_in_vain() -> None:
+    first, second, third = (job_in(JobState.QUEUED) for _ in range(3))
+    assert Job.claim(first.pk, "one", 60, ["h/cuda:0"]) is not None
+    assert Job.claim(second.pk, "two", 60, ["h/cuda:0", "h/cuda:1", "h/cuda:2"]) is not None
+    assert held(second) == ["h/cuda:1", "h/cuda:2"]
+    assert Job.claim(third.pk, "three", 60, ["h/cuda:0", "h/cuda:1"]) is None
+    third.refresh_from_db()
+    assert (third.state, third.attempt, third.lease_owner) == (JobState.QUEUED, 0, "")
+
+
+@pytest.mark.parametrize("how", ["finish", "give back", "lease", "stopped lease"])
+def test_devices_are_free_when_the_job_is_held_no_more(how: str) -> None:
+    claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60, ["h/cpu"])
+    assert claimed is not None and held(claimed) == ["h/cpu"]
+    assert not claimed.finish("two", JobState.SUCCEEDED) and held(claimed) == ["h/cpu"]
+    if how == "finish":
+        claimed.finish("one", JobState.SUCCEEDED)
+    elif how == "give back":
+        claimed.give_back("one")
+    else:
+        if how == "stopped lease":
+            claimed.request_stop()
+        Job.recover_expired(timezone.now() + timedelta(seconds=61))
+    assert held(claimed) == []
+
+
+def test_a_job_that_is_taken_again_runs_since_it_was_first_taken() -> None:
+    job = Job.objects.create(kind=JobKind.ICT)
+    first = Job.claim(job.pk, "one", 60)
+    assert first is not None and first.give_back("one")
+    again = Job.claim(job.pk, "two", 60)
+    assert again is not None and again.started_at == first.started_at
+    assert again.finish("two", JobState.STOPPED) and again.resume()
+    later = Job.claim(job.pk, "three", 60)
+    assert later is not None and first.started_at is not None and later.started_at is not None
+    assert later.started_at > first.started_at, "whoever resumes it starts it anew"

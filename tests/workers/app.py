@@ -1,28 +1,60 @@
-"""The workers' application with one more kind of job, a small script, and a hurried scheduler."""
+"""The workers' application with one more kind of job, a small script, and a hurried scheduler.
+
+Shards and builders of a script are scripts, too: its parameter `parts` says how many shards it has, `builder` that one
+runs beside it. Parameters that begin with `part_` are the parts'.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from workers.app import app  # first: it sets up Django
 
 # isort: split
 
-from webapp.models import Job
+from webapp.models import Job, JobKind
+from webapp.services.parts import Part
 from workers import tasks
-from workers.kinds import KINDS, Kind
+from workers.kinds import KINDS, Kind, index_shard, refresh
 
 __all__ = ["app"]
 
 
 def command(job: Job) -> list[str]:
-    return ["-m", "tests.workers.script", *(f"--{name}={value}" for name, value in job.parameters.items())]
+    own = {name: value for name, value in job.parameters.items() if not name.startswith("part")}
+    return ["tests.workers.script", *(f"--{name}={value}" for name, value in own.items() if name != "builder")]
 
 
 def record(_job: Job, result: dict[str, Any]) -> dict[str, Any]:
     return {"recorded": result["steps"]}
 
 
-KINDS["script"] = Kind(command=command, record=record)
-app.conf.beat_schedule["requeue-expired"]["schedule"] = 0.5
+def shards(job: Job) -> Sequence[Part]:
+    return [Part(JobKind.INDEX_SHARD, {"shard": n, "rows": 5}) for n in range(job.parameters.get("parts", 0))]
+
+
+def builder(job: Job) -> Sequence[Part]:
+    return [Part(JobKind.REFRESH, {})] if job.parameters.get("builder") else []
+
+
+def of_scripts(kind: Kind, steps: int) -> Kind:
+    """The kind; but as a part of a script it is one, too."""
+
+    def is_script(job: Job) -> bool:
+        return job.parent is not None and job.parent.kind == "script"
+
+    def own(job: Job) -> list[str]:
+        if job.parent is None or not is_script(job):
+            return kind.command(job)
+        told = {name.removeprefix("part_"): value for name, value in job.parent.parameters.items() if "part_" in name}
+        return ["tests.workers.script", *(f"--{name}={value}" for name, value in {"steps": steps, **told}.items())]
+
+    return Kind(command=own, record=lambda job, result: result if is_script(job) else kind.record(job, result))
+
+
+KINDS["script"] = Kind(command=command, record=record, before=shards, beside=builder)
+KINDS[JobKind.INDEX_SHARD] = of_scripts(index_shard.KIND, 5)
+KINDS[JobKind.REFRESH] = of_scripts(refresh.KIND, 100_000)
+app.conf.beat_schedule["tidy"]["schedule"] = 0.5
 tasks.RESEND_AFTER_S = 2

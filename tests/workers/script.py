@@ -25,9 +25,10 @@ def main() -> int:
     parser.add_argument("--step_s", type=float, default=0.1)
     parser.add_argument("--fail", default="")
     parser.add_argument("--deaf", type=int, default=0, help="Do not listen to SIGTERM.")
-    parser.add_argument("--die", type=int, default=0, help="Be killed at this step of every attempt.")
+    parser.add_argument("--die", type=int, default=0, help="Be killed at this step, every time.")
     parser.add_argument("--helper", type=int, default=0, help="Start a process that sleeps.")
     options = parser.parse_args()
+    (options.run / "devices.txt").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
     activity = Activity(options.run)
     if options.deaf:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -49,13 +50,16 @@ def main() -> int:
     try:
         for step in range(done, options.steps):
             activity.check()
+            if (options.run / "fail").exists():  # told while it runs
+                print(f"error: {(options.run / 'fail').read_text()}", file=sys.stderr)
+                return 2
+            if options.die and step == options.die:
+                os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(options.step_s)
             with open(steps, "a") as file:
                 file.write(f"{os.getpid()} {step}\n")
             activity.metrics(step, loss=1 / (step + 1), nothing=float("nan"))
             activity.progress(step + 1, options.steps, "steps")
-            if options.die and step + 1 == done + options.die:
-                os.kill(os.getpid(), signal.SIGKILL)
     except Stopped:
         return 3
     activity.result({"steps": options.steps})

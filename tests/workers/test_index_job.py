@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
+from realm_core.activity import Activity
+from realm_core.index.build import build
+from realm_core.index.generation import Generation
 from tests.tiny import tiny_model, tiny_snapshot
-from tests.workers.conftest import Workers, wait_for_state
-from webapp.models import Deployment, IndexGeneration, Job, JobState
+from tests.workers.conftest import Workers, wait_for_state, wait_until
+from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState, Worker
+from webapp.services import jobs
 from webapp.services.deploying import deploy
 from webapp.services.jobs import start_index_build
 from webapp.services.places import resolve
@@ -31,6 +37,38 @@ def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Pat
     wait_for_state(job, "running")
     wait_for_state(job, "succeeded")
     assert IndexGeneration.objects.get(job=job) == index
+
+
+def test_a_large_index_is_built_by_all_workers(workers: Workers, tmp_path: Path) -> None:
+    model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
+    owners = set()
+    for _ in range(2):
+        workers.worker(slots="1")
+    wait_until(lambda: Worker.objects.count() == 2)  # else the first to be ready would do all of it
+    job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk, "shard_rows": 7}, by=None)
+
+    def done() -> bool:
+        owners.update(part.lease_owner for part in job.parts.exclude(lease_owner=""))
+        return Job.objects.get(pk=job.pk).state == "succeeded"
+
+    wait_until(done, patience_s=120)
+    job.refresh_from_db()
+    index = IndexGeneration.objects.get(job=job)
+    assert {owner.split(":")[1] for owner in owners} == {str(worker.pid) for worker in workers.processes}
+    assert [part.result for part in job.parts.order_by("created_at")] == [
+        {"shard": 0, "rows": 7},
+        {"shard": 1, "rows": 5},
+    ]
+    assert (index.rows, job.progress["done"], job.progress["total"]) == (12, 12, 12)
+    alone = build(resolve(model.path), resolve(corpus.path), tmp_path / "alone", Activity(quiet=True), device="cpu")
+    made = Generation.open(resolve(index.path))
+    assert [shard["stop"] for shard in made.manifest["shards"]] == [7, 12]
+    torch.testing.assert_close(made.vectors_ND.float(), Generation.open(alone).vectors_ND.float(), rtol=0, atol=0.1)
+    assert sorted(path.name for path in resolve(index.path).iterdir()) == [
+        "manifest.json",
+        "vectors-00000.safetensors",
+        "vectors-00001.safetensors",
+    ]
 
 
 def test_a_model_that_is_gone_fails_with_a_sentence(workers: Workers, tmp_path: Path) -> None:

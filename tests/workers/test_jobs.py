@@ -90,16 +90,17 @@ def test_a_killed_process_goes_on(workers: Workers) -> None:
     assert [step for _, step in steps(job)] == list(range(15))
     assert len({pid for pid, _ in steps(job)}) == 2
     assert [row.step for row in job.metrics.order_by("step")] == list(range(15))
-    assert job.attempt == 2
+    assert job.attempt == 1  # it got further, so that attempts are counted anew
 
 
 def test_a_process_that_is_killed_every_time_is_given_up(workers: Workers) -> None:
-    job = make_job(steps=1000, die=1)
+    job = make_job(steps=1000, die=2)
     workers.worker()
     send(job)
     wait_for_state(job, "interrupted")
     assert "SIGKILL" in job.error
-    assert len(steps(job)) == MAX_ATTEMPTS
+    assert [step for _, step in steps(job)] == [0, 1]
+    assert (job.attempt, job.interruptions) == (MAX_ATTEMPTS, 1)
 
 
 def test_a_killed_worker_takes_its_process_along_and_another_goes_on(workers: Workers) -> None:
@@ -116,7 +117,7 @@ def test_a_killed_worker_takes_its_process_along_and_another_goes_on(workers: Wo
     assert [step for _, step in steps(job)] == list(range(25))
     assert len({pid for pid, _ in steps(job)}) == 2
     assert not (job.run_dir / "two-at-once").exists()
-    assert job.attempt == 2
+    assert job.attempt == 1
 
 
 def test_a_stalled_worker_never_makes_two_processes(workers: Workers) -> None:

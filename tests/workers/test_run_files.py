@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
-from webapp.models import Job
+from webapp.models import Job, JobKind
 from workers.run_files import RunFiles
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +47,16 @@ def test_metrics_are_copied_once_across_attempts(job: Job) -> None:
     assert steps(job) == [1, 2, 4, 5, 6]
 
 
+def test_metrics_go_on_where_the_run_folder_was_lost(job: Job) -> None:
+    (RunFiles(job).folder / "metrics.jsonl").write_text(line(1) + line(2))
+    RunFiles(job).copy_metrics()
+    shutil.rmtree(job.run_dir)
+    files = RunFiles(job)
+    (files.folder / "metrics.jsonl").write_text(line(3))
+    files.copy_metrics()
+    assert steps(job) == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     "bad", ["null", "[]", "7", '{"step": 1}', '{"step": "x", "time": 1}', '{"step": 1, "time": 1e300}', "{"]
 )
@@ -79,3 +90,24 @@ def test_nothing_there_yet(job: Job) -> None:
     files = RunFiles(job)
     files.copy_metrics()
     assert (files.progress(), files.result(), files.log_tail(), steps(job)) == (None, None, "", [])
+
+
+def further(files: RunFiles, done: int) -> bool:
+    (files.folder / "progress.json").write_text(json.dumps({"done": done, "total": 9, "unit": "blocks"}))
+    return files.got_further()
+
+
+def test_who_gets_no_further_than_an_earlier_attempt_is_known(job: Job) -> None:
+    first = RunFiles(job)
+    assert [further(first, done) for done in (3, 3, 5)] == [True, False, True]
+    assert [further(RunFiles(job), done) for done in (2, 5, 6)] == [False, False, True]
+    assert not further(first, 2)  # another pass over the same is nothing new
+
+
+def test_a_builder_gets_further_in_every_generation() -> None:
+    job = Job.objects.create(kind=JobKind.REFRESH)
+    first = RunFiles(job)
+    assert [further(first, done) for done in (5, 9, 2, 4)] == [True, True, True, True]
+    again = RunFiles(job)  # in the midst of one
+    assert [further(again, done) for done in (3, 4, 5, 9)] == [False, False, True, True]
+    assert further(RunFiles(job), 1)  # the next one

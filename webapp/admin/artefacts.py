@@ -1,9 +1,21 @@
-"""Corpora, models, indexes and deployments. To deploy, use /manage/, which says what it does."""
+"""What was made, from corpora to deployments. To change any of it, use the console, which says what it does."""
+
+from __future__ import annotations
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 
 from webapp.admin.readonly import ReadOnlyAdmin
-from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.models import (
+    CorpusSnapshot,
+    Deployment,
+    Evaluation,
+    IndexGeneration,
+    ModelVersion,
+    QuestionSet,
+    SpanSet,
+)
 
 
 @admin.register(CorpusSnapshot)
@@ -13,13 +25,35 @@ class CorpusSnapshotAdmin(ReadOnlyAdmin):
 
 @admin.register(ModelVersion)
 class ModelVersionAdmin(ReadOnlyAdmin):
-    list_display = ["name", "version", "model_hash", "parent", "created_at"]
+    list_display = ["name", "version", "model_hash", "parent", "pinned", "created_at"]
+    list_select_related = ["parent"]
 
 
 @admin.register(IndexGeneration)
 class IndexGenerationAdmin(ReadOnlyAdmin):
-    list_display = ["generation", "model", "corpus", "rows", "dim", "created_at"]
+    list_display = ["generation", "model", "corpus", "rows", "dim", "pinned", "removed_at", "created_at"]
     list_select_related = ["model", "corpus"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[IndexGeneration]:
+        return IndexGeneration.every.all()  # also those whose files were removed
+
+
+@admin.register(SpanSet)
+class SpanSetAdmin(ReadOnlyAdmin):
+    list_display = ["tagger", "corpus", "spans", "blocks", "created_at"]
+    list_select_related = ["corpus"]
+
+
+@admin.register(QuestionSet)
+class QuestionSetAdmin(ReadOnlyAdmin):
+    list_display = ["name", "purpose", "questions", "origin", "created_by", "created_at"]
+    list_select_related = ["created_by"]
+
+
+@admin.register(Evaluation)
+class EvaluationAdmin(ReadOnlyAdmin):
+    list_display = ["model", "questions", "retriever", "k", "sample", "exact_match", "recall_at_5", "created_at"]
+    list_select_related = ["model", "questions"]
 
 
 @admin.register(Deployment)

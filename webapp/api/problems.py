@@ -20,17 +20,29 @@ from rest_framework.views import set_rollback
 from realm_core.errors import CannotFill, RealmError
 from webapp.engine import EngineUnavailable
 from webapp.services.asking import FieldError, InvalidRequest
+from webapp.services.deploying import NotConfirmed
 
 CONTENT_TYPE: Final = "application/problem+json"
 
 
-def problem(status: int, detail: str, errors: Sequence[FieldError] = ()) -> dict[str, Any]:
-    """The body of an error response."""
+class Conflict(exceptions.APIException):
+    """Not possible as things stand. members: what the problem tells beyond the sentence."""
+
+    status_code = 409
+
+    def __init__(self, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.members = members
+
+
+def problem(status: int, detail: str, errors: Sequence[FieldError] = (), **members: Any) -> dict[str, Any]:
+    """The body of an error response. members: what it tells beyond what every problem does."""
     body: dict[str, Any] = {
         "type": "about:blank",  # the status says what kind it is
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
+        **members,
     }
     if errors:
         body["errors"] = [{"field": error.field, "detail": error.detail} for error in errors]
@@ -40,6 +52,7 @@ def problem(status: int, detail: str, errors: Sequence[FieldError] = ()) -> dict
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
     """REST framework's exception handler. None for a bug: it becomes a 500 (views.errors), and is logged."""
     headers: dict[str, str] = {}
+    members: dict[str, Any] = {}
     errors: Sequence[FieldError] = ()
     if isinstance(error, InvalidRequest):
         status, detail, errors = 400, "The request is not valid.", error.errors
@@ -48,6 +61,9 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
         headers["Retry-After"] = str(error.retry_after_s)
     elif isinstance(error, CannotFill):
         status, detail = 409, str(error)
+    elif isinstance(error, NotConfirmed):
+        status, detail = 409, str(error)
+        members = {"doubts": list(error.check.doubts), "confirm": error.check.digest}
     elif isinstance(error, RealmError):
         status, detail = 422, str(error)
     elif isinstance(error, RequestDataTooBig):
@@ -65,10 +81,14 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
             headers["Retry-After"] = str(round(wait_s))
         if isinstance(error, exceptions.MethodNotAllowed):
             headers["Allow"] = ", ".join(context["view"].allowed_methods)
+        if challenge := getattr(error, "auth_header", None):  # of a 401
+            headers["WWW-Authenticate"] = challenge
+        members = getattr(error, "members", {})
     else:
         return None
     set_rollback()
-    return Response(problem(status, detail, errors), status=status, headers=headers, content_type=CONTENT_TYPE)
+    body = problem(status, detail, errors, **members)
+    return Response(body, status=status, headers=headers, content_type=CONTENT_TYPE)
 
 
 def problem_page(status: int, detail: str) -> JsonResponse:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.models import User
 from rest_framework import serializers
 
 from realm_core.text.masked import MOST_MASKS
@@ -32,6 +33,22 @@ class StrictIntegerField(serializers.IntegerField):
         if type(data) is not int:
             self.fail("invalid")
         return data
+
+
+def person_field() -> serializers.SlugRelatedField[User]:
+    """A person by the name that they log in with; null for none, and for one who is no more."""
+    return serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True, help_text="User name.")
+
+
+class RecordSerializer(serializers.ModelSerializer[Any]):
+    """A record that is only shown: every field is always there."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """The fields, all of them read-only."""
+        fields = super().get_fields()
+        for field in fields.values():
+            field.read_only = True
+        return fields
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -276,3 +293,10 @@ class ProblemSerializer(serializers.Serializer[Any]):
     status = serializers.IntegerField()
     detail = serializers.CharField()
     errors = FieldErrorSerializer(many=True, required=False)  # type: ignore[assignment]  # a field, not Serializer.errors
+    job = serializers.URLField(required=False, help_text="The job that does the same already.")
+    doubts = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="What `confirm` would confirm, a sentence each."
+    )
+    confirm = serializers.CharField(
+        required=False, help_text="Sent back as `confirm`, it confirms these doubts, and no others."
+    )

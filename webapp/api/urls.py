@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from webapp.api import problems, views
+from webapp.api import deployments, jobs, problems, records, views
 
 urlpatterns = [
     path("ask", views.AskView.as_view(), name="api-ask"),
@@ -10,6 +10,19 @@ urlpatterns = [
     path("fill", views.FillView.as_view(), name="api-fill"),
     path("answers/<uuid:answer_id>", views.AnswerView.as_view(), name="api-answer"),
     path("blocks/<str:block_id>", views.BlockView.as_view(), name="api-block"),
+    # for staff
+    path("job-kinds", jobs.KindsView.as_view(), name="api-job-kinds"),
+    path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
+    path("jobs/<uuid:job_id>", jobs.JobView.as_view(), name="api-job"),
+    path("jobs/<uuid:job_id>/stop", jobs.StopView.as_view(), name="api-job-stop"),
+    path("jobs/<uuid:job_id>/resume", jobs.ResumeView.as_view(), name="api-job-resume"),
+    path("jobs/<uuid:job_id>/log", jobs.LogView.as_view(), name="api-job-log"),
+    path("jobs/<uuid:job_id>/metrics", jobs.MetricsView.as_view(), name="api-job-metrics"),
+    *records.addresses(),
+    path("deployments", deployments.DeploymentsView.as_view(), name="api-deployments"),
+    path("deployments/<int:deployment_id>", deployments.DeploymentView.as_view(), name="api-deployment"),
+    path("deployments/<int:deployment_id>/activate", deployments.ActivateView.as_view(), name="api-activate"),
+    # for everybody again
     path("schema/", views.SchemaView.as_view(), name="api-schema"),
     path("docs/", views.DocsView.as_view(url_name="api-schema"), name="api-docs"),
     re_path("", problems.not_found),

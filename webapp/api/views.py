@@ -1,55 +1,35 @@
-"""The REST API, version 1."""
+"""Asking over REST: questions, masked sentences, kept answers, blocks; and the API's description."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
-from rest_framework.views import APIView
 
 from webapp.api import examples
-from webapp.api.problems import CONTENT_TYPE
+from webapp.api.authentication import AUTHENTICATION
+from webapp.api.base import AskingView, PublicView, checked, only_parameters, problem_responses
 from webapp.api.serializers import (
     AnswerSerializer,
     BlockSerializer,
     FillingSerializer,
-    ProblemSerializer,
     QuestionSerializer,
     RetrievalSerializer,
     SentenceSerializer,
-    StrictSerializer,
 )
 from webapp.api.throttle import AskThrottle
 from webapp.models import AskedAnswer
 from webapp.services import articles, asking, filling
-from webapp.services.asking import FieldError, InvalidRequest
 from webapp.services.history import asker_key
-
-_DESCRIPTIONS: Final = {
-    400: "The request is not valid; `errors` names the fields.",
-    404: "There is no such thing.",
-    409: "The deployed model cannot do this; `detail` says what it has not.",
-    415: "The body is not JSON.",
-    422: "The engine cannot answer this; `detail` says why.",
-    429: "Too many questions; `Retry-After` says when to come back.",
-    503: "No model is ready; `Retry-After` says when to come back.",
-}
-
-
-def _problems(*statuses: int) -> dict[Any, Any]:
-    return {
-        (status, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_DESCRIPTIONS[status])
-        for status in statuses
-    }
 
 
 def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
@@ -58,7 +38,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
     return {"id": str(asked.pk), "created_at": asked.created_at.isoformat(), "without": without or [], **reading}
 
 
-class AskView(APIView):
+class AskView(AskingView):
     """Ask a question."""
 
     throttle_classes = [AskThrottle]
@@ -68,7 +48,7 @@ class AskView(APIView):
         summary="Ask a question",
         description="Retrieves the k best blocks, reads them and keeps the answer; `Location` is its address.",
         request=QuestionSerializer,
-        responses={201: AnswerSerializer, **_problems(400, 415, 422, 429, 503)},
+        responses={201: AnswerSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
         examples=[
             OpenApiExample("Question", value=examples.QUESTION, request_only=True),
             OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["201"]),
@@ -77,7 +57,7 @@ class AskView(APIView):
     )
     def post(self, request: Request) -> Response:
         asked = asking.ask(
-            **_checked(request, QuestionSerializer),
+            **checked(request, QuestionSerializer),
             asker=request.user,
             session_key=asker_key(request),
         )
@@ -85,7 +65,7 @@ class AskView(APIView):
         return Response(answer_json(asked), status=201, headers={"Location": location})
 
 
-class RetrieveView(APIView):
+class RetrieveView(AskingView):
     """Find blocks without reading them."""
 
     throttle_classes = [AskThrottle]
@@ -94,14 +74,14 @@ class RetrieveView(APIView):
         operation_id="retrieve",
         summary="Find blocks without reading them",
         request=QuestionSerializer,
-        responses={200: RetrievalSerializer, **_problems(400, 415, 422, 429, 503)},
+        responses={200: RetrievalSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
         examples=[OpenApiExample("Question", value=examples.QUESTION, request_only=True)],
     )
     def post(self, request: Request) -> Response:
-        return Response(asdict(asking.retrieve(**_checked(request, QuestionSerializer))))
+        return Response(asdict(asking.retrieve(**checked(request, QuestionSerializer))))
 
 
-class FillView(APIView):
+class FillView(AskingView):
     """Fill a masked sentence."""
 
     throttle_classes = [AskThrottle]
@@ -113,7 +93,7 @@ class FillView(APIView):
         "from the best block, and from the null block and the k − 1 best blocks together. Nothing is kept. A model "
         "that was not pre-trained answers questions only (409).",
         request=SentenceSerializer,
-        responses={200: FillingSerializer, **_problems(400, 409, 415, 422, 429, 503)},
+        responses={200: FillingSerializer, **problem_responses(400, 403, 409, 413, 415, 422, 429, 503)},
         examples=[
             OpenApiExample("Sentence", value=examples.SENTENCE, request_only=True),
             OpenApiExample("Filling", value=examples.FILLING, response_only=True, status_codes=["200"]),
@@ -121,10 +101,10 @@ class FillView(APIView):
         ],
     )
     def post(self, request: Request) -> Response:
-        return Response(filling.fill(**_checked(request, SentenceSerializer)).as_dict())
+        return Response(filling.fill(**checked(request, SentenceSerializer)).as_dict())
 
 
-class AnswerView(APIView):
+class AnswerView(PublicView):
     """A kept answer."""
 
     @extend_schema(
@@ -137,23 +117,23 @@ class AnswerView(APIView):
                 "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to take away."
             )
         ],
-        responses={200: AnswerSerializer, **_problems(400, 404)},
+        responses={200: AnswerSerializer, **problem_responses(400, 404)},
         examples=[OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
-        _only_parameters(request, {"without"})
+        only_parameters(request, ("without",))
         asked = get_object_or_404(AskedAnswer, pk=answer_id)
         return Response(answer_json(asked, list(dict.fromkeys(request.query_params.getlist("without")))))
 
 
-class BlockView(APIView):
+class BlockView(PublicView):
     """A block of a corpus."""
 
     @extend_schema(
         operation_id="block",
         summary="A block of a corpus",
         description="Looked for in the corpus that is being served, then in the others. Needs no model.",
-        responses={200: BlockSerializer, **_problems(404)},
+        responses={200: BlockSerializer, **problem_responses(404)},
     )
     def get(self, _request: Request, block_id: str) -> Response:
         source = articles.find(block_id)
@@ -180,21 +160,11 @@ class BlockView(APIView):
 class SchemaView(SpectacularAPIView):
     """The OpenAPI description; `?format=json` for JSON."""
 
+    authentication_classes = AUTHENTICATION
+
 
 class DocsView(SpectacularSwaggerSplitView):
     """The browsable documentation. Its script is a file of its own, as the Content-Security-Policy wants."""
 
+    authentication_classes = AUTHENTICATION
     template_name = "manage/api_docs.html"
-
-
-def _checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
-    _only_parameters(request, set())
-    serializer = kind(data=request.data)
-    serializer.is_valid(raise_exception=True)
-    return dict(serializer.validated_data)
-
-
-def _only_parameters(request: Request, known: set[str]) -> None:
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        raise InvalidRequest(*(FieldError(name, "There is no such parameter.") for name in unknown))

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import models
 
 from realm_core.errors import RealmError
-from realm_core.settings import Setting, SettingError, Settings, describe, make
+from realm_core.settings import Setting, SettingError, Settings, describe, make, printable, quoted
 from webapp.models import Job, JobKind, Queue
 
 
@@ -55,16 +55,21 @@ class Input:
         if not self.many:
             return self._one(value)
         if not isinstance(value, list):
-            raise SettingError(self.name, f"must be a list of ids, not {value!r}.")
-        return [self._one(one) for one in dict.fromkeys(value)]
+            raise SettingError(self.name, f"must be a list of ids, not {quoted(value)}.")
+        return [self._one(one) for one in dict.fromkeys(map(self._id, value))]
 
     def _one(self, value: object) -> models.Model:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise SettingError(self.name, f"must be an id, not {value!r}.")
-        found: models.Model | None = self.choices().filter(pk=value).first()
+        key = self._id(value)
+        found: models.Model | None = self.choices().filter(pk=key).first()
         if found is None:
-            raise SettingError(self.name, f"names no {self.record._meta.verbose_name} that can be used: {value}.")
+            says = f"names no {self.record._meta.verbose_name} that can be used: {quoted(key)}."
+            raise SettingError(self.name, says)
         return found
+
+    def _id(self, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise SettingError(self.name, f"must be an id, not {quoted(value)}.")
+        return value
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ class Kind:
             if not errors:
                 made[kind] = make(kind, own)
         for name in values:
-            errors[name] = "is no parameter of this kind of job."
+            errors[printable(name)] = "is no parameter of this kind of job."
         if errors:
             raise ParameterError(errors)
         given = Given(records, made)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
-
 from realm_core.errors import RealmError
+from realm_core.settings import parse_toml
 from realm_core.training.ablation import ROWS, AblationConfig
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 from webapp.kinds.base import Given, Input, Kind, ParameterError
@@ -16,6 +15,7 @@ from webapp.kinds.settings import (
     IndexSettings,
     IngestSettings,
     Naming,
+    ShardSettings,
     SpansSettings,
     WarmstartSettings,
 )
@@ -92,9 +92,7 @@ def _check_ablate(given: Given) -> None:
     if given["spans"].corpus_id != given["corpus"].pk:
         raise ParameterError({"spans": f"are of {given['spans'].corpus}, not of {given['corpus']}."})
     try:
-        AblationConfig.make(tomllib.loads(settings.config))
-    except tomllib.TOMLDecodeError as error:
-        raise ParameterError({"config": f"is not valid TOML: {error}."}) from None
+        AblationConfig.make(parse_toml(settings.config))
     except RealmError as error:
         raise ParameterError({"config": str(error)}) from None
 
@@ -131,6 +129,7 @@ KINDS: dict[str, Kind] = {
             "Embed one shard of an index",
             "A part of an index build.",
             Queue.INDEX,
+            settings=(ShardSettings,),
             by_hand=False,
         ),
         Kind(

@@ -9,8 +9,8 @@ from realm_core.settings import (
     ANY,
     NOT_NEGATIVE,
     POSITIVE,
-    PROBABILITY,
     SEED,
+    SHARE,
     Limit,
     Settings,
     at_least,
@@ -69,6 +69,14 @@ class IndexSettings(Settings):
 
 
 @dataclass(frozen=True)
+class ShardSettings(Settings):
+    """Which part of an index build."""
+
+    shard: int = setting(0, "its number", NOT_NEGATIVE)
+    rows: int = setting(1, "blocks in it", at_least(1))
+
+
+@dataclass(frozen=True)
 class SpansSettings(Settings):
     """What counts as salient."""
 
@@ -120,4 +128,6 @@ class ExportSettings(Settings):
     query: str = setting("float16", "storage of the query embedder", one_of("float16", "int8", "float32"))
     reader: str = setting("float16", "storage of the reader", one_of("float16", "int8", "float32"))
     normalisation: str = setting(OWN, "how the exported model reads", one_of(OWN, *NORMALISATIONS))
-    min_probability: float = setting(0.0, "an answer less likely than this is not given", PROBABILITY)
+    min_probability: float | None = setting(
+        None, "an answer less likely than this is not given; empty: the model's own limit", SHARE
+    )

@@ -7,7 +7,8 @@ from webapp.models.deployment import Deployment
 from webapp.models.evaluation import Evaluation
 from webapp.models.feedback import Feedback
 from webapp.models.index import IndexGeneration
-from webapp.models.job import Job, JobKind, JobMetric, JobState, Queue
+from webapp.models.job import Job, JobKind, JobState, Queue
+from webapp.models.job_metric import JobMetric
 from webapp.models.model_version import ModelVersion
 from webapp.models.questions import Purpose, QuestionSet
 from webapp.models.schedule import RetentionRule, Schedule, Trigger

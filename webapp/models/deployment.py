@@ -13,11 +13,11 @@ from django.db import IntegrityError, models, transaction
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from webapp.models.index import IndexGeneration
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from webapp.models.index import IndexGeneration
     from webapp.models.model_version import ModelVersion
 
 
@@ -61,7 +61,8 @@ class Deployment(models.Model):
     ) -> Deployment:
         """Let `model` (default: the one that built `index`) answer from `index` from now on.
 
-        RealmError when they do not fit, or when somebody else activates another at the same moment.
+        RealmError when they do not fit, when retention has removed the index's files, or when somebody else activates
+        another at the same moment.
         """
         model = model or index.model
         if model.block_hash != index.model.block_hash:
@@ -69,6 +70,9 @@ class Deployment(models.Model):
         now = timezone.now()
         try:
             with transaction.atomic():
+                # Retention locks the row, too: it sees this deployment, or has marked the files as removed by now.
+                if IndexGeneration.every.select_for_update().get(pk=index.pk).removed_at is not None:
+                    raise RealmError(f"The files of {index.generation} have been removed; build the index again.")
                 cls.objects.filter(is_active=True).update(is_active=False, deactivated_at=now)
                 return cls.objects.create(model=model, index=index, activated_at=now, activated_by=by, note=note[:200])
         except IntegrityError:

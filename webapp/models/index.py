@@ -5,8 +5,19 @@ from __future__ import annotations
 from django.db import models
 
 
+class Present(models.Manager["IndexGeneration"]):
+    """Generations whose files are there."""
+
+    def get_queryset(self) -> models.QuerySet[IndexGeneration]:
+        return super().get_queryset().filter(removed_at=None)
+
+
 class IndexGeneration(models.Model):
-    """One published, immutable generation of block vectors."""
+    """One published, immutable generation of block vectors.
+
+    A generation whose files were removed keeps its row, because deployments and evaluations name it; lists and choices
+    show it no more. `every` finds it, and so does whoever points at it.
+    """
 
     generation = models.CharField(max_length=100, unique=True)
     model = models.ForeignKey("webapp.ModelVersion", on_delete=models.PROTECT, related_name="indexes")
@@ -18,7 +29,11 @@ class IndexGeneration(models.Model):
         "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="indexes", help_text="Built by."
     )
     pinned = models.BooleanField(default=False, help_text="Never removed by retention.")
+    removed_at = models.DateTimeField(null=True, blank=True, help_text="When retention removed its files.")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = Present()
+    every = models.Manager["IndexGeneration"]()
 
     class Meta:
         ordering = ["-created_at", "-pk"]

@@ -6,73 +6,42 @@
       │  │ request_stop          │  │ ▼            finish
       │  └──────────────▶ stopped│  stopping ──────────────▶ stopped (succeeded or failed if it ended first)
       │                          │
-      └── give_back, lease ran out; the MAX_ATTEMPTSth time: interrupted
+      ├── give_back, lease ran out; MAX_ATTEMPTS times without getting further: interrupted
+      └── parts_ended ◀── running, held by its parts ◀── wait_for_parts
 
-    failed | stopped | interrupted ── resume ──▶ queued
+    failed | stopped | interrupted ── resume ──▶ queued (interrupted: by itself, too, after a while)
+    interrupted ── request_stop ──▶ stopped
 
 A state changes only through the methods below, each one conditional UPDATE that names the states (and the
 owner of the lease) it starts from: whoever changed one row has won, everybody else sees nothing happen.
 A worker holds a job by a lease that it renews with every heartbeat; when a worker dies, the lease runs
-out and `recover_expired` queues the job again, where it goes on from its last shard or checkpoint.
+out and `recover_expired` queues the job again, where it goes on from its last shard or checkpoint. A job
+whose parts must be done first is held by them and by no worker (`webapp/services/parts.py`).
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import models
+from django.db import IntegrityError, models, transaction
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD, RESUMABLE, JobKind, JobState, Queue
+from webapp.models.worker import DeviceLease
+
+__all__ = ["ACTIVE", "BESIDE", "FINISHED", "HELD", "RESUMABLE", "Job", "JobKind", "JobState", "Queue"]
+
 LOG_CHARACTERS: Final = 20_000  # of a job's log are kept in the row: its end; the whole is in the run folder
-MAX_ATTEMPTS: Final = 3  # claims of one job before a lost worker is taken for the job's own fault
-
-
-class JobState(models.TextChoices):
-    """Where a job stands; the module's head shows how it gets there."""
-
-    QUEUED = "queued", "queued"
-    RUNNING = "running", "running"
-    STOPPING = "stopping", "stopping"
-    SUCCEEDED = "succeeded", "succeeded"
-    FAILED = "failed", "failed"
-    STOPPED = "stopped", "stopped"
-    INTERRUPTED = "interrupted", "interrupted"
-
-
-class JobKind(models.TextChoices):
-    """What a job does; `webapp.kinds` says what each needs."""
-
-    INGEST = "ingest", "ingest a corpus"
-    WARMSTART = "warmstart", "make a first model"
-    INDEX = "index", "build an index"
-    INDEX_SHARD = "index-shard", "embed one shard of an index"
-    ICT = "ict", "warm up the embedder (ICT)"
-    MLM = "mlm", "warm up the encoder (MLM)"
-    SPANS = "spans", "find salient spans"
-    PRETRAIN = "pretrain", "pre-train"
-    REFRESH = "refresh", "rebuild the index of a pre-training"
-    FINETUNE = "finetune", "fine-tune"
-    EVALUATE = "evaluate", "evaluate"
-    ABLATE = "ablate", "ablate"
-    EXPORT = "export", "export a model"
-
-
-class Queue(models.TextChoices):
-    """Which workers take a job."""
-
-    DEFAULT = "default", "default"
-    INDEX = "index", "index"
-    TRAIN = "train", "train"
-
-
-HELD: Final = (JobState.RUNNING, JobState.STOPPING)
-ACTIVE: Final = (JobState.QUEUED, *HELD)
-RESUMABLE: Final = (JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED)
-FINISHED: Final = (JobState.SUCCEEDED, *RESUMABLE)
+MAX_ATTEMPTS: Final = 3  # claims without getting further before a lost worker is taken for the job's own fault
+MAX_INTERRUPTIONS: Final = 5  # how often an interrupted job resumes by itself before a person must look at it
+RESUME_AFTER_S: Final = 300  # seconds until it does so for the first time; each further time they are doubled
+ITS_PARTS: Final = "its parts"  # the owner of a job that waits for them
 
 
 class Job(models.Model):
@@ -110,7 +79,12 @@ class Job(models.Model):
     state = models.CharField(max_length=20, choices=JobState.choices, default=JobState.QUEUED)
     lease_owner = models.CharField(max_length=200, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
-    attempt = models.PositiveSmallIntegerField(default=0, help_text="How often a worker has claimed it.")
+    attempt = models.PositiveSmallIntegerField(
+        default=0, help_text="How often a worker has claimed it since it last got further."
+    )
+    interruptions = models.PositiveSmallIntegerField(
+        default=0, help_text="How often it was interrupted since a person last started it."
+    )
     progress = models.JSONField(default=dict, blank=True)
     result = models.JSONField(default=dict, blank=True)
     error = models.TextField(blank=True, help_text="Why it failed, in a sentence.")
@@ -120,6 +94,7 @@ class Job(models.Model):
     )
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField(default=timezone.now, help_text="When it last began to wait for a worker.")
+    sent_at = models.DateTimeField(null=True, blank=True, help_text="When a message last told the workers of it.")
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -155,32 +130,66 @@ class Job(models.Model):
         """Whether `resume` would queue it again."""
         return self.state in RESUMABLE
 
+    @property
+    def resumes_at(self) -> datetime | None:
+        """When it resumes by itself; None: only with a person's doing.
+
+        A part resumes with its whole; one that runs beside it, by itself as long as that goes on.
+        """
+        if self.state != JobState.INTERRUPTED or self.finished_at is None:
+            return None
+        if self.parent is not None:
+            if self.kind not in BESIDE or not self.parent.is_active:
+                return None
+        elif self.interruptions > MAX_INTERRUPTIONS:
+            return None
+        times = min(max(self.interruptions, 1), MAX_INTERRUPTIONS)
+        return self.finished_at + timedelta(seconds=RESUME_AFTER_S * 2 ** (times - 1))
+
     # ---- a worker's side
 
     @classmethod
-    def claim(cls, job_id: uuid.UUID | str, owner: str, lease_s: float) -> Job | None:
+    def claim(
+        cls, job_id: uuid.UUID | str, owner: str, lease_s: float, devices: Sequence[str] | None = None
+    ) -> Job | None:
         """Take a queued job for `owner` (a name no other holder uses, such as host:pid:random).
 
-        None: it is not queued (somebody else has it, it was stopped, or it never existed).
+        devices: those that it wants for itself, of which it gets the ones that no other job holds. None: it wants none.
+        None is returned if it is not queued (somebody else has it, it was stopped, or it never existed), or if not
+        one device is free.
         """
         now = timezone.now()
-        won = cls.objects.filter(pk=job_id, state=JobState.QUEUED).update(
-            state=JobState.RUNNING,
-            lease_owner=owner,
-            lease_expires_at=now + timedelta(seconds=lease_s),
-            attempt=models.F("attempt") + 1,
-            started_at=now,
-            finished_at=None,
-            error="",
-            result={},
-        )
+        try:
+            with transaction.atomic():
+                won = cls.objects.filter(pk=job_id, state=JobState.QUEUED).update(
+                    state=JobState.RUNNING,
+                    lease_owner=owner,
+                    lease_expires_at=now + timedelta(seconds=lease_s),
+                    attempt=models.F("attempt") + 1,
+                    started_at=Coalesce("started_at", now),  # what took it again goes on with the same run
+                    finished_at=None,
+                    error="",
+                    result={},
+                )
+                if won and devices is not None and not _take(devices, cls.objects.get(pk=job_id)):
+                    transaction.set_rollback(True)
+                    return None
+        except IntegrityError:  # another worker took a device at the same moment
+            return None
         return cls.objects.get(pk=job_id) if won else None
 
     def heartbeat(
-        self, owner: str, lease_s: float, *, progress: dict[str, Any] | None = None, log: str | None = None
+        self,
+        owner: str,
+        lease_s: float,
+        *,
+        progress: dict[str, Any] | None = None,
+        log: str | None = None,
+        got_further: bool = False,
     ) -> JobState | None:
         """Renew the lease and record progress and the log's end.
 
+        got_further: than any attempt before, so attempts are counted anew.
         Returns the state: RUNNING, or STOPPING when the process should be stopped. None: the lease is
         somebody else's by now; kill the process and record nothing.
         """
@@ -189,6 +198,8 @@ class Job(models.Model):
             values["progress"] = progress
         if log is not None:
             values["log"] = _log_tail(log)
+        if got_further:
+            values |= {"attempt": 1, "interruptions": 0}
         if not self._held_by(owner).update(**values):
             return None
         self.refresh_from_db()
@@ -212,13 +223,14 @@ class Job(models.Model):
             "result": result or {},
             "error": error,
             "finished_at": timezone.now(),
-            **_NO_LEASE,
         }
+        if state == JobState.INTERRUPTED:
+            values["interruptions"] = models.F("interruptions") + 1
         if log is not None:
             values["log"] = _log_tail(log)
         if progress is not None:
             values["progress"] = progress
-        return self._changed(self._held_by(owner).update(**values))
+        return self._changed(self._let_go(self._held_by(owner), **values))
 
     def give_back(self, owner: str, *, count_attempt: bool = False) -> bool:
         """Queue the job again: the worker is shutting down, or the process was killed (then the attempt counts).
@@ -228,28 +240,54 @@ class Job(models.Model):
         now = timezone.now()
         held = type(self).objects.filter(pk=self.pk, lease_owner=owner)
         attempt = models.F("attempt") - (0 if count_attempt else 1)
-        won = held.filter(state=JobState.RUNNING).update(
-            state=JobState.QUEUED, queued_at=now, attempt=attempt, **_NO_LEASE
-        ) or held.filter(state=JobState.STOPPING).update(state=JobState.STOPPED, finished_at=now, **_NO_LEASE)
+        won = self._let_go(
+            held.filter(state=JobState.RUNNING), state=JobState.QUEUED, queued_at=now, attempt=attempt
+        ) or self._let_go(held.filter(state=JobState.STOPPING), state=JobState.STOPPED, finished_at=now)
         return self._changed(won)
+
+    # ---- a whole that waits for its parts
+
+    def wait_for_parts(self, owner: str) -> bool:
+        """Leave the job to its parts: it runs on, held by no worker. False: it was told to stop, or `owner` lost it."""
+        held = self._held_by(owner).filter(state=JobState.RUNNING)
+        attempt = models.F("attempt") - 1  # handing out is none
+        return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, attempt=attempt))
+
+    def parts_ended(self, state: JobState, *, error: str = "") -> bool:
+        """No part is active any more: QUEUED if all are done, else how the whole ended.
+
+        False: it does not wait for them (any more), or was told to stop and can be neither queued nor interrupted.
+        """
+        now = timezone.now()
+        held = self._held_by(ITS_PARTS)
+        if state == JobState.QUEUED:
+            return self._changed(self._let_go(held.filter(state=JobState.RUNNING), state=state, queued_at=now))
+        values: dict[str, Any] = {"state": state, "error": error, "finished_at": now}
+        if state == JobState.INTERRUPTED:
+            held = held.filter(state=JobState.RUNNING)
+            values["interruptions"] = models.F("interruptions") + 1
+        return self._changed(self._let_go(held, **values))
+
+    def again(self) -> bool:
+        """A part that has ended, however it did, is wanted once more. False: it is active."""
+        return self._changed(self._queue_again(FINISHED))
 
     # ---- a person's side
 
     def request_stop(self) -> bool:
-        """Stop it: at once while it waits, at the next safe point while it runs. False: too late."""
-        rows = type(self).objects.filter(pk=self.pk)
-        won = rows.filter(state=JobState.QUEUED).update(
-            state=JobState.STOPPED, finished_at=timezone.now()
-        ) or rows.filter(state=JobState.RUNNING).update(state=JobState.STOPPING)
-        return self._changed(won)
+        """Stop it: at once while it waits or rests, at the next safe point while it runs. False: too late."""
+        return self._changed(self.stop_all(type(self).objects.filter(pk=self.pk)))
+
+    @staticmethod
+    def stop_all(jobs: models.QuerySet[Job]) -> int:
+        """Stop those of the jobs that wait, rest or run; how many."""
+        stopped = {"state": JobState.STOPPED, "finished_at": timezone.now()}
+        ended = jobs.filter(state__in=(JobState.QUEUED, JobState.INTERRUPTED)).update(**stopped)
+        return ended + jobs.filter(state=JobState.RUNNING).update(state=JobState.STOPPING)
 
     def resume(self) -> bool:
         """Queue a failed, stopped or interrupted job again; it goes on from what it had finished."""
-        return self._changed(
-            type(self)
-            .objects.filter(pk=self.pk, state__in=RESUMABLE)
-            .update(state=JobState.QUEUED, queued_at=timezone.now(), attempt=0, error="", finished_at=None)
-        )
+        return self._changed(self._queue_again(RESUMABLE, interruptions=0))
 
     # ---- the scheduler's side
 
@@ -257,30 +295,93 @@ class Job(models.Model):
     def recover_expired(cls, now: datetime | None = None) -> list[Job]:
         """Take jobs from workers whose lease ran out; returns those that are queued again, to be sent anew."""
         now = now or timezone.now()
-        lost = cls.objects.filter(lease_expires_at__lt=now)
-        lost.filter(state=JobState.STOPPING).update(state=JobState.STOPPED, finished_at=now, **_NO_LEASE)
-        lost.filter(state=JobState.RUNNING, attempt__gte=MAX_ATTEMPTS).update(
-            state=JobState.INTERRUPTED,
-            finished_at=now,
-            error=f"The worker was lost {MAX_ATTEMPTS} times while it ran this.",
-            **_NO_LEASE,
-        )
         requeued: list[Job] = []
-        for job in lost.filter(state=JobState.RUNNING):
-            same = cls.objects.filter(pk=job.pk, state=JobState.RUNNING, lease_owner=job.lease_owner)
-            if job._changed(
-                same.filter(lease_expires_at__lt=now).update(state=JobState.QUEUED, queued_at=now, **_NO_LEASE)
-            ):
+        for job in cls.objects.filter(lease_expires_at__lt=now, state__in=HELD).defer("log"):
+            # Named by owner and state: it may have come back to life, or been told to stop, since it was read.
+            same = cls.objects.filter(pk=job.pk, state=job.state, lease_owner=job.lease_owner, lease_expires_at__lt=now)
+            if job.state == JobState.STOPPING:
+                job._let_go(same, state=JobState.STOPPED, finished_at=now)
+            elif job.attempt >= MAX_ATTEMPTS:
+                error = f"The worker was lost {MAX_ATTEMPTS} times while it ran this."
+                counted = models.F("interruptions") + 1
+                job._let_go(same, state=JobState.INTERRUPTED, finished_at=now, error=error, interruptions=counted)
+            elif job._changed(job._let_go(same, state=JobState.QUEUED, queued_at=now)):
                 requeued.append(job)
         return requeued
 
     @classmethod
-    def waiting_since(cls, before: datetime) -> list[Job]:
-        """Jobs queued before `before` that nobody has claimed; their message may be lost, so send it again."""
-        return list(cls.objects.filter(state=JobState.QUEUED, queued_at__lt=before).order_by("queued_at"))
+    def resume_interrupted(cls, now: datetime | None = None) -> list[Job]:
+        """Queue interrupted jobs again that have rested long enough; returns them, to be sent."""
+        now = now or timezone.now()
+        resumed: list[Job] = []
+        for job in cls.objects.filter(state=JobState.INTERRUPTED).defer("log"):
+            if (resumes_at := job.resumes_at) is None or resumes_at > now:
+                continue
+            try:
+                with transaction.atomic():
+                    won = job._changed(job._queue_again((JobState.INTERRUPTED,)))
+            except IntegrityError:  # another job does the same by now
+                continue
+            if won:
+                resumed.append(job)
+        return resumed
+
+    @classmethod
+    def waiting(cls, silent_s: float, longest_s: float = 0.0, *, queue: str | None = None) -> list[Job]:
+        """Queued jobs to be sent: no message told of them since they wait, or the newest did `silent_s` seconds ago.
+
+        longest_s: the longer a job had waited at its newest message, the longer it is silent afterwards, up to this.
+        """
+        now = timezone.now()
+        jobs = cls.objects.filter(state=JobState.QUEUED).defer("log").order_by("queued_at")
+        found: list[Job] = []
+        for job in jobs if queue is None else jobs.filter(queue=queue):
+            waited_s = -1.0 if job.sent_at is None else (job.sent_at - job.queued_at).total_seconds()
+            silence = timedelta(seconds=max(silent_s, min(waited_s, longest_s)))
+            if job.sent_at is None or waited_s < 0 or job.sent_at + silence <= now:
+                found.append(job)
+        return found
+
+    def mark_sent(self, now: datetime) -> bool:
+        """A message of this moment is the job's newest. False: it waits no more, or somebody has sent a newer one."""
+        same = type(self).objects.filter(pk=self.pk, state=JobState.QUEUED, sent_at=self.sent_at)
+        won = same.update(sent_at=now)
+        if won:
+            self.sent_at = now
+        return won == 1
+
+    @classmethod
+    def unmark_sent(cls, jobs: Sequence[Job], now: datetime) -> None:
+        """The messages of this moment could not be sent."""
+        for start in range(0, len(jobs), _ROWS_AT_ONCE):
+            keys = [job.pk for job in jobs[start : start + _ROWS_AT_ONCE]]
+            cls.objects.filter(pk__in=keys, sent_at=now).update(sent_at=None)
 
     def _held_by(self, owner: str) -> models.QuerySet[Job]:
         return type(self).objects.filter(pk=self.pk, lease_owner=owner, state__in=HELD)
+
+    def _let_go(self, held: models.QuerySet[Job], **values: Any) -> int:
+        """Change rows of `held`, which is this job or nothing, and free lease and devices if it was that."""
+        with transaction.atomic():
+            won = held.update(**values, **_NO_LEASE)
+            if won:
+                DeviceLease.objects.filter(job=self.pk).delete()
+        return won
+
+    def _queue_again(self, ended: Sequence[JobState], **values: Any) -> int:
+        return (
+            type(self)
+            .objects.filter(pk=self.pk, state__in=ended)
+            .update(
+                state=JobState.QUEUED,
+                queued_at=timezone.now(),
+                attempt=0,
+                error="",
+                started_at=None,
+                finished_at=None,
+                **values,
+            )
+        )
 
     def _changed(self, rows: int) -> bool:
         """Bring this object up to date after an UPDATE; whether it changed the row."""
@@ -288,25 +389,18 @@ class Job(models.Model):
         return rows == 1
 
 
+_ROWS_AT_ONCE: Final = 500  # a database takes only so many values in one statement
 _NO_LEASE: Final[dict[str, Any]] = {"lease_owner": "", "lease_expires_at": None}
+
+
+def _take(devices: Sequence[str], job: Job) -> list[DeviceLease]:
+    """Lease those of the devices that are free to a job. IntegrityError if somebody takes one at the same moment."""
+    taken = set(DeviceLease.objects.filter(device__in=devices).values_list("device", flat=True))
+    return DeviceLease.objects.bulk_create(
+        [DeviceLease(device=device, job=job) for device in devices if device not in taken]
+    )
 
 
 def _log_tail(log: str) -> str:
     """The end of a log, without the zero characters that PostgreSQL refuses."""
     return log.replace("\x00", "")[-LOG_CHARACTERS:]
-
-
-class JobMetric(models.Model):
-    """One row of what a job measured while it ran (a line of its metrics.jsonl)."""
-
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="metrics")
-    step = models.PositiveBigIntegerField()
-    time = models.DateTimeField()
-    values = models.JSONField(default=dict)
-
-    class Meta:
-        ordering = ["job", "step"]
-        indexes = [models.Index(fields=["job", "step"], name="metric_job_step")]
-
-    def __str__(self) -> str:
-        return f"step {self.step}"

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 SEEN_EVERY_S: Final = 10
 LOST_AFTER_S: Final = 35  # three missed signs of life
+FORGOTTEN_AFTER_S: Final = 3600  # a lost worker is shown as long, then its row goes
 
 
 class Worker(models.Model):

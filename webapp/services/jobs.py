@@ -13,9 +13,10 @@ from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
 from webapp.kinds import KINDS, ParameterError
-from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion
-from webapp.models.job import ACTIVE
+from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion
+from webapp.models.job import ACTIVE, ITS_PARTS
 from webapp.queue import enqueue
+from webapp.services import parts
 
 _NO_MATTER = "name"  # two jobs that differ in what their result is called do the same
 
@@ -42,6 +43,10 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
     written = described.written(described.read(parameters))
     fingerprint = _fingerprint(described.kind, written)
     with _refusing_duplicates(fingerprint):
+        # Retention locks these rows, too: it sees the job, or has marked the files as removed by now.
+        indexes = [written[one.name] for one in described.inputs if one.record is IndexGeneration]
+        if list(IndexGeneration.every.select_for_update().filter(pk__in=[pk for pk in indexes if pk is not None])):
+            described.read(parameters)
         job = Job.objects.create(
             kind=described.kind,
             queue=described.queue,
@@ -68,9 +73,11 @@ def stop(job: Job, *, by: User | str | None) -> bool:
     with transaction.atomic():
         stopped = job.request_stop()
         if stopped:
-            for part in job.parts.filter(state__in=ACTIVE):
-                part.request_stop()
+            Job.stop_all(job.parts.all())
             AuditEntry.record("job.stop", job.get_kind_display(), by=by, job=job)
+    if job.lease_owner == ITS_PARTS:
+        parts.settle(job)
+        job.refresh_from_db()
     return stopped
 
 

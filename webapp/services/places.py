@@ -27,3 +27,33 @@ def corpora_dir() -> Path:
 def indexes_dir() -> Path:
     """Folder of the index generations."""
     return Path(settings.REALM_DATA) / "indexes"
+
+
+def models_dir() -> Path:
+    """Folder of the models that jobs make."""
+    return Path(settings.REALM_DATA) / "models"
+
+
+def spans_dir() -> Path:
+    """Folder of the salient spans of corpora."""
+    return Path(settings.REALM_DATA) / "spans"
+
+
+def questions_dir() -> Path:
+    """Folder of the question sets: NAME.jsonl."""
+    return Path(settings.REALM_DATA) / "questions"
+
+
+def evaluations_dir() -> Path:
+    """Folder of the predictions that evaluations keep."""
+    return Path(settings.REALM_DATA) / "evaluations"
+
+
+def sources_dir() -> Path:
+    """Folder into which an operator puts files to be ingested; jobs read from nowhere else."""
+    return Path(settings.REALM_DATA) / "sources"
+
+
+def bm25_dir() -> Path:
+    """Folder of BM25's indexes, one a corpus, made when first wanted."""
+    return Path(settings.REALM_DATA) / "bm25"

@@ -1,21 +1,48 @@
-"""Deployments: what answers now, what could, what did, and the way back."""
+"""Deployments: what answers now, what could, what did, and the way back. A pair is looked at before it is deployed."""
 
 from __future__ import annotations
 
+from typing import Any, Final
+
+from django import forms
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from webapp.engine import holder
-from webapp.models import Deployment, IndexGeneration
+from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
+from webapp.models.job import ACTIVE
 from webapp.services import deploying
+from webapp.services.comparing import QUICK_SAMPLE, Candidate
+from webapp.services.deploying import CONFIRMATION, NotConfirmed
+from webapp.views.evaluations import start_missing
 from webapp.views.staff import staff_member, staff_only
 
-_PAGE_SIZE = 20
+_PAGE_SIZE: Final = 20
+
+
+class MeasureForm(forms.Form):
+    """What both pairs are asked. Its fields stand in the form that deploys, so that nothing typed there is lost."""
+
+    questions = forms.ModelChoiceField(
+        QuestionSet.objects.filter(purpose=Purpose.MEASURE),
+        empty_label=None,
+        widget=forms.Select(attrs={"form": "pair"}),
+    )
+    sample = forms.IntegerField(
+        label="How many of them",
+        min_value=0,
+        max_value=10**9,
+        initial=QUICK_SAMPLE,
+        help_text="The same ones every time; 0: all.",
+        widget=forms.NumberInput(attrs={"form": "pair"}),
+    )
 
 
 @staff_only
@@ -37,30 +64,119 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
 
 
 @staff_only
-@require_POST
+@never_cache
+@require_http_methods(["GET", "POST"])
 def deploy(request: HttpRequest) -> HttpResponse:
-    """Let an index, with the model that built it, answer from now on."""
-    index = get_object_or_404(IndexGeneration, generation=request.POST.get("generation", ""))
-    try:
-        deploying.deploy(index, by=staff_member(request))
-    except RealmError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(
-            request, f"{index.generation} is deployed. Questions are answered by it as soon as it is loaded."
+    """The check of a pair (?index= and ?model=), and deploying it."""
+    index, model = _pair(request.POST if request.method == "POST" else request.GET)
+    if request.method == "POST":
+        return _do(
+            request,
+            lambda confirmed: deploying.deploy(
+                index,
+                model=model,
+                by=staff_member(request),
+                note=request.POST.get("note", "").strip(),
+                confirmed=confirmed,
+            ),
+            model,
+            index,
         )
-    return redirect("manage-deployments")
+    return _checked(request, model, index)
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
+    """The check of an earlier deployment's pair, and going back to it."""
+    earlier = get_object_or_404(Deployment.objects.select_related("model", "index__corpus"), pk=deployment_id)
+    if earlier.is_active:
+        messages.info(request, f"Deployment {earlier.pk} is what answers now.")
+        return redirect("manage-deployments")
+    if request.method == "POST":
+        return _do(
+            request,
+            lambda confirmed: deploying.roll_back(earlier, by=staff_member(request), confirmed=confirmed),
+            earlier.model,
+            earlier.index,
+            earlier,
+        )
+    return _checked(request, earlier.model, earlier.index, earlier)
 
 
 @staff_only
 @require_POST
-def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
-    """Let the pair of an earlier deployment answer again."""
-    earlier = get_object_or_404(Deployment, pk=deployment_id)
+def measure(request: HttpRequest) -> HttpResponse:
+    """Ask a pair and what answers now the same questions, where that has not been done."""
+    earlier = None
+    if request.POST.get("deployment"):
+        earlier = get_object_or_404(Deployment, pk=_number(request.POST["deployment"]))
+    index, model = _pair(request.POST)
+    form = MeasureForm(request.POST)
+    if not form.is_valid():
+        return _checked(request, model, index, earlier, form=form)
+    active = Deployment.active()
+    candidates = [Candidate(model, index.corpus)]
+    if active is not None:
+        candidates.append(Candidate(active.model, active.index.corpus))
+    start_missing(request, candidates, form.cleaned_data["questions"], form.cleaned_data["sample"])
+    if earlier is not None:
+        return redirect("manage-roll-back", earlier.pk)
+    query: dict[str, Any] = {"index": index.pk, "model": model.pk}
+    if note := request.POST.get("note", "").strip():
+        query["note"] = note
+    return redirect(f"{reverse('manage-deploy')}?{urlencode(query)}")
+
+
+def _do(
+    request: HttpRequest, activate: Any, model: ModelVersion, index: IndexGeneration, earlier: Deployment | None = None
+) -> HttpResponse:
     try:
-        deploying.roll_back(earlier, by=staff_member(request))
+        deployment = activate(request.POST.get("confirmed", ""))
+    except NotConfirmed as doubt:
+        return _checked(request, model, index, earlier, check=doubt.check)
     except RealmError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, f"Deployment {earlier.pk} answers again, as soon as it is loaded.")
+        return _checked(request, model, index, earlier, refusal=str(error))
+    messages.success(request, f"Deployment {deployment.pk} answers questions as soon as it is loaded.")
     return redirect("manage-deployments")
+
+
+def _checked(
+    request: HttpRequest,
+    model: ModelVersion,
+    index: IndexGeneration,
+    earlier: Deployment | None = None,
+    *,
+    check: deploying.Check | None = None,
+    form: MeasureForm | None = None,
+    refusal: str = "",
+) -> HttpResponse:
+    """The page that says what speaks for and against a pair. check: one with doubts that stopped it."""
+    given = request.POST if request.method == "POST" else request.GET
+    context = {
+        "check": check or deploying.check(index, model),
+        "earlier": earlier,
+        "unconfirmed": check is not None,
+        "changed": check is not None and "confirmed" in request.POST,
+        "refusal": refusal,
+        "confirmation": CONFIRMATION,
+        "note": given.get("note", ""),
+        "measure": form or MeasureForm(),
+        "measurable": QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists(),
+        "measuring": Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log"),
+    }
+    return render(request, "manage/deploy.html", context, status=422 if check or form or refusal else 200)
+
+
+def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:
+    index = get_object_or_404(IndexGeneration.objects.select_related("model", "corpus"), pk=_number(given.get("index")))
+    if not given.get("model"):
+        return index, index.model
+    return index, get_object_or_404(ModelVersion, pk=_number(given.get("model")))
+
+
+def _number(text: str | None) -> int:
+    if text is None or not text.isdecimal() or len(text) > 9:
+        raise Http404
+    return int(text)

@@ -133,3 +133,9 @@ def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
     path = prediction_file(tmp_path / "p.jsonl", header(3), [prediction()])
     with pytest.raises(RealmError, match="holds 1 of 3 predictions"):
         Run.of(path)
+
+
+def test_samples_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
+    paths = [prediction_file(tmp_path / f"{n}.jsonl", header(n, sample=n), [prediction()] * n) for n in (2, 3)]
+    text = markdown([Run.of(path) for path in paths])
+    assert "dev, 2 questions" in text and "dev, 3 questions" in text and "EM − first" not in text

@@ -240,6 +240,25 @@ def sparse(deployment: Deployment, asked: Path, *options: object) -> None:
     activity_of("evaluate", [*where, "--retriever", "bm25", "--questions", asked, *options])
 
 
+def test_a_sample_is_the_same_every_time_and_grows_by_adding(
+    deployment: Deployment, asked: Path, tmp_path: Path
+) -> None:
+    drawn = []
+    for size in (5, 5, 9, 1000):
+        path = tmp_path / f"{len(drawn)}.jsonl"
+        evaluate(deployment, asked, "--predictions", path, "--sample", size)
+        drawn.append([prediction.question for prediction in read_predictions(path)])
+    everything = [question["question"] for question in MANY]
+    assert [len(own) for own in drawn] == [5, 5, 9, len(MANY)]
+    assert drawn[0] == drawn[1] and set(drawn[0]) < set(drawn[2]) and drawn[3] == everything
+    assert drawn[2] == [question for question in everything if question in drawn[2]]  # in their order
+    assert drawn[2] != everything[:9]
+    with pytest.raises(RealmError, match="sample: not the same"):
+        evaluate(deployment, asked, "--predictions", tmp_path / "0.jsonl", "--sample", 6)
+    with pytest.raises(RealmError, match="--sample must be at least 1, not 0"):
+        evaluate(deployment, asked, "--sample", 0)
+
+
 def test_bm25_needs_no_index_and_its_scores_are_the_prior(
     deployment: Deployment, asked: Path, tmp_path: Path, reading: BlockReading, snapshot: Snapshot
 ) -> None:

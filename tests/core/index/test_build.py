@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.index import build as build_module
-from realm_core.index.build import build
+from realm_core.index.build import build, build_shard
 from realm_core.index.embedding import batches_by_length, embed
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model
@@ -25,6 +27,7 @@ from realm_core.text.joins import join_block, join_query
 from realm_core.text.wordpieces import Wordpieces
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, start, wait_until
+from tests.core.running import activity_of
 from tests.tiny import ARTICLES, tiny_model, tiny_snapshot
 
 QUIET = Activity(quiet=True)
@@ -161,6 +164,85 @@ def test_a_partial_build_of_something_else_is_begun_anew(deployment: Deployment,
     folder = rebuild(deployment, tmp_path, name="mine")
     whole = Generation.open(deployment.index).vectors_ND
     assert torch.equal(Generation.open(folder).vectors_ND, whole)
+
+
+# ── Shard by shard ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def shard(deployment: Deployment, output: Path, number: int, **changed: Any) -> int:
+    told = {"name": "mine", "number": number, "shard_rows": 5, "device": "cpu", **changed}
+    return build_shard(deployment.model, deployment.corpus, output, QUIET, **told)
+
+
+def test_shards_built_apart_are_published_by_the_build(deployment: Deployment, tmp_path: Path) -> None:
+    assert [shard(deployment, tmp_path, number) for number in (2, 0)] == [2, 5]
+    partial = tmp_path / ".mine.partial"
+    made = {path.name: path.stat().st_mtime_ns for path in partial.glob("vectors-*")}
+    assert sorted(made) == ["vectors-00000.safetensors", "vectors-00002.safetensors"]
+    folder = rebuild(deployment, tmp_path, name="mine", shard_rows=5)
+    files = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert files.items() >= made.items() and len(files) == 4  # with the manifest and the shard that was missing
+    whole = Generation.open(deployment.index).vectors_ND.float()
+    torch.testing.assert_close(Generation.open(folder).vectors_ND.float(), whole, rtol=0, atol=0.1)
+    assert shard(deployment, tmp_path, 1) == 5  # published already
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.lock", "mine"]
+
+
+def test_shards_are_built_beside_one_another_but_not_twice(deployment: Deployment, tmp_path: Path) -> None:
+    shard(deployment, tmp_path, 0)
+    with open(tmp_path / ".mine.lock") as others, open(tmp_path / ".mine.partial" / ".00001.lock", "w") as same:
+        fcntl.flock(others, fcntl.LOCK_SH)  # another builds a shard
+        fcntl.flock(same, fcntl.LOCK_EX)  # this one
+        assert shard(deployment, tmp_path, 2) == 2
+        with pytest.raises(RealmError, match="Shard 1 of mine is being built by another process already"):
+            shard(deployment, tmp_path, 1)
+        with pytest.raises(RealmError, match="The index mine is being built by another process already"):
+            rebuild(deployment, tmp_path, name="mine", shard_rows=5)
+        fcntl.flock(others, fcntl.LOCK_EX)  # another publishes
+        with pytest.raises(RealmError, match="The index mine is being built by another process already"):
+            shard(deployment, tmp_path, 2)
+
+
+def test_two_that_make_the_partial_folder_at_once_share_it(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = os.rename
+
+    def late(made: Path, partial: Path) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        shard(deployment, tmp_path, 1)  # the other was quicker
+        rename(made, partial)
+
+    monkeypatch.setattr(os, "rename", late)
+    assert shard(deployment, tmp_path, 0) == 5
+    assert sorted(path.name for path in (tmp_path / ".mine.partial").glob("vectors-*")) == [
+        "vectors-00000.safetensors",
+        "vectors-00001.safetensors",
+    ]
+    assert [path.name for path in tmp_path.glob(".mine.partial*")] == [".mine.partial"]
+
+
+@pytest.mark.parametrize("number", [-1, 3])
+def test_a_shard_that_there_is_not(deployment: Deployment, tmp_path: Path, number: int) -> None:
+    with pytest.raises(RealmError, match=f"The index mine has the shards 0 to 2, not {number}"):
+        shard(deployment, tmp_path, number)
+
+
+def test_a_shard_of_something_else_leaves_the_partial_folder_alone(deployment: Deployment, tmp_path: Path) -> None:
+    shard(deployment, tmp_path, 0)
+    with pytest.raises(RealmError, match=r"\.mine\.partial is of another model or corpus"):
+        shard(deployment, tmp_path, 0, shard_rows=4)
+    assert (tmp_path / ".mine.partial" / "vectors-00000.safetensors").exists()
+
+
+def test_a_shard_on_the_command_line(deployment: Deployment, tmp_path: Path) -> None:
+    told = ["--model", deployment.model, "--corpus", deployment.corpus, "--output", tmp_path / "out", "--shard", 1]
+    with pytest.raises(RealmError, match="--shard needs --generation"):
+        activity_of("index", told)
+    activity_of("index", [*told, "--generation", "mine", "--shard-rows", 7, "--device", "cpu"], run=tmp_path / "run")
+    assert read_json(tmp_path / "run" / "result.json") == {"generation": "mine", "shard": 1, "rows": 5}
+    progress = read_json(tmp_path / "run" / "progress.json")
+    assert (progress["done"], progress["total"]) == (5, 5)
 
 
 # ── What it refuses ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
 from realm_core.index.generation import Generation
 from realm_core.training.live_index import HandedOver, LiveIndex, newest_step
+from realm_core.training.refresh import beside_a_builder, builder_threads
 from tests.core.processes import PATIENCE_S, finish, start, wait_until
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns, metrics
@@ -204,3 +206,32 @@ def test_the_trainer_goes_on_without_a_builder(
     assert (tmp_path / "made" / "config.json").exists()
     assert (tmp_path / "run" / "builder.log").exists() == (refresh == "process")
     assert json.loads((tmp_path / "run" / "result.json").read_text())["path"] == str(tmp_path / "made")
+
+
+# ── On one processor ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_trainer_and_builder_share_the_threads_of_a_processor(threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        builders = builder_threads()
+        with beside_a_builder(torch.device("cpu")):
+            trainers = torch.get_num_threads()
+        assert min(trainers, builders) >= 1
+        assert trainers + builders == max(2, threads)
+        assert torch.get_num_threads() == threads, "what comes after the training has all of them again"
+        with beside_a_builder(torch.device("cuda")):
+            assert torch.get_num_threads() == threads, "on a GPU nobody is in the way"
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_builder_on_a_processor_gives_way(towns: Towns, tmp_path: Path) -> None:
+    builder = start(["refresh", "--trainer-run", str(tmp_path), "--corpus", str(towns.corpus), "--device", "cpu"])
+    try:
+        wait_until(lambda: os.getpriority(os.PRIO_PROCESS, builder.pid) > os.getpriority(os.PRIO_PROCESS, 0), builder)
+    finally:
+        builder.send_signal(signal.SIGTERM)
+        finish(builder)

@@ -1,9 +1,10 @@
 """`manage.py setup_data`: everything that a first run needs beyond the tables, and the repair of what is missing.
 
-    corpus → model → index → deployment → administrator
+    corpus → model → index → deployment → question sets → administrator
 
 Each step looks at what is there and does nothing when it is complete, so a second run takes a moment. Files
-are asked, not rows alone: a folder that was deleted is made again, under the same name.
+are asked, not rows alone: a folder that was deleted is made again, under the same name. What people have deployed
+stays, as long as it can answer.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from django.db import connection
 from realm_core.corpus.sources import add_source_arguments
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, remove_folder
-from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
+from webapp.services import deploying, questions
 from webapp.services.core import run_activity
-from webapp.services.places import corpora_dir, indexes_dir, portable, resolve
-from webapp.services.registering import record_corpus, record_index, record_model
+from webapp.services.places import corpora_dir, indexes_dir, resolve
+from webapp.services.registering import adopt_model, is_there, record_corpus, record_index
 
 DEFAULT_CORPUS = "vital-en"
+# Those to measure by first: of the others, what stands in these, too, is left out.
+DEFAULT_QUESTIONS = {"plain-dev": Purpose.MEASURE, "plain-test": Purpose.MEASURE, "plain-train": Purpose.LEARN}
 ADMINISTRATOR = "admin"
 
 
@@ -46,8 +50,8 @@ class Command(BaseCommand):
         try:
             corpus = self._corpus(options)
             model = self._model(options["model"])
-            index = self._index(model, corpus)
-            self._deployment(model, index)
+            self._deployment(model, corpus)
+            self._questions()
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
         except (Stopped, KeyboardInterrupt):
@@ -71,7 +75,7 @@ class Command(BaseCommand):
     def _model(self, folder: Path) -> ModelVersion:
         if not (folder / "config.json").exists():
             raise RealmError(f"The model {folder} is missing; restore it from the repository (git checkout {folder}).")
-        return record_model(folder)
+        return adopt_model(folder)
 
     def _index(self, model: ModelVersion, corpus: CorpusSnapshot) -> IndexGeneration:
         known = IndexGeneration.objects.filter(model__block_hash=model.block_hash, corpus=corpus)
@@ -97,18 +101,41 @@ class Command(BaseCommand):
         result = run_activity("index", *arguments, *name)
         return record_index(Path(result["path"]), model=model)
 
-    def _deployment(self, model: ModelVersion, index: IndexGeneration) -> None:
+    def _deployment(self, model: ModelVersion, corpus: CorpusSnapshot) -> None:
         active = Deployment.active()
+        newer = active is not None and _is_newer(model, corpus, active)
+        if active is not None and _can_serve(active) and not newer:
+            return
+        index = self._index(model, corpus)
+        serves = active is not None and _can_serve(active)  # maybe again
         if active is None:
-            deployment = Deployment.activate(index, model=model, note="First run")
+            note = "First run"
+        elif newer:
+            note = "The model that comes with the source is newer"
+        elif not serves:
+            self._say(f"Files of what was deployed are missing: {active}")
+            note = f"Deployment {active.pk} has lost files"
+        else:
+            return
+        try:
+            # Doubts do not stop it, above all that a newer model was never measured here; the audit trail has them.
+            deployment = deploying.deploy(index, model=model, by="setup", note=note, confirmed=True)
+        except RealmError as error:
+            if not serves:
+                raise
+            self._say(f"The model that comes with the source is newer, but is not deployed: {error}")
+        else:
             self._say(f"Deployed: {deployment}")
-        elif active.model != model and active.model.path == portable(resolve(model.path)):
-            # The weights that the deployment names were replaced by those of a newer release.
-            deployment = Deployment.activate(index, model=model, note="The model that comes with the source is newer")
-            self._say(f"Deployed: {deployment}")
-        elif not _can_serve(active):
-            deployment = Deployment.activate(index, model=model, note=f"Deployment {active.pk} has lost files")
-            self._say(f"Files of what was deployed are missing ({active}). In its place: {deployment}")
+
+    def _questions(self) -> None:
+        """Sets that were recorded stay as they are, also when a newer release brings others under their names."""
+        for name, purpose in DEFAULT_QUESTIONS.items():
+            if not QuestionSet.objects.filter(name=name).exists():
+                path = settings.MODELS_DIR / "questions" / f"{name}.jsonl"
+                made = questions.record_file(
+                    path, purpose, origin="comes with the source, CC BY-SA 4.0", leave_out_measured=True
+                )
+                self._say(f"Recorded: {made}")
 
     def _administrator(self) -> None:
         user = get_user_model()
@@ -135,9 +162,17 @@ def _is_whole(folder: Path) -> bool:
     return manifest.exists() and all((folder / shard["file"]).exists() for shard in read_json(manifest)["shards"])
 
 
+def _is_newer(model: ModelVersion, corpus: CorpusSnapshot, active: Deployment) -> bool:
+    """Whether the model that comes with the source is to follow an earlier one of its name, which answers from the
+    default corpus. One that was deployed before is none: somebody went back from it."""
+    earlier = active.model
+    follows = earlier != model and earlier.name == model.name and earlier.job_id is None
+    return follows and active.index.corpus.name == corpus.name and not model.deployments.exists()
+
+
 def _can_serve(deployment: Deployment) -> bool:
     return (
-        (resolve(deployment.model.path) / "config.json").exists()
+        is_there(deployment.model)
         and (resolve(deployment.index.corpus.path) / "manifest.json").exists()
         and _is_whole(resolve(deployment.index.path))
     )

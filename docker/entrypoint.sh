@@ -1,0 +1,31 @@
+#!/bin/sh
+# What a container runs: setup, web, worker, scheduler, or any other command as it stands.
+set -eu
+
+# A secret that is mounted as a file; libpq reads the variable, so the password is in no URL.
+if [ -e /run/secrets/database_password ]; then
+    PGPASSWORD="$(cat /run/secrets/database_password)"
+    export PGPASSWORD
+fi
+
+case "${1:-web}" in
+setup)
+    python manage.py migrate --no-input
+    exec python manage.py setup_data
+    ;;
+web)
+    exec python -m gunicorn webapp.wsgi --bind=0.0.0.0:8000 --worker-class=gthread \
+        --workers="${WEB_PROCESSES:-1}" --threads="${WEB_THREADS:-16}" --worker-tmp-dir=/dev/shm \
+        --timeout=120 --graceful-timeout=30 --no-control-socket --access-logfile=-
+    ;;
+worker)
+    exec python -m celery --app workers.app worker --loglevel=INFO --pool=threads \
+        --without-gossip --without-mingle --without-heartbeat
+    ;;
+scheduler)
+    exec python -m celery --app workers.app beat --loglevel=INFO --pidfile=
+    ;;
+*)
+    exec "$@"
+    ;;
+esac

@@ -1,0 +1,83 @@
+"""Settings refuse what no file, database or processor can hold, in one sentence that can be printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from realm_core.errors import RealmError
+from realm_core.settings import (
+    NOT_NEGATIVE,
+    SHARE,
+    SettingError,
+    Settings,
+    describe,
+    explain,
+    make,
+    parse_toml,
+    printable,
+    read_settings,
+    setting,
+)
+
+
+@dataclass(frozen=True)
+class Example(Settings):
+    """One setting of every kind."""
+
+    count: int = setting(1, "a whole number", NOT_NEGATIVE)
+    rate: float = setting(0.5, "a number", NOT_NEGATIVE)
+    text: str = setting("", "a text")
+    repeat: dict[str, int] = setting({}, "whole numbers by name")
+    floor: float | None = setting(None, "a share; empty: none", SHARE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("count", 10**400),
+        ("count", 2**63),
+        ("rate", 10**400),
+        ("rate", -(10**400)),
+        ("text", "a\x00b"),
+        ("text", "half \ud800"),
+        ("text", "\udfff"),
+        ("repeat", {"a\x00": 1}),
+        ("repeat", {"\udc00": 1}),
+        ("repeat", {"a": 2**63}),
+        ("repeat", {"a": 10**400}),
+    ],
+)
+def test_what_nothing_can_hold_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(SettingError) as caught:
+        make(Example, {name: value})
+    assert caught.value.name.partition(".")[0] == name
+    assert len(str(caught.value)) < 200 and printable(str(caught.value)) == str(caught.value)
+
+
+def test_what_can_be_held_is_taken() -> None:
+    values = {"count": 2**63 - 1, "rate": 10**15, "text": "Ünïcödé \U0001f600", "repeat": {"ä": 2**63 - 1}}
+    assert make(Example, values) == Example(2**63 - 1, 1e15, "Ünïcödé \U0001f600", {"ä": 2**63 - 1})
+
+
+def test_an_optional_setting_may_be_left_open() -> None:
+    floor = next(one for one in describe(Example) if one.name == "floor")
+    assert (floor.optional, floor.kind, floor.default) == (True, float, None)
+    assert make(Example, {"floor": None}).floor is None and make(Example, {"floor": 0}).floor == 0.0
+    with pytest.raises(SettingError, match=r"^floor must be a share from 0 up to 1, not 1\.0"):
+        make(Example, {"floor": 1.0})
+    with pytest.raises(SettingError, match=r"^count must be a whole number, not None"):
+        make(Example, {"count": None})
+    assert "floor: a share" in explain(Example) and "None" not in explain(Example)
+
+
+def test_a_text_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    for text in ("a = ", f"a = {'9' * 5000}", "a = " + "[" * 100_000):
+        with pytest.raises(RealmError, match=r"^is not valid TOML: "):
+            parse_toml(text)
+    (tmp_path / "c.toml").write_text(f"count = {'9' * 5000}")
+    with pytest.raises(RealmError, match=r"c\.toml is not valid TOML"):
+        read_settings(Example, tmp_path / "c.toml")

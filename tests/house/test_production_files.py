@@ -1,0 +1,123 @@
+"""compose.yaml, Dockerfile and entry point agree with one another and with what `make run` starts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from workers import services
+
+TOP = Path(__file__).resolve().parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((TOP / "compose.yaml").read_text(encoding="utf-8"))
+OURS = {name: one for name, one in COMPOSE["services"].items() if one["image"].startswith("realm-qa:")}
+ENTRYPOINT = (TOP / "docker" / "entrypoint.sh").read_text(encoding="utf-8")
+
+
+def text(path: str) -> str:
+    """A file of the source."""
+    return (TOP / path).read_text(encoding="utf-8")
+
+
+def command(part: str) -> list[str]:
+    """What the entry point runs for a part, as words."""
+    found = re.search(rf"^{part}\)\n(.*?);;", ENTRYPOINT, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1].replace("\\\n", " ").split()[1:]
+
+
+def test_parts_are_started_as_make_run_starts_them() -> None:
+    for part, service in (("worker", services.worker()), ("scheduler", services.scheduler())):
+        assert command(part) == ["python", *service.command[1:]]
+    varying = ("--bind", "--workers", "--threads", "--graceful-timeout", "--worker-tmp-dir")
+    web = [word for word in services.web(8000).command[1:] if not word.startswith(varying)]
+    assert [word for word in command("web")[1:] if not word.startswith(varying)] == web
+
+
+def test_the_entry_point_is_a_program() -> None:
+    subprocess.run(["sh", "-n", TOP / "docker" / "entrypoint.sh"], check=True)
+    assert (TOP / "docker" / "entrypoint.sh").stat().st_mode & 0o111
+    assert 'ENTRYPOINT ["/app/docker/entrypoint.sh"]' in (TOP / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_services_name_what_there_is() -> None:
+    for one in COMPOSE["services"].values():
+        assert one.get("depends_on", {}).keys() <= COMPOSE["services"].keys()
+        assert set(one.get("secrets", [])) <= COMPOSE["secrets"].keys()
+        for volume in one.get("volumes", []):
+            source = volume.split(":")[0]
+            assert source in COMPOSE["volumes"] or (TOP / source).exists()
+    for one in OURS.values():
+        assert re.search(rf"^{one['command']}\)$", ENTRYPOINT, re.MULTILINE)
+        assert one["build"]["args"]["HARDWARE"] == one["image"].partition(":")[2]
+
+
+def test_every_queue_has_its_worker_in_each_profile() -> None:
+    for profile in ("cpu", "gpu"):
+        started = [one for one in OURS.values() if profile in one.get("profiles", [profile])]
+        queues = [one["environment"]["WORKER_QUEUES"] for one in started if one["command"] == "worker"]
+        assert sorted(queues) == ["default", "index", "train"]
+
+
+def test_variables_are_known_to_the_programs_and_explained() -> None:
+    heads = [text("webapp/settings.py").split('"""')[1], text("workers/app.py").split('"""')[1]]
+    read = {name for head in heads for name in re.findall(r"^([A-Z][A-Z_]{3,}) ", head, re.MULTILINE)}
+    read |= set(re.findall(r"\$\{([A-Z_]+)", ENTRYPOINT))
+    for one in OURS.values():
+        assert one["environment"].keys() <= read
+    assert {name for name in read if f"`{name}`" not in text("README.md")} == set()
+    asked = set(re.findall(r"\$\{([A-Z_]+)", text("compose.yaml")))
+    assert {name for name in asked if f"| `{name}` |" not in text("docs/operations.md")} == set()
+
+
+def test_several_machines_are_told_what_the_first_one_is() -> None:
+    """The recipe of docs/operations.md covers every service that uses what it changes."""
+    recipe = text("docs/operations.md").split("```yaml\n")[1].split("```")[0]
+    override: dict[str, Any] = yaml.safe_load(recipe)
+    services, told = override["services"], COMPOSE["services"]
+    assert {name for name, one in services.items() if "BROKER_URL" in one.get("environment", {})} == OURS.keys()
+    assert services.keys() == {*OURS, "database", "redis"} and override["volumes"].keys() <= COMPOSE["volumes"].keys()
+    assert services["redis"]["command"] == f"{told['redis']['command']} --requirepass PASSWORD"
+    environment = re.search(r"```\n(DATABASE_URL=.*?)```", text("docs/operations.md"), re.DOTALL)
+    assert environment is not None
+    names = {line.partition("=")[0] for line in environment[1].split()}
+    wanted = told["web"]["environment"].keys() | told["worker-train"]["environment"].keys()
+    assert names >= wanted - {"LOG_LEVEL", "WEB_PROCESSES"}
+
+
+@pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, True), (500, False)])
+def test_a_web_server_that_loads_is_healthy(monkeypatch: pytest.MonkeyPatch, status: int, healthy: bool) -> None:
+    asked = []
+
+    class Connection:
+        def __init__(self, *where: Any, **_options: Any) -> None:
+            asked.extend(where)
+
+        def request(self, *what: str) -> None:
+            asked.extend(what)
+
+        def getresponse(self) -> Any:
+            return SimpleNamespace(status=status)
+
+    monkeypatch.setattr("http.client.HTTPConnection", Connection)
+    program = COMPOSE["services"]["web"]["healthcheck"]["test"]
+    assert program[:3] == ["CMD", "python", "-c"]
+    with pytest.raises(SystemExit) as ended:
+        exec(program[3])
+    assert (not ended.value.code) == healthy
+    assert asked == ["localhost", 8000, "GET", "/readyz"]
+
+
+def test_the_proxy_lets_through_what_the_forms_allow() -> None:
+    limit = re.search(r"max_size (\d+)MiB", text("docker/Caddyfile"))
+    form = re.search(r"_LARGEST_BYTES: Final = (\d+) \* 2\*\*20", text("webapp/views/questions.py"))
+    assert limit is not None and form is not None and int(limit[1]) > int(form[1])
+
+
+def test_no_secret_gets_into_an_image() -> None:
+    assert {"secrets", ".env", "realm.env", "compose.override.yaml"} <= set(text(".dockerignore").split())

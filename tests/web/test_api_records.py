@@ -1,0 +1,210 @@
+"""Models, indexes, corpora and the like over REST, and deployments."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client, RequestFactory
+from django.utils import timezone
+
+from tests.tiny import tiny_deployment, tiny_model
+from tests.web.conftest import Person
+from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
+from tests.web.pages import stored
+from webapp.api.records import LISTED
+from webapp.api.views import SchemaView
+from webapp.models import AuditEntry, Deployment, IndexGeneration, ModelVersion
+from webapp.services.places import resolve
+from webapp.services.registering import record_corpus, record_index, record_model
+
+
+@pytest.fixture
+def client(staff: Person) -> Client:
+    assert staff.user is not None
+    return TokenClient(staff.user, "operate")
+
+
+def test_lineage(client: Client) -> None:
+    index = stored.deployment().index
+    made = job()
+    child = ModelVersion.objects.create(
+        name="child",
+        version="2",
+        model_hash="c" * 16,
+        path="models/child",
+        parent=index.model,
+        corpus=index.corpus,
+        job=made,
+        card="# Card",
+    )
+    measured = evaluation(index, question_set())
+    spans = span_set(index)
+
+    listed = results(client, "models")
+    assert [one["id"] for one in listed] == [child.pk, index.model_id] and "card" not in listed[0]
+    shown = one_of(client, "models", child.pk)
+    assert shown == listed[0] | {"card": "# Card"}
+    assert (shown["parent"], shown["corpus"], shown["job"]) == (index.model_id, index.corpus_id, str(made.pk))
+    parent = one_of(client, "models", index.model_id)
+    assert (parent["children"], parent["indexes"], parent["evaluations"]) == ([child.pk], [index.pk], [measured.pk])
+
+    shown = one_of(client, "indexes", index.pk)
+    assert (shown["model"], shown["corpus"], shown["job"]) == (index.model_id, index.corpus_id, None)
+    assert (shown["evaluations"], shown["deployments"]) == ([measured.pk], [Deployment.objects.get().pk])
+    shown = one_of(client, "corpora", index.corpus_id)
+    assert (shown["indexes"], shown["span_sets"], shown["model_versions"]) == ([index.pk], [spans.pk], [child.pk])
+    shown = one_of(client, "evaluations", measured.pk)
+    assert (shown["exact_match"], shown["figures"]) == (0.5, {"exact_match": 0.5})
+    assert "figures" not in results(client, "evaluations")[0]
+    assert one_of(client, "question-sets", measured.questions_id)["evaluations"] == [measured.pk]
+    assert one_of(client, "span-sets", spans.pk)["corpus"] == index.corpus_id
+
+
+def test_filters(client: Client) -> None:
+    first, second = stored.deployment().index, stored.deployment().index
+    other = ModelVersion.objects.create(name="o", version="1", model_hash="o", path="models/o", parent=first.model)
+    dev, test = question_set("dev"), question_set("test")
+    of_dev, of_test = evaluation(first, dev), evaluation(second, test)
+    assert found(client, f"models?parent={first.model_id}") == [other.pk]
+    assert found(client, f"indexes?model={other.pk}") == []
+    assert found(client, f"indexes?model={first.model_id}&corpus={first.corpus_id}") == [second.pk, first.pk]
+    assert found(client, f"evaluations?questions={dev.pk}") == [of_dev.pk]
+    assert found(client, f"evaluations?index={second.pk}") == [of_test.pk]
+    assert found(client, "question-sets?purpose=measure") == [test.pk, dev.pk]
+    assert found(client, "question-sets?purpose=learn") == []
+    for wrong in ("indexes?model=x", "question-sets?purpose=x", "corpora?model=1", f"models/{10**9}?card=1"):
+        problem(client.get(f"/api/v1/{wrong}"), 400)
+    for gone in (f"models/{10**9}", f"indexes/{10**30}", "corpora/0", f"deployments/{10**9}"):
+        problem(client.get(f"/api/v1/{gone}"), 404)
+
+
+def test_a_list_costs_the_same_however_long_it_is(client: Client, django_assert_max_num_queries: Any) -> None:
+    for _ in range(12):
+        stored.deployment()
+    for name in ("models", "indexes", "corpora", "deployments", "evaluations", "question-sets", "span-sets", "jobs"):
+        job()
+        with django_assert_max_num_queries(8):  # the token, its use, the page, and what points at its rows
+            client.get(f"/api/v1/{name}")
+
+
+# ---- deployments
+
+
+@pytest.fixture
+def pair(db: None, tmp_path_factory: pytest.TempPathFactory) -> IndexGeneration:
+    """A real index with its model: the check before a deployment reads the files."""
+    model, index, corpus = tiny_deployment(tmp_path_factory.getbasetemp() / "pair")
+    record_corpus(corpus)
+    return record_index(index, model=record_model(model))
+
+
+def test_deploy_and_roll_back(client: Client, pair: IndexGeneration, staff: Person) -> None:
+    first = post(client, "deployments", {"index": pair.pk, "note": "The newest articles"})
+    assert first.status_code == 201 and first.json()["note"] == "The newest articles"
+    body = first.json()
+    assert (body["index"], body["model"], body["is_active"], body["activated_by"]) == (
+        *(pair.pk, pair.model_id, True),
+        "Stella",
+    )
+    assert client.get(first["Location"]).json() == body
+    second = post(client, "deployments", {"index": pair.pk, "model": pair.model_id}).json()
+    assert second["is_active"] and not client.get(first["Location"]).json()["is_active"]
+    back = post(client, f"deployments/{body['id']}/activate", {})
+    third = back.json()
+    assert back.status_code == 201 and back["Location"].endswith(f"/deployments/{third['id']}")
+    active = Deployment.active()
+    assert active is not None and active.pk == third["id"] and active.index == pair
+    assert [one["id"] for one in results(client, "deployments")] == [third["id"], second["id"], body["id"]]
+    entries = AuditEntry.objects.order_by("pk")
+    again = problem(post(client, f"deployments/{third['id']}/activate", {}), 422)
+    assert "is what answers now" in again["detail"]
+    assert [(e.action, e.by) for e in entries] == [(a, staff.user) for a in ("deploy", "deploy", "roll-back")]
+
+
+def test_doubts_are_told_and_must_be_confirmed(client: Client, pair: IndexGeneration, tmp_path: Path) -> None:
+    post(client, "deployments", {"index": pair.pk})
+    folder = Path(shutil.copytree(resolve(pair.model.path), tmp_path / "sibling"))
+    config = json.loads((folder / "config.json").read_text())
+    config["model"]["min_probability"] = 0.25
+    (folder / "config.json").write_text(json.dumps(config))
+    sibling = record_model(folder)
+    wanted = {"index": pair.pk, "model": sibling.pk}
+    told = problem(post(client, "deployments", wanted), 409)
+    assert told["doubts"] and all(doubt in told["detail"] for doubt in told["doubts"])
+    problem(post(client, "deployments", wanted | {"confirm": "0123456789abcdef"}), 409)
+    assert Deployment.objects.count() == 1
+    assert post(client, "deployments", wanted | {"confirm": told["confirm"]}).json()["model"] == sibling.pk
+    assert told["doubts"][0] in AuditEntry.objects.first().details["confirmed"]  # type: ignore[union-attr]
+    problem(post(client, f"deployments/{Deployment.objects.last().pk}/activate", {}), 409)  # type: ignore[union-attr]
+
+
+def test_what_cannot_answer_is_refused(client: Client, pair: IndexGeneration, tmp_path: Any) -> None:
+    other = record_model(tiny_model(tmp_path, seed=1))
+    told = problem(post(client, "deployments", {"index": pair.pk, "model": other.pk, "confirm": "x"}), 422)
+    assert "embeds blocks differently" in told["detail"]
+    broken = stored.deployment().index  # a row whose files never were
+    Deployment.objects.all().delete()
+    assert "cannot be used" in problem(post(client, "deployments", {"index": broken.pk}), 422)["detail"]
+    assert not Deployment.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "index"),
+        ({"index": 10**9}, "index"),
+        ({"index": -1}, "index"),
+        ({"index": 10**30}, "index"),
+        ({"index": "1"}, "index"),
+        ({"index": 1, "model": 10**9}, "model"),
+        ({"index": 1, "confirm": True}, "confirm"),
+        ({"index": 1, "note": "x" * 201}, "note"),
+        ({"index": 1, "force": True}, "force"),
+        ([], ""),
+    ],
+)
+def test_what_is_no_deployment(client: Client, body: Any, field: str) -> None:
+    errors = problem(post(client, "deployments", body), 400)["errors"]
+    assert field in {error["field"] for error in errors}
+    assert not Deployment.objects.exists()
+
+
+def results(client: Client, address: str) -> list[dict[str, Any]]:
+    return list(client.get(f"/api/v1/{address}").json()["results"])
+
+
+def found(client: Client, address: str) -> list[int]:
+    return [one["id"] for one in results(client, address)]
+
+
+def one_of(client: Client, name: str, record_id: int) -> dict[str, Any]:
+    return dict(client.get(f"/api/v1/{name}/{record_id}").json())
+
+
+def test_an_index_whose_files_were_removed_is_read_but_not_listed(client: Client) -> None:
+    index = stored.deployment().index
+    assert client.get(f"/api/v1/indexes/{index.pk}").json()["removed_at"] is None
+    IndexGeneration.objects.filter(pk=index.pk).update(removed_at=timezone.now())
+    read = client.get(f"/api/v1/indexes/{index.pk}")
+    assert read.status_code == 200 and read.json()["removed_at"]
+    assert client.get("/api/v1/indexes").json()["results"] == []
+
+
+def test_every_answer_has_an_example_that_is_as_described() -> None:
+    description = SchemaView.as_view()(RequestFactory().get("/api/v1/schema/?format=json")).render()
+    schema = json.loads(description.content)
+    components = schema["components"]["schemas"]
+    for address, operations in schema["paths"].items():
+        if address.split("/")[3] not in ("jobs", *(listed.name for listed in LISTED)) or "get" not in operations:
+            continue
+        content = operations["get"]["responses"]["200"]["content"]["application/json"]
+        (example,) = content["examples"].values()
+        described = components[content["schema"]["$ref"].rpartition("/")[2]]["properties"]
+        assert example["value"].keys() == described.keys(), address
+        if "results" in described:
+            item = components[described["results"]["items"]["$ref"].rpartition("/")[2]]["properties"]
+            assert example["value"]["results"][0].keys() == item.keys(), address

@@ -1,0 +1,142 @@
+"""Tokens: who may do what with one, and how they are made and revoked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from tests.web.conftest import FakeEngine, Person
+from tests.web.operating import TokenClient, post, problem
+from webapp.models import ApiToken, AskedAnswer, AuditEntry
+
+QUESTION = {"question": "Who directed it?"}
+
+
+def user(person: Person) -> User:
+    assert person.user is not None
+    return person.user
+
+
+def test_a_token_asks_for_its_person(engine: FakeEngine, member: Person) -> None:
+    assert post(TokenClient(user(member), "ask"), "ask", QUESTION).status_code == 201
+    assert AskedAnswer.objects.get().asker == member.user
+
+
+def test_a_token_that_is_not_for_asking(engine: FakeEngine, staff: Person) -> None:
+    client = TokenClient(user(staff), "operate")
+    for address in ("ask", "retrieve"):
+        assert "scope ask" in problem(post(client, address, QUESTION), 403)["detail"]
+    problem(post(client, "fill", {"sentence": "A [MASK]."}), 403)
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize("words", ["Bearer realm_unknown", "bearer", "Bearer a b", "Bearer \xff"])
+@pytest.mark.parametrize("address", ["ask", "jobs"])
+def test_a_bad_token_is_never_taken_for_somebody_anonymous(engine: FakeEngine, words: str, address: str) -> None:
+    response = post(Client(headers={"Authorization": words}), address, QUESTION)
+    problem(response, 401)
+    assert response["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+    assert engine.asked == []
+
+
+def test_tokens_end(engine: FakeEngine, member: Person) -> None:
+    owner = user(member)
+    expired = TokenClient(owner, "ask", expires_at=timezone.now() - timedelta(seconds=1))
+    revoked, dismissed = TokenClient(owner, "ask"), TokenClient(owner, "ask")
+    assert post(revoked, "ask", QUESTION).status_code == 201
+    call_command("revoke_token", revoked.record.start, stdout=StringIO())
+    for client in (expired, revoked):
+        problem(post(client, "ask", QUESTION), 401)
+    User.objects.update(is_active=False)
+    problem(post(dismissed, "ask", QUESTION), 401)
+    assert len(engine.asked) == 1
+
+
+def test_other_schemes_are_left_to_whoever_asked_for_them(engine: FakeEngine) -> None:
+    assert post(Client(headers={"Authorization": "Basic YTpi"}), "ask", QUESTION).status_code == 201
+
+
+def test_without_a_token_where_one_is_needed(outsider: Person) -> None:
+    response = outsider.client.get("/api/v1/jobs")
+    problem(response, 401)
+    assert response["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_token_cannot_do_more_than_its_person(member: Person, staff: Person) -> None:
+    client = TokenClient(user(staff), "operate")
+    assert client.get("/api/v1/jobs").status_code == 200
+    User.objects.filter(pk=user(staff).pk).update(is_staff=False)
+    problem(client.get("/api/v1/jobs"), 403)
+    problem(TokenClient(user(member), "operate").get("/api/v1/jobs"), 403)
+
+
+def test_a_session_needs_the_csrf_token_and_a_token_does_not(staff: Person) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(user(staff), backend="django.contrib.auth.backends.ModelBackend")
+    assert "CSRF" in problem(post(browser, "jobs", {"kind": "ingest", "parameters": {}}), 403)["detail"]
+    assert post(TokenClient(user(staff), "operate"), "jobs", {"kind": "ingest", "parameters": {}}).status_code == 201
+
+
+def test_the_last_use_is_noted_once_a_minute(staff: Person) -> None:
+    client = TokenClient(user(staff), "operate")
+    client.get("/api/v1/jobs")
+    client.record.refresh_from_db()
+    first = client.record.last_used_at
+    assert first is not None and timezone.now() - first < timedelta(seconds=20)
+    client.get("/api/v1/jobs")
+    client.record.refresh_from_db()
+    assert client.record.last_used_at == first
+    ApiToken.objects.update(last_used_at=first - timedelta(seconds=61))
+    client.get("/api/v1/jobs")
+    client.record.refresh_from_db()
+    assert client.record.last_used_at is not None and client.record.last_used_at >= first
+
+
+# ---- the commands
+
+
+def test_create_and_revoke(staff: Person) -> None:
+    out, said = StringIO(), StringIO()
+    options = ["--scope", "operate", "--scope", "ask", "--name", "nightly", "--days", "30"]
+    call_command("create_token", "Stella", *options, stdout=out, stderr=said)
+    token = out.getvalue().strip()
+    record = ApiToken.objects.get()
+    assert ApiToken.of(token) == record and record.scopes == ["ask", "operate"] and record.name == "nightly"
+    assert record.expires_at is not None and 29 < (record.expires_at - timezone.now()).days + 1 <= 30
+    assert token not in said.getvalue() and "Stella" in said.getvalue()
+    assert Client(headers={"Authorization": f"Bearer {token}"}).get("/api/v1/jobs").status_code == 200
+
+    listed = StringIO()
+    call_command("revoke_token", stdout=listed)
+    assert token[:12] in listed.getvalue() and token not in listed.getvalue() and "nightly" in listed.getvalue()
+    call_command("revoke_token", token, stdout=StringIO())
+    assert ApiToken.of(token) is None
+    with pytest.raises(CommandError, match="No valid token"):
+        call_command("revoke_token", token)
+    with pytest.raises(CommandError, match="No valid token"):
+        call_command("revoke_token", "realm_")
+    entries = [(e.action, e.name, e.details["user"]) for e in AuditEntry.objects.order_by("pk")]
+    assert entries == [("token.create", "command line", "Stella"), ("token.revoke", "command line", "Stella")]
+    assert token not in str([(e.target, e.details) for e in AuditEntry.objects.all()])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["Nobody", "--scope", "ask"], "no active user Nobody"),
+        (["Memo", "--scope", "operate"], "Memo is not staff"),
+        (["Memo", "--scope", "ask", "--days", "0"], "from 1 to 3650"),
+        (["Memo", "--scope", "everything"], "invalid choice"),
+        (["Memo"], "--scope"),
+    ],
+)
+def test_tokens_that_cannot_be_made(member: Person, arguments: list[str], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        call_command("create_token", *arguments)
+    assert not ApiToken.objects.exists()

@@ -1,0 +1,188 @@
+"""Backup and restore: permanent links show the same afterwards, and life goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from io import StringIO
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from tests.tiny import tiny_deployment
+from tests.web.operating import evaluation, job, question_set
+from tests.web.pages import stored
+from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
+from webapp.services import backups
+from webapp.services.deploying import deploy
+from webapp.services.holding import files_may_go
+from webapp.services.registering import record_corpus, record_index, record_model
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder of its own."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setattr(settings, "REALM_DATA", folder)
+    return folder
+
+
+@pytest.fixture
+def index(data: Path) -> IndexGeneration:
+    """A model, an index and a corpus, with all their files in the data folder."""
+    model, index, corpus = tiny_deployment(data / "tiny")
+    record_corpus(corpus)
+    return record_index(index, model=record_model(model))
+
+
+def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    person = User.objects.create_user("Stella", password="p", is_staff=True)
+    deploy(index, by=person)
+    asked = stored.store(asker=person)
+    Feedback.objects.create(answer=asked, by=person, right=True)
+    ended = job(state="succeeded")
+    part = job(parent=ended, settings_of=ended)
+    JobMetric.objects.create(job=ended, step=1, time=timezone.now(), values={"loss": 0.5})
+    measured = evaluation(index, question_set(), predictions=f"runs/{ended.pk}/predictions.jsonl")
+    for path in (measured.predictions, measured.questions.path, f"runs/{ended.pk}/log.txt", "secret_key"):
+        (data / path).parent.mkdir(parents=True, exist_ok=True)
+        (data / path).write_text(path)
+    browser = Client()
+    browser.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
+    before = shown(browser, asked)
+    files = contents(data)
+
+    backup = tmp_path / "backup.tar"
+    call_command("backup", str(backup), stdout=StringIO())
+    assert backup.stat().st_mode & 0o077 == 0
+    assert AuditEntry.objects.get(action="backup").target == "backup.tar"
+    call_command("flush", interactive=False, verbosity=0)
+    shutil.rmtree(data)
+    data.mkdir()
+    call_command("restore", str(backup), stdout=StringIO())
+
+    assert shown(browser, asked) == before  # the session holds, too
+    named = ("tiny/model", "tiny/indexes", "tiny/corpora", "questions/", "secret_key", measured.predictions)
+    kept = {name: content for name, content in files.items() if name.startswith(named) and ".lock" not in name}
+    assert contents(data) == kept
+    part = Job.objects.get(pk=part.pk)
+    assert part.parent == part.settings_of == ended
+    assert JobMetric.objects.get().values == {"loss": 0.5} and Feedback.objects.get().by == person
+    assert [entry.action for entry in AuditEntry.objects.all()] == ["restore", "deploy"]
+    active = Deployment.active()
+    assert active is not None
+    again = deploy(active.index)  # the files are whole, and ids go on where they were
+    assert again.pk > active.pk and list(data.glob(".*")) == []
+
+
+def test_what_lies_elsewhere_is_named(data: Path, tmp_path: Path) -> None:
+    model, index, corpus = tiny_deployment(tmp_path / "elsewhere")
+    record_corpus(corpus)
+    record_index(index, model=record_model(model))
+    out = StringIO()
+    call_command("backup", str(tmp_path / "backup.tar"), stdout=out)
+    assert all(str(folder.resolve()) in out.getvalue() for folder in (model, index, corpus))
+
+
+def test_nothing_is_restored_over_something(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
+    with pytest.raises(CommandError, match="not empty"):
+        call_command("restore", str(tmp_path / "backup.tar"))
+
+
+def test_a_process_that_has_not_asked_the_database_yet_makes_a_backup(tmp_path: Path) -> None:
+    address = {"REALM_DATA": str(tmp_path / "data"), "DATABASE_URL": ""}
+    for words in (["migrate", "--no-input", "--verbosity=0"], ["backup", str(tmp_path / "backup.tar")]):
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), *words]
+        subprocess.run(command, env={**os.environ, **address}, check=True, capture_output=True)
+    assert tarfile.is_tarfile(tmp_path / "backup.tar")
+
+
+def test_what_lies_there_damaged_is_moved_aside(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    backup = tmp_path / "backup.tar"
+    call_command("backup", str(backup), stdout=StringIO())
+    call_command("flush", interactive=False, verbosity=0)
+    weights = data / index.model.path / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1] + b"x")
+    (data / index.path / "of-later").write_text("more than the backup has is no damage")
+    out = StringIO()
+    call_command("restore", str(backup), stdout=out)
+    assert weights.read_bytes() == whole and (data / index.path / "of-later").exists()
+    aside = data / "before-restore" / "1" / index.model.path
+    assert (aside / "model.safetensors").read_bytes()[-1:] == b"x" and str(aside) in out.getvalue()
+    assert [path.name for path in (data / "before-restore" / "1").iterdir()] == [index.model.path.split("/")[0]]
+
+
+def test_a_backup_waits_for_a_removal_that_is_under_way(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    begun, ended = Event(), Event()
+
+    def remove() -> None:
+        with files_may_go():
+            begun.set()
+            time.sleep(0.5)
+            ended.set()
+
+    removal = Thread(target=remove)
+    removal.start()
+    assert begun.wait(10)
+    backups.back_up(tmp_path / "backup.tar")
+    assert ended.is_set()
+    removal.join()
+
+
+def test_a_backup_that_cannot_be_made_leaves_nothing(data: Path, index: IndexGeneration, tmp_path: Path) -> None:
+    shutil.rmtree(data / index.path)
+    with pytest.raises(CommandError, match="does not exist"):
+        call_command("backup", str(tmp_path / "backup.tar"))
+    with pytest.raises(CommandError, match="cannot be written"):
+        call_command("backup", str(tmp_path / "nowhere" / "backup.tar"))
+    assert list(tmp_path.glob("*backup*")) == [] and list(data.glob(".*")) == []
+
+
+def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.tar").write_text("nothing")
+    with tarfile.open(tmp_path / "other.tar", "w") as archive:
+        archive.add(tmp_path / "text.tar", "about.json")
+    for name in ("text.tar", "other.tar", "absent.tar"):
+        with pytest.raises(CommandError, match="cannot be restored"):
+            call_command("restore", str(tmp_path / name))
+
+
+def test_a_backup_of_another_version(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
+    monkeypatch.setattr("webapp.services.backups._migrations", lambda: ["0001_initial"])
+    with pytest.raises(CommandError, match="another version"):
+        call_command("restore", str(tmp_path / "backup.tar"))
+
+
+def shown(browser: Client, asked: AskedAnswer) -> dict[str, Any]:
+    """What people see of an answer, and what operators see."""
+    return {
+        "api": browser.get(f"/api/v1/answers/{asked.pk}").json(),
+        "page": browser.get(f"/answers/{asked.pk}/").content.decode().split("csrf")[0],
+        "history": asked.question in browser.get("/history/").content.decode(),
+        "jobs": browser.get("/api/v1/jobs").json(),
+        "models": browser.get("/api/v1/models").json(),
+        "deployments": browser.get("/api/v1/deployments").json(),
+        "audit": AuditEntry.objects.get(action="deploy").at,
+    }
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

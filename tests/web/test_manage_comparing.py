@@ -1,0 +1,131 @@
+"""Two models on the same questions."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from realm_core.errors import RealmError
+from tests.web.conftest import Person
+from tests.web.console import ANSWERS, another_model, measured, question_set, write_files
+from tests.web.pages import stored
+from webapp.models import Deployment, Evaluation, Job, ModelVersion, Purpose, QuestionSet
+from webapp.services import comparing
+from webapp.services.comparing import Candidate, Differ
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def both() -> tuple[Evaluation, Evaluation]:
+    """The first says 1, 2 right; the second 1, 3; both are wrong on the last, in different words."""
+    now = stored.deployment()
+    questions = question_set()
+    first = measured(now.model, now.index, questions, (ANSWERS[0], ANSWERS[1], "Paro", "Iron"))
+    second = measured(another_model(), now.index, questions, (ANSWERS[0], "1961", ANSWERS[2], "Osmium"))
+    return first, second
+
+
+def test_counts_and_difference_are_of_the_questions(both: tuple[Evaluation, Evaluation]) -> None:
+    compared = comparing.compare(*both, show=None)
+    assert compared.counts == {Differ.FIRST: 1, Differ.SECOND: 1, Differ.ANSWER: 1}
+    assert (compared.difference.n, compared.difference.difference, compared.difference.p) == (4, 0.0, 1.0)
+    assert [pair.first.question for pair in compared.shown] == [
+        "When did the Wall fall?",
+        "What is the capital of Bhutan?",
+    ]
+    for show, said in ((Differ.FIRST, "1961"), (Differ.SECOND, "Thimphu"), (Differ.ANSWER, "Osmium")):
+        assert [pair.second.prediction for pair in comparing.compare(*both, show=show).shown] == [said]
+
+
+def test_only_the_same_questions_are_compared(both: tuple[Evaluation, Evaluation]) -> None:
+    first, second = both
+    other = measured(second.model, first.index, question_set("other"), ANSWERS)  # type: ignore[arg-type]
+    with pytest.raises(RealmError, match="different questions"):
+        list(comparing.pairs(first, other))
+    Evaluation.objects.filter(pk=other.pk).update(questions=first.questions)
+    other.refresh_from_db()
+    lines = (comparing.resolve(other.predictions)).read_text().splitlines()
+    comparing.resolve(other.predictions).write_text("\n".join([lines[0], lines[2], lines[1], *lines[3:]]) + "\n")
+    with pytest.raises(RealmError, match="not of the same questions"):
+        list(comparing.pairs(first, other))
+
+
+def test_the_page_shows_both_answers(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    page = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/").content.decode()
+    assert "±0.0" in page and "50.0\xa0%" in page
+    assert "1989" in page and "1961" in page and "Osmium" not in page
+    assert "Osmium" in staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/?show=answer").content.decode()
+    comparing.resolve(second.predictions).unlink()
+    gone = staff.client.get(f"/manage/compare/{first.pk}/{second.pk}/")
+    assert gone.status_code == 422 and b"does not exist" in gone.content
+
+
+def test_pages_of_many_questions(
+    both: tuple[Evaluation, Evaluation], staff: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.views.evaluations._PAGE_SIZE", 1)
+    first, second = both
+    address = f"/manage/compare/{first.pk}/{second.pk}/"
+    page = staff.client.get(address).content.decode()
+    assert "Wall" in page and "Bhutan" not in page and 'href="?page=2"' in page
+    assert "Bhutan" in staff.client.get(f"{address}?page=2").content.decode()
+
+
+def test_choosing_models_leads_to_the_comparison_or_to_what_is_missing(staff: Person) -> None:
+    now = stored.deployment()
+    tuned, questions = another_model(), question_set()
+    for model in (now.model, tuned):  # whose folders say how they read
+        write_files(model, now.index, now.index.corpus)
+    chosen = {
+        "first": now.model_id,
+        "second": tuned.pk,
+        "questions": questions.pk,
+        "corpus": now.index.corpus_id,
+        "sample": 0,
+    }
+    first = measured(now.model, now.index, questions, ANSWERS)
+    page = staff.client.get("/manage/compare/", chosen).content.decode()
+    assert "Not measured yet" in page and re.search(rf"<li>{tuned} on plain-dev, all 4 questions</li>", page)
+    staff.client.post("/manage/compare/measure/", chosen)
+    job = Job.objects.get()
+    assert (job.kind, job.parameters["model"], job.parameters["index"]) == ("evaluate", tuned.pk, now.index_id)
+    assert job.created_by == staff.user
+    second = measured(tuned, now.index, questions, ANSWERS)
+    response = staff.client.get("/manage/compare/", chosen)
+    assert response["Location"] == f"/manage/compare/{first.pk}/{second.pk}/"
+    assert staff.client.get("/manage/compare/", {**chosen, "sample": 2}).status_code == 200  # another sample is missing
+    same = staff.client.get("/manage/compare/", {**chosen, "second": now.model_id})
+    assert same.status_code == 422 and b"Choose another model" in same.content
+    assert b"Choose another" not in staff.client.get("/manage/compare/", {"second": tuned.pk}).content  # not yet chosen
+
+
+def test_without_an_index_there_is_a_sentence(staff: Person) -> None:
+    now = stored.deployment()
+    questions = question_set()
+    lonely = another_model(block_hash="of nothing")
+    candidates = [Candidate(lonely, now.index.corpus)]
+    with pytest.raises(RealmError, match="build one first"):
+        comparing.measure_missing(candidates, questions, 0, by=staff.user)  # type: ignore[arg-type]
+    learnt = question_set("learnt", Purpose.LEARN)
+    with pytest.raises(RealmError, match="to learn from"):
+        comparing.measure_missing(candidates, learnt, 0, by=staff.user)  # type: ignore[arg-type]
+
+
+def test_the_page_of_one_evaluation(both: tuple[Evaluation, Evaluation], staff: Person) -> None:
+    first, second = both
+    page = staff.client.get(f"/manage/evaluations/{first.pk}/").content.decode()
+    assert "50.0\xa0% of 4 questions" in page and f"/manage/compare/{first.pk}/{second.pk}/" in page
+    for panel in ("figures", "calibration"):
+        image = staff.client.get(f"/manage/evaluations/{first.pk}/{panel}.svg")
+        assert image["Content-Type"].startswith("image/svg+xml") and b"</svg>" in image.content
+    assert staff.client.get(f"/manage/evaluations/{first.pk}/other.svg").status_code == 404
+
+
+def test_with_one_model_there_is_nothing_to_compare(staff: Person) -> None:
+    stored.deployment()
+    assert (ModelVersion.objects.count(), QuestionSet.objects.count()) == (1, 0)
+    assert b"are needed" in staff.client.get("/manage/compare/").content
+    assert Deployment.active() is not None

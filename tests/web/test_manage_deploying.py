@@ -1,0 +1,270 @@
+"""Deploying and going back: what is looked at beforehand, what is refused, and what a person must confirm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from realm_core.errors import RealmError
+from tests.web.conftest import FakeEngine, Loader, Person
+from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
+from tests.web.pages import stored
+from webapp.engine import holder
+from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, ModelVersion
+from webapp.services import deploying
+from webapp.services.deploying import CONFIRMATION, NotConfirmed, Verdict
+from webapp.services.places import resolve
+
+pytestmark = pytest.mark.django_db
+WORSE = (ANSWERS[0], ANSWERS[1], "no", "no")
+BETTER = (ANSWERS[0], ANSWERS[1], ANSWERS[2], "no")
+
+
+@pytest.fixture
+def now() -> Deployment:
+    """What answers."""
+    return whole(stored.deployment())
+
+
+def rival(now: Deployment) -> tuple[ModelVersion, IndexGeneration]:
+    """Another model with an index of its own, whole on the disk."""
+    model = another_model(block_hash="other")
+    index = another_index(model)
+    write_files(model, index, now.index.corpus)
+    return model, index
+
+
+def verdicts(check: deploying.Check) -> dict[str, Verdict]:
+    return {one.about: one.verdict for one in check.findings}
+
+
+def test_the_same_model_over_another_index_of_the_corpus_raises_no_doubt(now: Deployment) -> None:
+    again = another_index(now.model)
+    write_files(now.model, again, now.index.corpus)
+    check = deploying.check(again)
+    assert set(verdicts(check).values()) == {Verdict.GOOD} and list(verdicts(check)) == [
+        "Model and index",
+        "Files of the model",
+        "Files of the index",
+        "Files of the corpus",
+        "Quality",
+    ]
+    deployed = deploying.deploy(again, note="why")
+    assert (Deployment.active(), deployed.note) == (deployed, "why")
+
+
+def test_a_model_that_does_not_fit_the_index_is_refused(now: Deployment) -> None:
+    model, _ = rival(now)
+    with pytest.raises(RealmError, match="embeds blocks differently"):
+        deploying.deploy(now.index, model=model, confirmed=True)
+    assert Deployment.active() == now and not AuditEntry.objects.exists()
+
+
+def test_a_folder_that_holds_another_model_by_now_is_refused(now: Deployment) -> None:
+    model, index = rival(now)
+    assert deploying.check(index).refusal == ""
+    newer = another_model("newer", block_hash="other")
+    newer.path = model.path
+    write_files(newer, index, now.index.corpus)  # a later release, over the files of the earlier one
+    with pytest.raises(RealmError, match="holds another model by now"):
+        deploying.deploy(index, confirmed=True)
+    assert Deployment.active() == now
+
+
+@pytest.mark.parametrize("damage", ["lost", "changed", "no manifest", "a manifest of nothing"])
+@pytest.mark.parametrize("part", ["model", "index", "corpus"])
+def test_files_that_are_not_whole_are_refused(now: Deployment, part: str, damage: str) -> None:
+    _, index = rival(now)
+    folder, name, manifest = {
+        "model": (resolve(index.model.path), "model.safetensors", "config.json"),
+        "index": (resolve(index.path), "vectors-00000.safetensors", "manifest.json"),
+        "corpus": (resolve(index.corpus.path), "blocks.arrow", "manifest.json"),
+    }[part]
+    assert deploying.check(index).refusal == ""  # and remembers the checksums of what was whole
+    if damage == "lost":
+        (folder / name).unlink()
+    elif damage == "changed":
+        (folder / name).write_text("something else")
+    elif damage == "no manifest":
+        (folder / manifest).unlink()
+    else:
+        (folder / manifest).write_text("{}")
+    check = deploying.check(index)
+    assert verdicts(check)[f"Files of the {part}"] == Verdict.BAD
+    assert "Quality" not in verdicts(check)  # of what cannot be deployed nobody asks
+    with pytest.raises(RealmError, match=f"The {part} cannot be used"):
+        deploying.deploy(index, confirmed=True)
+    assert Deployment.active() == now
+
+
+def test_what_was_never_measured_needs_a_person_s_word(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    with pytest.raises(NotConfirmed, match="never measured") as caught:
+        deploying.deploy(index, by=staff.user)
+    assert caught.value.check.index == index and Deployment.active() == now
+    deployed = deploying.deploy(index, by=staff.user, confirmed=caught.value.check.digest)
+    entry = AuditEntry.objects.get()
+    assert (entry.action, entry.by, entry.target) == ("deploy", staff.user, f"{model} over {index.generation}")
+    assert entry.details["deployment"] == deployed.pk and entry.details["instead_of"] == now.pk
+    assert entry.details["confirmed"] == [
+        CONFIRMATION,
+        "It was never measured on the same questions as what answers now.",
+    ]
+
+
+def test_who_confirms_confirms_what_was_read(now: Deployment) -> None:
+    model, index = rival(now)
+    read = deploying.check(index).digest
+    questions = question_set()
+    measured(now.model, now.index, questions, BETTER)
+    measured(model, index, questions, WORSE)
+    with pytest.raises(NotConfirmed, match="answers worse") as caught:  # not that it was never measured
+        deploying.deploy(index, confirmed=read)
+    elsewhere = another_index(now.model, "gen-again")
+    write_files(now.model, elsewhere, now.index.corpus)
+    deploying.deploy(elsewhere)  # the same doubts, in the place of another deployment
+    with pytest.raises(NotConfirmed):
+        deploying.deploy(index, confirmed=caught.value.check.digest)
+    deployed = deploying.deploy(index, confirmed=deploying.check(index).digest)
+    assert Deployment.active() == deployed
+
+
+def test_what_took_its_place_since_the_check_is_not_replaced(now: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    again = another_index(now.model)
+    write_files(now.model, again, now.index.corpus)
+    before = deploying.check
+
+    def then(*args: Any) -> deploying.Check:
+        found = before(*args)
+        Deployment.activate(now.index, note="somebody else's")
+        return found
+
+    monkeypatch.setattr(deploying, "check", then)
+    with pytest.raises(RealmError, match="activated meanwhile"):
+        deploying.deploy(again)
+    active = Deployment.active()
+    assert active is not None and active.note == "somebody else's"
+
+
+def test_what_measures_worse_needs_a_person_s_word_and_what_does_not_needs_none(now: Deployment) -> None:
+    model, index = rival(now)
+    questions = question_set()
+    measured(now.model, now.index, questions, BETTER)
+    measured(model, index, questions, WORSE)
+    check = deploying.check(index)
+    assert len(check.doubts) == 1 and "worse on plain-dev: 50.0 % of 4 questions right, 75.0 %" in check.doubts[0]
+    assert "difference −25.0" in check.doubts[0]
+    measured(model, index, questions, ANSWERS)  # measured again: the newest counts
+    check = deploying.check(index)
+    assert check.doubts == () and verdicts(check)["Quality on plain-dev"] == Verdict.GOOD
+    assert deploying.deploy(index) == Deployment.active()
+    assert AuditEntry.objects.get().details["confirmed"] == []
+
+
+@pytest.mark.parametrize(
+    "other", [{"sample": 2}, {"k": 20}, {"retriever": "bm25"}, {"normalisation": "block"}], ids=str
+)
+def test_measurements_that_cannot_be_compared_do_not_count(now: Deployment, other: dict[str, object]) -> None:
+    model, index = rival(now)
+    questions = question_set()
+    measured(now.model, now.index, questions, WORSE)
+    measured(model, index, questions, BETTER, **other)
+    assert verdicts(deploying.check(index))["Quality"] == Verdict.DOUBT
+
+
+def test_predictions_that_are_gone_are_a_doubt_and_no_crash(now: Deployment) -> None:
+    model, index = rival(now)
+    questions = question_set()
+    measured(now.model, now.index, questions, WORSE)
+    resolve(measured(model, index, questions, BETTER).predictions).unlink()
+    (doubt,) = deploying.check(index).doubts
+    assert "cannot be compared" in doubt and "does not exist" in doubt
+
+
+def test_the_page_says_what_was_found_and_asks_for_the_word(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    question_set()
+    address = f"/manage/deployments/deploy/?index={index.pk}"
+    page = staff.client.get(address).content.decode()
+    assert "It was never measured" in page and CONFIRMATION in page and 'name="confirmed"' in page
+    assert str(now.model) in page and str(model) in page
+    refused = staff.client.post("/manage/deployments/deploy/", {"index": index.pk, "note": "a reason"})
+    assert refused.status_code == 422 and b"confirm this first" in refused.content and b"a reason" in refused.content
+    assert Deployment.active() == now
+    form = {"index": index.pk, "note": "a reason", "confirmed": "1"}
+    other = staff.client.post("/manage/deployments/deploy/", form)
+    assert other.status_code == 422 and b"no longer what you confirmed" in other.content
+    form["confirmed"] = deploying.check(index).digest
+    assert f'value="{form["confirmed"]}"' in page
+    done = staff.client.post("/manage/deployments/deploy/", form, follow=True)
+    active = Deployment.active()
+    assert active is not None and (active.index, active.activated_by, active.note) == (index, staff.user, "a reason")
+    assert f"Deployment {active.pk} answers questions as soon as it is loaded".encode() in done.content
+
+
+def test_a_pair_that_cannot_be_deployed_has_no_button(now: Deployment, staff: Person) -> None:
+    _, index = rival(now)
+    (resolve(index.path) / "manifest.json").unlink()
+    page = staff.client.get(f"/manage/deployments/deploy/?index={index.pk}").content.decode()
+    assert "does not exist" in page and 'id="deploy"' not in page
+    refused = staff.client.post("/manage/deployments/deploy/", {"index": index.pk, "confirmed": "1"})
+    assert refused.status_code == 422 and b"does not exist" in refused.content
+    assert Deployment.active() == now
+
+
+def test_both_are_measured_from_the_page(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    questions = question_set()
+    form = {"index": index.pk, "model": model.pk, "questions": questions.pk, "sample": 2}
+    response = staff.client.post("/manage/deployments/measure/", form)
+    assert response["Location"] == f"/manage/deployments/deploy/?index={index.pk}&model={model.pk}"
+    asked = {(job.parameters["model"], job.parameters["index"]) for job in Job.objects.all()}
+    assert asked == {(model.pk, index.pk), (now.model_id, now.index_id)}
+    assert {(job.parameters["sample"], job.parameters["questions"]) for job in Job.objects.all()} == {(2, questions.pk)}
+    staff.client.post("/manage/deployments/measure/", form)
+    assert Job.objects.count() == 2  # they are under way
+    assert b"Evaluations are under way" in staff.client.get(response["Location"]).content
+
+
+def test_measuring_keeps_the_note_and_the_page_it_came_from(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    form = {"index": index.pk, "model": model.pk, "questions": question_set().pk, "note": "smaller & quicker"}
+    blank = staff.client.post("/manage/deployments/measure/", {**form, "sample": ""})
+    assert blank.status_code == 422 and b"This field is required" in blank.content
+    assert b'value="smaller &amp; quicker"' in blank.content and not Job.objects.exists()
+    done = staff.client.post("/manage/deployments/measure/", {**form, "sample": 2}, follow=True)
+    assert b'value="smaller &amp; quicker"' in done.content and Job.objects.count() == 2
+    second = deploying.deploy(index, confirmed=True)
+    back = {**form, "deployment": now.pk, "index": now.index_id, "model": now.model_id, "sample": 3}
+    response = staff.client.post("/manage/deployments/measure/", back)
+    assert response["Location"] == f"/manage/deployments/{now.pk}/roll-back/" and Deployment.active() == second
+    assert staff.client.post("/manage/deployments/measure/", {**back, "sample": ""}).status_code == 422
+
+
+def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deployment) -> None:
+    _, index = rival(now)
+    holder().refresh(wait=True)
+    second = deploying.deploy(index, confirmed=True)
+    holder().refresh(wait=True)
+    assert holder().status().deployment_id == second.pk
+    address = f"/manage/deployments/{now.pk}/roll-back/"
+    assert b"never measured" in staff.client.get(address).content
+    assert staff.client.post(address).status_code == 422 and Deployment.active() == second
+    word = deploying.check(now.index, now.model).digest
+    page = staff.client.post(address, {"confirmed": word}, follow=True).content.decode()
+    active = Deployment.active()
+    assert active is not None and active.index == now.index and active.note == f"Back to deployment {now.pk}"
+    assert active.note in page
+    entry = AuditEntry.objects.first()
+    assert entry is not None and (entry.action, entry.by) == ("roll-back", staff.user)
+    holder().refresh(wait=True)
+    assert holder().status().deployment_id == active.pk
+    assert staff.client.get(f"/manage/deployments/{active.pk}/roll-back/").status_code == 302  # it answers already
+    with pytest.raises(RealmError, match="is what answers now"):
+        deploying.roll_back(active)
+
+
+def test_without_an_index_there_is_nothing_to_look_at(staff: Person, engine: FakeEngine) -> None:
+    for query in ("", "?index=99", "?index=x", "?index=1&model=99999999999999999999"):
+        assert staff.client.get(f"/manage/deployments/deploy/{query}").status_code == 404

@@ -1,0 +1,231 @@
+"""The page of one job: what came of it, its parts, and how an interrupted one goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests.web.conftest import Loader, Person
+from tests.web.operating import TokenClient, job, post, problem, question_set
+from tests.web.pages import stored
+from webapp import queue
+from webapp.models import AskedAnswer, Feedback, Job, JobKind, JobState, QuestionSet
+from webapp.models.job import MAX_INTERRUPTIONS, RESUME_AFTER_S
+from webapp.services import questions as question_services
+
+pytestmark = pytest.mark.django_db
+
+STOP_POLLING = 286
+
+
+@pytest.fixture(autouse=True)
+def _no_workers(monkeypatch: pytest.MonkeyPatch, loader: Loader) -> Iterator[None]:
+    monkeypatch.setattr(queue, "_send", lambda *_: None)
+    yield
+
+
+def page(person: Person, one: Job, part: str = "") -> Any:
+    return person.client.get(f"/manage/jobs/{one.pk}/{part}")
+
+
+def interrupted(interruptions: int = 1, **values: Any) -> Job:
+    ended = timezone.now().replace(hour=12, minute=0, second=0)
+    return job(state=JobState.INTERRUPTED, interruptions=interruptions, finished_at=ended, **values)
+
+
+# ── Interrupted ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_interrupted_job_says_when_it_resumes_and_can_be_stopped(staff: Person) -> None:
+    one = interrupted()
+    text = page(staff, one).content.decode()
+    assert one.finished_at is not None
+    again = one.finished_at + timedelta(seconds=RESUME_AFTER_S)
+    assert "It resumes by itself at" in text and f", {again:%H:%M}</time>" in text
+    assert 'id="stop"' in text and "Resume now" in text and 'hx-trigger="every 2s"' in text
+    assert page(staff, one, "status/").status_code == 200
+    staff.client.post(f"/manage/jobs/{one.pk}/stop/")
+    one.refresh_from_db()
+    assert one.state == JobState.STOPPED
+    text = page(staff, one).content.decode()
+    assert 'id="stop"' not in text and 'id="resume"' in text and "hx-trigger" not in text
+
+
+def test_a_job_that_was_interrupted_too_often_waits_for_a_person(staff: Person) -> None:
+    one = interrupted(MAX_INTERRUPTIONS + 1)
+    text = page(staff, one).content.decode()
+    assert f"was interrupted {MAX_INTERRUPTIONS + 1} times and does not resume by itself any more" in text
+    assert 'id="stop"' not in text and 'id="resume"' in text and "hx-trigger" not in text
+    assert page(staff, one, "status/").status_code == STOP_POLLING
+
+
+def test_the_list_polls_while_something_resumes_by_itself(staff: Person) -> None:
+    one = interrupted()
+    assert staff.client.get("/manage/jobs/table/").status_code == 200
+    Job.objects.filter(pk=one.pk).update(interruptions=MAX_INTERRUPTIONS + 1)
+    assert staff.client.get("/manage/jobs/table/").status_code == STOP_POLLING
+
+
+def test_the_api_says_when_a_job_resumes_and_stops_it(staff: Person) -> None:
+    assert staff.user is not None
+    client = TokenClient(staff.user, "operate")
+    one = interrupted()
+    assert client.get(f"/api/v1/jobs/{one.pk}").json()["resumes_at"] == one.resumes_at.isoformat().replace(  # type: ignore[union-attr]
+        "+00:00", "Z"
+    )
+    stopped = post(client, f"jobs/{one.pk}/stop").json()
+    assert (stopped["state"], stopped["resumes_at"]) == ("stopped", None)
+    problem(post(client, f"jobs/{one.pk}/stop"), 409)
+
+
+# ── What came of it ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ablated() -> Job:
+    rows = [
+        ("REALM", (0.25, 0.5), (0.125, 0.3)),
+        ("REALM, random span masks", (0.2, 0.5), (0.15, 0.2)),
+        ("baseline (ORQA)", (0.0, 0.1), (0.0, 0.0)),
+    ]
+    result = {
+        "questions": [["plain-dev", 500], ["dates-dev", 1234]],
+        "rows": [
+            {
+                "title": title,
+                "exact_match": {"plain-dev": plain[0], "dates-dev": dates[0]},
+                "zero_shot_recall@5": {"plain-dev": plain[1], "dates-dev": dates[1]},
+            }
+            for title, plain, dates in rows
+        ],
+        "stages": [
+            {"name": "ict", "seed": 0, "budget": "2,000 steps × 64", "seconds": 3725.0, "made": "ab", "held_out": None},
+            {"name": "combine-realm+realm", "seed": None, "budget": "", "seconds": None, "made": "c", "held_out": None},
+        ],
+    }
+    return job(kind=JobKind.ABLATE, state=JobState.SUCCEEDED, result=result, finished_at=timezone.now())
+
+
+def test_an_ablation_shows_its_table(staff: Person) -> None:
+    text = page(staff, ablated()).content.decode()
+    rows = [
+        [re.sub(r"<.*?>", "", cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)]
+        for row in re.findall(r"<tr>(.*?)</tr>", text[text.index("table--ablation") :], flags=re.DOTALL)
+    ]
+    assert rows[0] == ["Row", "plain-dev (500)", "dates-dev (1,234)"]
+    assert rows[2:5] == [
+        ["REALM", "25.0\xa0%", "50.0\xa0%", "12.5\xa0%", "30.0\xa0%"],
+        ["REALM, random span masks", "20.0\xa0%", "50.0\xa0%", "15.0\xa0%", "20.0\xa0%"],
+        ["baseline (ORQA)", "0.0\xa0%", "10.0\xa0%", "0.0\xa0%", "0.0\xa0%"],
+    ]
+    best = re.findall(r"<strong>([\d.]+)\xa0%</strong>", text)
+    assert best == ["25.0", "50.0", "30.0", "50.0", "15.0"]
+    assert ["ict", "2,000 steps × 64", "1 h 02 min"] in rows and ["combine-realm+realm", "–", "–"] in rows
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "shown"),
+    [
+        (JobKind.EXPORT, {"model": 1, "name": "x", "held_out": {}, "bytes": 23_000_000}, {"Size": "21.9\xa0MB"}),
+        (
+            JobKind.FINETUNE,
+            {"held_out": {"recall@5": 0.625, "span": 0.5, "span.plain-train": 0.25, "loss": 1.23456}},
+            {
+                "Held out: recall@5": "62.5\xa0%",
+                "Held out: best span is right": "50.0\xa0%",
+                "Held out: best span is right, plain-train": "25.0\xa0%",
+                "Held out: loss": "1.235",
+            },
+        ),
+        (JobKind.INGEST, {"corpus": 1, "articles": 10033, "blocks": 21034}, {"Articles": "10,033", "Blocks": "21,034"}),
+        (JobKind.EVALUATE, {"n": 5, "ece": 0.0312, "ms_per_question": 41.7}, {"Time for a question": "42\xa0ms"}),
+    ],
+)
+def test_other_results_are_facts(kind: JobKind, result: dict[str, Any], shown: dict[str, str], staff: Person) -> None:
+    text = page(staff, job(kind=kind, state=JobState.SUCCEEDED, result=result)).content.decode()
+    facts = dict(re.findall(r'<dt>([^<]*)</dt><dd class="num">([^<]*)</dd>', text))
+    assert shown.items() <= facts.items()
+
+
+def test_a_job_without_a_result_has_no_figures(staff: Person) -> None:
+    for kind in (JobKind.ABLATE, JobKind.EXPORT):
+        assert 'id="job-result"' not in page(staff, job(kind=kind, state=JobState.RUNNING)).content.decode()
+
+
+# ── Parts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def build_of(parts: int) -> Job:
+    whole = job(state=JobState.RUNNING)
+    states = [JobState.FAILED, *[JobState.RUNNING] * 3, *[JobState.QUEUED] * (parts // 2)]
+    states = [*[JobState.SUCCEEDED] * (parts - len(states)), *states]
+    Job.objects.bulk_create(
+        Job(kind=JobKind.INDEX_SHARD, parent=whole, state=state, parameters={"shard": n, "rows": 9}, log="x" * 20_000)
+        for n, state in enumerate(states)
+    )
+    return whole
+
+
+def test_of_many_parts_those_that_matter_are_shown(staff: Person) -> None:
+    whole = build_of(40)
+    text = page(staff, whole, "status/").content.decode()
+    assert "16 of 40 done" in text and f'href="/manage/jobs/?part_of={whole.pk}">All 40 parts' in text
+    section = text[text.index('id="job-parts"') :]
+    shown = re.findall(r"Shard (\d+)</a>", section)
+    assert len(shown) == 12 and shown[:4] == ["16", "17", "18", "19"]  # what failed, what runs, then what waits
+    listed = staff.client.get(f"/manage/jobs/?part_of={whole.pk}").content.decode()
+    assert listed.count("Embed one shard of an index ") == 25 and "page=2" in listed
+    assert "Embed one shard" not in staff.client.get("/manage/jobs/").content.decode()
+    for wrong in ("x", "00000000-0000-0000-0000-000000000000"):
+        assert staff.client.get(f"/manage/jobs/?part_of={wrong}").status_code == 404
+
+
+def test_few_parts_are_all_shown(staff: Person) -> None:
+    text = page(staff, build_of(10), "status/").content.decode()
+    assert text.count(">Shard ") == 10 and "part_of" not in text
+
+
+def test_logs_of_parts_are_not_read_to_show_their_whole(staff: Person) -> None:
+    assert staff.user is not None
+    whole = build_of(20)
+    client = TokenClient(staff.user, "operate")
+    for look in (lambda: client.get(f"/api/v1/jobs/{whole.pk}"), lambda: page(staff, whole, "status/")):
+        with CaptureQueriesContext(connection) as queries:
+            assert look().status_code == 200
+        of_parts = [one["sql"] for one in queries if re.search(r'WHERE .*"parent_id" = ', one["sql"])]
+        assert of_parts and not [sql for sql in of_parts if '"log"' in sql]
+        assert len(queries) < 25
+
+
+# ── Questions of feedback ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_counting_feedback_reads_no_question_file(staff: Person) -> None:
+    question_set("gone")  # its file is not there
+    for number in range(5):
+        asked = stored.store()
+        Feedback.objects.create(answer=asked, session_key=str(number), right=number < 2, better_answer="")
+    response = staff.client.get("/manage/questions/")
+    assert response.status_code == 200 and "2 answers were called right or corrected" in response.content.decode()
+
+
+def test_questions_of_feedback_are_read_with_their_blocks_at_once() -> None:
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert question_services.feedback_questions()
+        return len(queries)
+
+    assert not QuestionSet.objects.exists()
+    counts = []
+    for _ in range(2):
+        for _ in range(4):
+            asked: AskedAnswer = stored.store()
+            Feedback.objects.create(answer=asked, session_key=str(asked.pk), right=True)
+        counts.append(count())
+    assert counts[0] == counts[1]

@@ -1,0 +1,157 @@
+"""The overview: every number recounted here, and every part that can be ill."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from tests.web.conftest import FakeEngine, Loader, Person
+from tests.web.pages import stored
+from webapp.engine import holder
+from webapp.models import AskedAnswer, DeviceLease, Feedback, Job, JobKind, JobState, Worker
+from webapp.services import overview
+from webapp.services.overview import State
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _engine(loader: Loader) -> None:
+    """No page here loads a real model."""
+
+
+def part(name: str) -> overview.Part:
+    return next(one for one in overview.overview().parts if one.name == name)
+
+
+def worker(**values: Any) -> Worker:
+    return Worker.objects.create(**{"name": "a:1", "host": "a", "queues": ["default"], "slots": 1, **values})
+
+
+def test_traffic_is_what_was_asked() -> None:
+    now = timezone.now()
+    for number in range(1, 21):
+        asked = stored.store()
+        age = timedelta(hours=30) if number == 20 else timedelta(hours=2) if number > 15 else timedelta(minutes=1)
+        AskedAnswer.objects.filter(pk=asked.pk).update(created_at=now - age, latency_ms=100.0 * number)
+        if number <= 4:
+            Feedback.objects.create(answer=asked, right=number == 1, session_key="somebody")
+    Feedback.objects.create(answer=AskedAnswer.objects.get(latency_ms=100), right=None, session_key="somebody else")
+    traffic = overview.overview().traffic
+    assert traffic.per_minute == pytest.approx(15 / 15)
+    assert traffic.today == 19
+    assert traffic.p95_ms == 1900  # of 19, all but none took longer: 95 % of 19 are 18.05
+    assert (traffic.answers, traffic.feedback, traffic.feedback_rate) == (20, 4, pytest.approx(0.2))
+    assert traffic.right_share == pytest.approx(0.25)
+    AskedAnswer.objects.filter(latency_ms=1900).update(created_at=now - timedelta(hours=30))
+    AskedAnswer.objects.filter(latency_ms=100).update(latency_ms=50)
+    for _ in range(22):  # 40 in all, of which 38 took at most 1,700 ms
+        asked = stored.store()
+        AskedAnswer.objects.filter(pk=asked.pk).update(latency_ms=10)
+    assert overview.overview().traffic == traffic  # for a while
+    cache.clear()
+    assert overview.overview().traffic.p95_ms == 1600
+
+
+def test_traffic_is_counted_once_however_many_look(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    stored.store()
+    with django_assert_num_queries(3):
+        first = overview._lately()
+    with django_assert_num_queries(0):
+        assert overview._lately() == first and first.today == 1
+
+
+def test_traffic_is_counted_where_the_cache_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise RedisConnectionError("nobody listens")
+
+    stored.store()
+    monkeypatch.setattr(overview.cache, "get", refuse)
+    assert overview.overview().traffic.today == 1
+
+
+def test_where_nobody_asked_there_is_no_figure(staff: Person) -> None:
+    traffic = overview.overview().traffic
+    assert (traffic.per_minute, traffic.p95_ms, traffic.feedback_rate, traffic.right_share) == (0, None, None, None)
+    assert "Nothing is deployed" in staff.client.get("/manage/").content.decode()
+
+
+def test_jobs_are_counted_without_their_parts() -> None:
+    whole = Job.objects.create(kind=JobKind.INDEX, state=JobState.RUNNING)
+    Job.objects.create(kind=JobKind.INDEX_SHARD, state=JobState.QUEUED, parent=whole)
+    waiting = Job.objects.create(kind=JobKind.ICT, state=JobState.QUEUED)
+    now = timezone.now()
+    lately = Job.objects.create(kind=JobKind.MLM, state=JobState.FAILED, finished_at=now - timedelta(hours=1))
+    Job.objects.create(kind=JobKind.MLM, state=JobState.FAILED, finished_at=now - timedelta(days=2))
+    Job.objects.create(kind=JobKind.MLM, state=JobState.SUCCEEDED, finished_at=now)
+    seen = overview.overview()
+    assert (seen.running, seen.queued, seen.queued_count, seen.ended) == ([whole], [waiting], 1, [lately])
+
+
+def test_workers_are_well_while_every_queue_has_one() -> None:
+    assert part("Workers") == overview.Part("Workers", State.ILL, "none is running, so no job can")
+    worker(seen_at=timezone.now() - timedelta(minutes=5))  # lost
+    assert part("Workers").state == State.ILL
+    worker(name="b:1", slots=3)
+    assert part("Workers") == overview.Part("Workers", State.WELL, "1 worker, 3 jobs at once")
+    Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.QUEUED)
+    assert part("Workers") == overview.Part("Workers", State.ILL, "none takes jobs of the queue train")
+
+
+def test_web_is_well_when_it_answers_with_what_is_deployed(loader: Loader) -> None:
+    assert part("Web").state == State.WEAK
+    first = stored.deployment()
+    loader.may_go_on.clear()
+    assert part("Web") == overview.Part("Web", State.WEAK, "The model is being loaded.")
+    loader.may_go_on.set()
+    holder().refresh(wait=True)
+    assert part("Web") == overview.Part("Web", State.WELL, f"answers with deployment {first.pk}")
+    loader.error = RuntimeError("broken")
+    stored.deployment()
+    holder().refresh(wait=True)
+    assert part("Web").state == State.ILL
+
+
+def test_a_broker_that_does_not_answer_is_ill(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert part("Broker").state == State.WELL
+
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise ConnectionRefusedError("nobody listens")
+
+    monkeypatch.setattr("kombu.Connection.ensure_connection", refuse)
+    assert part("Broker") == overview.Part("Broker", State.ILL, "does not answer; jobs wait until it does")
+
+
+@pytest.mark.parametrize(("free", "state"), [(50, State.WELL), (9, State.WEAK), (1, State.ILL)])
+def test_a_disk_that_fills_up(free: int, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(100 * 10**9, (100 - free) * 10**9, free * 10**9))
+    assert part("Disk") == overview.Part("Disk", state, f"{free}.0 GB free of 100.0 GB")
+
+
+def test_devices_are_named_once_with_who_holds_them(staff: Person) -> None:
+    gpu = {"name": "cuda:0", "kind": "GPU", "memory_used": 10, "memory_total": 40, "utilisation": 0.93}
+    worker(devices=[gpu])
+    worker(name="a:2", devices=[gpu])
+    worker(name="b:1", host="b", devices=[{"name": "b/cpu"}])
+    job = Job.objects.create(kind=JobKind.ICT, state=JobState.RUNNING)
+    DeviceLease.objects.create(device="a/cuda:0", job=job)
+    first, second = overview.overview().devices
+    assert (first.name, first.memory_share, first.job) == ("a/cuda:0", 0.25, job)
+    assert (second.name, second.memory_share, second.utilisation, second.job) == ("b/cpu", 0.0, None, None)
+    page = staff.client.get("/manage/").content.decode()
+    assert "93\xa0%" in page and f'Held by <a href="/manage/jobs/{job.pk}/">' in page
+
+
+def test_the_page_refreshes_itself_and_works_without_that(staff: Person, engine: FakeEngine) -> None:
+    page = staff.client.get("/manage/").content.decode()
+    assert 'hx-get="/manage/status/"' in page and "Look again" in page
+    assert "<html" not in staff.client.get("/manage/status/").content.decode()

@@ -1,0 +1,127 @@
+"""A whole and its parts, row by row: whose turn it is, how the whole ends, and what is stopped or begun again."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from webapp.models import Job, JobKind, JobState
+from webapp.models.job import ITS_PARTS
+from webapp.services import jobs, parts
+from webapp.services.parts import Part, Turn
+
+pytestmark = pytest.mark.django_db
+
+SHARDS = [Part(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(3)]
+
+
+@pytest.fixture
+def whole() -> Job:
+    """A build that somebody called "one" has claimed."""
+    claimed = Job.claim(Job.objects.create(kind=JobKind.INDEX).pk, "one", 60)
+    assert claimed is not None
+    return claimed
+
+
+@pytest.fixture
+def shards(whole: Job) -> list[Job]:
+    """The parts that it waits for, of which the first runs."""
+    assert parts.wait_for(whole, "one", SHARDS) is Turn.LATER
+    first, *others = whole.parts.order_by("parameters__shard")
+    claimed = Job.claim(first.pk, "two", 60)
+    assert claimed is not None
+    return [claimed, *others]
+
+
+def states(whole: Job) -> list[str]:
+    whole.refresh_from_db()
+    return [whole.state, *whole.parts.order_by("parameters__shard").values_list("state", flat=True)]
+
+
+def test_parts_are_made_once_and_read_at_once(whole: Job) -> None:
+    many = [Part(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(40)]
+    made = parts._parts_of(whole, many)
+    with CaptureQueriesContext(connection) as queries:
+        assert parts._parts_of(whole, list(reversed(many))) == list(reversed(made))
+    assert len(queries) == 1 and whole.parts.count() == 40
+
+
+def test_an_interrupted_part_interrupts_the_whole_which_resumes_all_of_them(whole: Job, shards: list[Job]) -> None:
+    shards[0].finish("two", JobState.INTERRUPTED, error="It was killed.")
+    parts.settle_whole_of(shards[0])
+    assert states(whole) == ["interrupted", "interrupted", "stopped", "stopped"]
+    assert (whole.interruptions, whole.lease_owner) == (1, "")
+    assert whole.error == f"embed one shard of an index ({shards[0].pk}): It was killed."
+    assert whole.finished_at is not None and whole.resumes_at is not None
+    assert [job.pk for job in Job.resume_interrupted(whole.resumes_at)] == [whole.pk]  # and no shard by itself
+    claimed = Job.claim(whole.pk, "three", 60)
+    assert claimed is not None and parts.wait_for(claimed, "three", SHARDS) is Turn.LATER
+    assert states(whole) == ["running", "queued", "queued", "queued"]
+
+
+def test_a_failure_counts_for_more_than_an_interruption(whole: Job, shards: list[Job]) -> None:
+    other = Job.claim(shards[1].pk, "three", 60)
+    assert other is not None and other.finish("three", JobState.INTERRUPTED)
+    shards[0].finish("two", JobState.FAILED, error="The disk is full.")
+    parts.settle_whole_of(shards[0])
+    assert states(whole) == ["failed", "failed", "interrupted", "stopped"]
+    assert whole.error.endswith("The disk is full.")
+
+
+def test_a_whole_whose_parts_get_further_counts_interruptions_anew(whole: Job, shards: list[Job]) -> None:
+    Job.objects.filter(pk=whole.pk).update(interruptions=4)
+    shards[0].finish("two", JobState.SUCCEEDED)
+    parts.settle_whole_of(shards[0])
+    whole.refresh_from_db()
+    assert (whole.state, whole.interruptions) == ("running", 0)
+
+
+def test_a_stop_before_the_parts_are_handed_out_hands_none_out(whole: Job) -> None:
+    assert jobs.stop(Job.objects.get(pk=whole.pk), by=None)
+    assert parts.wait_for(whole, "one", SHARDS) is Turn.NEVER
+    assert not whole.parts.exists() and whole.state == "stopping" and whole.lease_owner == "one"
+
+
+def test_whoever_lost_a_whole_hands_nothing_out(whole: Job) -> None:
+    assert parts.wait_for(whole, "another", SHARDS) is Turn.NEVER
+    assert not whole.parts.exists()
+
+
+def test_it_is_the_turn_of_a_whole_whose_parts_are_done(whole: Job) -> None:
+    parts._parts_of(whole, SHARDS)
+    whole.parts.update(state=JobState.SUCCEEDED)
+    assert parts.wait_for(whole, "one", SHARDS) is Turn.NOW and whole.lease_owner == "one"
+
+
+def test_a_whole_that_stops_stops_parts_that_were_queued_since(whole: Job, shards: list[Job]) -> None:
+    assert Job.objects.get(pk=whole.pk).request_stop()  # whoever asked saw no parts yet
+    parts.repair()
+    assert states(whole) == ["stopping", "stopping", "stopped", "stopped"]
+    assert shards[0].give_back("two")
+    parts.settle_whole_of(shards[0])
+    assert states(whole) == ["stopped"] * 4
+
+
+def test_parts_of_what_is_over_are_stopped(whole: Job, shards: list[Job]) -> None:
+    Job.objects.filter(pk=whole.pk, lease_owner=ITS_PARTS).update(state=JobState.FAILED, lease_owner="")
+    parts.repair()
+    assert states(whole) == ["failed", "stopping", "stopped", "stopped"]
+
+
+def test_an_interrupted_builder_ends_with_its_training(whole: Job) -> None:
+    parts.run_beside(whole, [Part(JobKind.REFRESH, {})])
+    builder = Job.claim(whole.parts.get().pk, "two", 60)
+    assert builder is not None and builder.finish("two", JobState.INTERRUPTED)
+    parts.repair()
+    assert states(whole) == ["running", "interrupted"]
+    whole.finish("one", JobState.SUCCEEDED)
+    parts.repair()
+    assert states(whole) == ["succeeded", "stopped"]
+
+
+def test_stopping_what_rests_stops_its_parts_too(whole: Job, shards: list[Job]) -> None:
+    shards[0].finish("two", JobState.INTERRUPTED)
+    parts.settle_whole_of(shards[0])
+    assert jobs.stop(Job.objects.get(pk=whole.pk), by=None)
+    assert states(whole) == ["stopped"] * 4

@@ -1,0 +1,156 @@
+"""Question sets: read whole, kept unchanged, never both learnt from and measured by; and made of feedback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from realm_core.errors import RealmError
+from tests.web.conftest import Person
+from tests.web.pages import stored
+from webapp.models import AskedAnswer, AuditEntry, Feedback, Purpose, QuestionSet
+from webapp.services import questions
+from webapp.services.places import questions_dir, resolve
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def own_data(settings: Any, tmp_path: Path) -> None:
+    settings.REALM_DATA = tmp_path / "data"
+
+
+def lines(*asked: str, **values: Any) -> bytes:
+    rows = [{"question": question, "answers": ["Nile"], **values} for question in asked]
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def test_a_set_is_kept_whole_and_found_again(staff: Person) -> None:
+    content = lines("Which river?", "Which other river?")
+    made = questions.record(content, "rivers", Purpose.LEARN, origin="CC0", by=staff.user)
+    assert (made.questions, made.created_by, made.origin) == (2, staff.user, "CC0")
+    assert made.path == "questions/rivers.jsonl" and resolve(made.path).read_bytes() == content
+    assert questions.record(content, "rivers", Purpose.LEARN) == made
+    assert AuditEntry.objects.get().action == "questions.add"
+    resolve(made.path).unlink()
+    questions.record(content, "rivers", Purpose.LEARN)
+    assert resolve(made.path).read_bytes() == content
+    with pytest.raises(RealmError, match="There is a question set rivers"):
+        questions.record(lines("Another?"), "rivers", Purpose.LEARN)
+    with pytest.raises(RealmError, match="There is a question set rivers"):
+        questions.record(content, "rivers", Purpose.MEASURE)
+    assert resolve(made.path).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "says"),
+    [
+        (lines("One?") + b'{"question": "Two?"}\n', "bad", r"^bad\.jsonl, line 2: `answers` must be"),
+        (b"\xff\xfe", "bad", r"^bad\.jsonl is not UTF-8"),
+        (b"", "empty", r"^empty\.jsonl holds no questions"),
+        (lines("One?"), "../escaped", "cannot be a question set's name"),
+        (lines("One?"), ".hidden", "cannot be a question set's name"),
+        (lines("One?"), "", "cannot be a question set's name"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_kept(content: bytes, name: str, says: str) -> None:
+    with pytest.raises(RealmError, match=says):
+        questions.record(content, name, Purpose.LEARN)
+    assert not QuestionSet.objects.exists()
+    assert not questions_dir().exists() or not list(questions_dir().iterdir())
+
+
+@pytest.mark.parametrize("first", list(Purpose))
+def test_no_question_is_learnt_from_and_measured_by(first: Purpose) -> None:
+    other = Purpose.MEASURE if first == Purpose.LEARN else Purpose.LEARN
+    questions.record(lines("Which is the longest river?"), "first", first)
+    with pytest.raises(RealmError, match=r"“which is a longest RIVER” stands in first \(1 question"):
+        questions.record(lines("Who?", "which is a longest RIVER"), "second", other)
+    assert questions.record(lines("which is a longest RIVER"), "third", first)
+
+
+def test_what_is_measured_by_can_be_left_out() -> None:
+    questions.record(lines("Which river?"), "measured", Purpose.MEASURE)
+    content = lines("Which town?") + b"\n" + lines("which RIVER", "Which hill?")
+    made = questions.record(content, "learnt", Purpose.LEARN, leave_out_measured=True)
+    assert resolve(made.path).read_bytes() == lines("Which town?", "Which hill?") and made.questions == 2
+    assert questions.record(content, "learnt", Purpose.LEARN, leave_out_measured=True) == made
+    with pytest.raises(RealmError, match="Every question of more stands in a set to measure by"):
+        questions.record(lines("Which river?"), "more", Purpose.LEARN, leave_out_measured=True)
+
+
+def test_titles_that_are_measured() -> None:
+    questions.record(lines("One?", title="Nile") + lines("Two?"), "measured", Purpose.MEASURE)
+    questions.record(lines("Three?", title="Mars"), "learnt", Purpose.LEARN)
+    assert questions.measured_titles() == ["Nile"]
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "towns.jsonl"
+    path.write_bytes(lines("Which town?"))
+    call_command("register_questions", path, "--purpose", "measure", "--origin", "CC0")
+    assert "Recorded: towns (1 question" in capsys.readouterr().out
+    assert QuestionSet.objects.get().purpose == Purpose.MEASURE
+    with pytest.raises(CommandError, match="cannot be read"):
+        call_command("register_questions", tmp_path / "nothing.jsonl", "--purpose", "learn")
+
+
+# ── What people said of answers ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def said(question: str = "Who directed 2001: A Space Odyssey?", **values: Any) -> AskedAnswer:
+    asked = stored.store(stored.payload(question=question))
+    Feedback.objects.create(answer=asked, session_key=str(asked.pk), **values)
+    return asked
+
+
+def test_right_and_better_answers_become_questions() -> None:
+    said(right=True)
+    said("Who wrote it?", right=False, better_answer="Arthur C. Clarke")
+    said("Who else?", right=False)
+    said("Which is said to be so?", right=None, better_answer="Neither")
+    rows = {row["question"]: row for row in questions.feedback_questions()}
+    best = stored.ODYSSEY[0]
+    assert rows == {
+        "Who directed 2001: A Space Odyssey?": {
+            "question": "Who directed 2001: A Space Odyssey?",
+            "answers": ["Stanley Kubrick"],
+            "title": best.title,
+            "context": best.text,
+        },
+        "Who wrote it?": {
+            "question": "Who wrote it?",
+            "answers": ["Arthur C. Clarke"],
+            "title": best.title,
+            "context": best.text,
+        },
+        "Which is said to be so?": {"question": "Which is said to be so?", "answers": ["Neither"]},
+    }
+    made = questions.record_feedback("feedback-1", by=None)
+    assert (made.purpose, made.questions) == (Purpose.LEARN, 3)
+
+
+def test_the_block_that_was_pointed_at_is_the_context() -> None:
+    other = stored.ODYSSEY[2]
+    said("What was he, too?", right=False, better_answer="Futurist", block_id=other.block_id)
+    assert [row["context"] for row in questions.feedback_questions()] == [other.text]
+
+
+def test_several_people_on_one_question() -> None:
+    said(right=True)
+    said(right=True)
+    said(right=False, better_answer="Kubrick")
+    (row,) = questions.feedback_questions()
+    assert sorted(row["answers"]) == ["Kubrick", "Stanley Kubrick"]
+
+
+def test_what_is_measured_by_is_not_taken_from_feedback() -> None:
+    questions.record(lines("Who directed 2001: A Space Odyssey?"), "measured", Purpose.MEASURE)
+    said(right=True)
+    assert questions.feedback_questions() == []
+    with pytest.raises(RealmError, match="Nobody has called an answer right"):
+        questions.record_feedback("feedback-1", by=None)

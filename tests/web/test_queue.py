@@ -1,0 +1,71 @@
+"""Handing a job over to the workers: a message says which job, and nothing else of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from webapp import queue
+from webapp.models import Job, JobKind, JobState
+
+pytestmark = pytest.mark.django_db
+
+
+class Broker:
+    """Takes so many messages, then refuses."""
+
+    def __init__(self, takes: int = 100) -> None:
+        self.takes = takes
+        self.tried: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def send_task(self, *args: Any, **options: Any) -> None:
+        self.tried.append((args, options))
+        if len(self.tried) > self.takes:
+            raise ConnectionRefusedError("no broker")
+
+
+def given(monkeypatch: pytest.MonkeyPatch, broker: Broker) -> Broker:
+    monkeypatch.setattr(queue.producer(), "send_task", broker.send_task)
+    return broker
+
+
+def test_the_message_is_an_id_and_a_time(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    broker, job = given(monkeypatch, Broker()), Job.objects.create(kind=JobKind.INDEX)
+    with django_capture_on_commit_callbacks(execute=True):
+        queue.enqueue(job)
+        assert broker.tried == []  # nobody else sees the row yet
+    job.refresh_from_db()
+    assert job.sent_at is not None
+    message = [str(job.pk), job.sent_at.isoformat()]
+    assert broker.tried == [(("workers.run_job", message), {"queue": "default", "retry": False, "countdown": None})]
+    assert json.loads(json.dumps(message)) == message
+    conf = queue.producer().conf
+    assert (conf.task_serializer, conf.accept_content, conf.result_backend) == ("json", ["json"], None)
+
+
+def test_what_does_not_wait_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    broker = given(monkeypatch, Broker())
+    with django_capture_on_commit_callbacks(execute=True):
+        for state in set(JobState) - {JobState.QUEUED}:
+            queue.enqueue(Job.objects.create(kind=JobKind.INDEX, state=state))
+    assert broker.tried == []
+
+
+def test_without_a_broker_jobs_wait_and_one_asks_it_once(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    broker = given(monkeypatch, Broker(takes=1))
+    jobs = [Job.objects.create(kind=JobKind.INDEX) for _ in range(4)]
+    with django_capture_on_commit_callbacks(execute=True):
+        queue.enqueue(*jobs)
+    assert len(broker.tried) == 2 and "stay queued (3)" in caplog.text
+    assert [job.pk for job in Job.waiting(30)] == [job.pk for job in jobs[1:]]  # to be sent at once

@@ -1,0 +1,255 @@
+"""What retention removes, and what it never touches."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from tests.web.operating import question_set
+from tests.web.pages import stored
+from webapp.kinds import ParameterError
+from webapp.kinds.base import Given, Kind
+from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobState, RetentionRule
+from webapp.services import jobs, retention
+from webapp.services.holding import files_stay
+from webapp.services.places import resolve
+from webapp.services.registering import record_index
+
+pytestmark = pytest.mark.django_db
+LONG_AGO = timedelta(days=40)
+
+
+@pytest.fixture
+def deployed() -> Iterator[Deployment]:
+    yield stored.deployment()
+    for place in ("indexes", "corpora", "runs"):
+        shutil.rmtree(resolve(place), ignore_errors=True)
+
+
+def generation(number: int, deployed: Deployment, **values: Any) -> IndexGeneration:
+    """A generation with files, the higher its number the newer."""
+    index = IndexGeneration.objects.create(
+        generation=f"old-{number}",
+        model=deployed.model,
+        corpus=deployed.index.corpus,
+        path=f"indexes/old-{number}",
+        rows=3,
+        dim=2,
+        **values,
+    )
+    folder = resolve(index.path)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vectors").write_bytes(b"0123456789")
+    IndexGeneration.objects.filter(pk=index.pk).update(created_at=timezone.now() + timedelta(minutes=number))
+    return index
+
+
+def old_generation(deployed: Deployment) -> IndexGeneration:
+    """The one generation that a rule of two removes."""
+    olds = [generation(number, deployed) for number in range(3)]
+    rule()
+    return olds[0]
+
+
+def job(state: str = JobState.SUCCEEDED, ago: timedelta = LONG_AGO, **values: Any) -> Job:
+    """A job with a run folder."""
+    ended = None if state in (JobState.QUEUED, JobState.RUNNING) else timezone.now() - ago
+    made = Job.objects.create(kind="index", state=state, finished_at=ended, **values)
+    made.run_dir.mkdir(parents=True)
+    (made.run_dir / "log.txt").write_text("log")
+    return made
+
+
+def names(removed: list[retention.Removal]) -> set[object]:
+    return {removal.record.pk for removal in removed}
+
+
+def rule(**values: Any) -> RetentionRule:
+    return retention.change_rule(**{"enabled": True, "generations": 2, "run_days": 30, "by": None, **values})
+
+
+def test_the_newest_generations_of_a_corpus_stay(deployed: Deployment) -> None:
+    olds = [generation(number, deployed) for number in range(5)]
+    rule()
+    removable = retention.removable()
+    assert [removal.record for removal in removable] == [olds[2], olds[1], olds[0]]
+    assert all(removal.size_bytes == 10 and removal.folder == resolve(removal.record.path) for removal in removable)  # type: ignore[union-attr]
+    assert names(retention.remove(by=None)) == {olds[0].pk, olds[1].pk, olds[2].pk}
+    assert [resolve(index.path).exists() for index in olds] == [False, False, False, True, True]
+    assert set(IndexGeneration.objects.all()) == {olds[3], olds[4], deployed.index}
+    assert IndexGeneration.every.count() == 6
+    assert retention.removable() == []
+    entries = AuditEntry.objects.filter(action="retention.remove")
+    assert {entry.target for entry in entries} == {str(index) for index in olds[:3]}
+    assert [entry.details for entry in entries] == [{"bytes": 10}] * 3
+
+
+def test_what_is_deployed_pinned_or_in_use_stays(deployed: Deployment) -> None:
+    pinned = generation(0, deployed, pinned=True)
+    used = generation(1, deployed)
+    Job.objects.create(kind="evaluate", state=JobState.QUEUED, parameters={"index": used.pk})
+    resumes = generation(2, deployed)
+    Job.objects.create(kind="evaluate", state=JobState.INTERRUPTED, parameters={"index": resumes.pk})
+    lately = generation(3, deployed)
+    Deployment.activate(lately)
+    active = generation(4, deployed)
+    Deployment.activate(active)
+    gone = generation(5, deployed)
+    for number in (8, 9):
+        generation(number, deployed)
+    rule()
+    assert names(retention.removable()) == {gone.pk}
+    assert names(retention.remove(by=None)) == {gone.pk}
+    assert {pinned, used, resumes, lately, active, deployed.index} <= set(IndexGeneration.objects.all())
+
+
+def test_an_earlier_deployment_keeps_its_row_but_not_its_files_for_ever(deployed: Deployment) -> None:
+    first = generation(0, deployed)
+    then = Deployment.activate(first)
+    for number in range(1, 7):
+        Deployment.activate(generation(number, deployed))
+    rule()
+    assert first.pk in names(retention.remove(by=None))
+    then.refresh_from_db()
+    assert then.index == first and then.index.removed_at is not None
+
+
+def in_this_very_moment(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Let something happen between listing what may go and removing it."""
+    found = retention.removable
+
+    def then(*args: Any, **kwargs: Any) -> list[retention.Removal]:
+        removable = found(*args, **kwargs)
+        happens()
+        return removable
+
+    monkeypatch.setattr(retention, "removable", then)
+
+
+def test_a_generation_that_is_wanted_in_this_very_moment_stays(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = old_generation(deployed)
+    in_this_very_moment(monkeypatch, lambda: Deployment.activate(old))
+    assert retention.remove(by=None) == []
+    assert resolve(old.path).exists() and not AuditEntry.objects.filter(action="retention.remove").exists()
+
+
+@pytest.mark.parametrize("wanted", ["resumed", "pinned"])
+def test_a_run_folder_that_is_wanted_in_this_very_moment_stays(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    stopped = job(JobState.STOPPED)
+    rule()
+    change: Callable[[], object] = (
+        stopped.resume if wanted == "resumed" else lambda: Job.objects.filter(pk=stopped.pk).update(pinned=True)
+    )
+    in_this_very_moment(monkeypatch, change)
+    assert retention.remove(by=None) == []
+    assert (stopped.run_dir / "log.txt").exists()
+
+
+def test_what_is_removed_in_this_very_moment_is_neither_deployed_nor_worked_on(deployed: Deployment) -> None:
+    old = old_generation(deployed)
+    retention.remove(by=None)
+    with pytest.raises(RealmError, match="have been removed"):  # old was read before
+        Deployment.activate(old)
+    assert Deployment.active() == deployed
+
+
+def test_a_job_looks_at_its_index_again_when_it_starts(deployed: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = old_generation(deployed)
+    questions = question_set()
+    before = Kind.written
+
+    def then(self: Kind, given: Given) -> dict[str, Any]:
+        retention.remove(by=None)
+        return before(self, given)
+
+    monkeypatch.setattr(Kind, "written", then)
+    with pytest.raises(ParameterError, match="index"):
+        jobs.start("evaluate", {"index": old.pk, "questions": questions.pk}, by=None)
+    assert not Job.objects.exists()
+
+
+def test_what_a_removal_that_was_cut_short_has_left_goes_with_the_next(deployed: Deployment) -> None:
+    marked = old_generation(deployed)
+    IndexGeneration.objects.filter(pk=marked.pk).update(removed_at=timezone.now())
+    hidden = [resolve("indexes/.gen.removed"), resolve("runs/.job.removed")]
+    for folder in hidden:
+        folder.mkdir(parents=True)
+    assert names(retention.removable()) == {marked.pk}
+    retention.remove(by=None)
+    assert not resolve(marked.path).exists() and not any(folder.exists() for folder in hidden)
+    assert retention.removable() == []
+
+
+def test_builds_that_nobody_goes_on_with_are_removed(deployed: Deployment) -> None:
+    rule()
+    for place in ("indexes", "corpora"):
+        for name, ago in ((".old.partial", LONG_AGO), (".new.partial", timedelta(0))):
+            shard = resolve(place) / name / "shard"
+            shard.parent.mkdir(parents=True)
+            shard.write_text("0123")
+            changed = (timezone.now() - ago).timestamp()
+            os.utime(shard, (changed, changed))
+    stopped = Job.objects.create(kind="index", state=JobState.INTERRUPTED)
+    assert retention.removable() == []
+    Job.objects.filter(pk=stopped.pk).update(state=JobState.STOPPED)
+    assert [removal.size_bytes for removal in retention.remove(by=None)] == [4, 4]
+    left = [folder.name for place in ("indexes", "corpora") for folder in resolve(place).glob(".*")]
+    assert left == [".new.partial"] * 2
+
+
+def test_nothing_is_removed_while_a_backup_is_written(deployed: Deployment) -> None:
+    old = old_generation(deployed)
+    with files_stay(), pytest.raises(RealmError, match="A backup is being written"):
+        retention.remove(by=None)
+    assert resolve(old.path).exists()
+    retention.remove(by=None)
+    assert not resolve(old.path).exists()
+
+
+def test_a_generation_that_was_removed_and_is_built_again_is_there(deployed: Deployment, tmp_path: Path) -> None:
+    old = generation(0, deployed)
+    IndexGeneration.every.filter(pk=old.pk).update(removed_at=timezone.now())
+    told = {"generation": old.generation, "snapshot_id": deployed.index.corpus.snapshot_id, "rows": 3, "dim": 2}
+    (tmp_path / "manifest.json").write_text(str({**told, "model_hash": "m", "block_hash": "b"}).replace("'", '"'))
+    assert record_index(tmp_path, model=deployed.model) == old
+    assert IndexGeneration.objects.get(pk=old.pk).removed_at is None
+
+
+def test_run_folders_of_long_ago_go_and_rows_stay(deployed: Deployment) -> None:
+    old = [job(state) for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)]
+    kept = [job(ago=timedelta(days=29)), job(pinned=True), job(JobState.RUNNING), job(JobState.QUEUED)]
+    rule()
+    assert names(retention.remove(by=None)) == {one.pk for one in old}
+    assert not any(one.run_dir.exists() for one in old) and all(one.run_dir.exists() for one in kept)
+    assert Job.objects.count() == 7
+
+
+def test_a_part_s_run_folder_stays_while_its_whole_goes_on_and_the_other_way_round(deployed: Deployment) -> None:
+    whole = job(JobState.RUNNING)
+    part = job(parent=whole)
+    stopped = job(JobState.STOPPED)
+    builder = job(JobState.RUNNING, parent=stopped)
+    pinned = job(pinned=True)
+    part_of_pinned = job(parent=pinned)
+    rule()
+    assert retention.remove(by=None) == []
+    assert all(one.run_dir.exists() for one in (whole, part, stopped, builder, pinned, part_of_pinned))
+
+
+def test_a_rule_of_nothing_is_refused(deployed: Deployment) -> None:
+    with pytest.raises(ValidationError):
+        rule(generations=0)
+    assert RetentionRule.current().generations == 3

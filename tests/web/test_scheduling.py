@@ -1,0 +1,146 @@
+"""Index builds that start by themselves: when they are due, on which model, and what came of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from tests.web.conftest import Person
+from tests.web.pages import stored
+from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, Job, ModelVersion, Schedule, Trigger
+from webapp.services import scheduling
+from webapp.services.scheduling import model_made, next_due, run_due, run_now
+
+pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def deployed() -> IndexGeneration:
+    return stored.deployment().index
+
+
+def newer_snapshot() -> CorpusSnapshot:
+    return CorpusSnapshot.objects.create(
+        name="vital-en", snapshot_id="f" * 16, path="corpora/newer", source="vital", language="en", articles=2, blocks=3
+    )
+
+
+def new_model(block_hash: str = "n" * 16) -> ModelVersion:
+    return ModelVersion.objects.create(
+        name="new", version=block_hash[:4], model_hash=block_hash, block_hash=block_hash, path="models/new"
+    )
+
+
+def schedule(trigger: str = Trigger.EVERY, **values: Any) -> Schedule:
+    values = {"hours": 6, "at": time(3, 30), **values}
+    return scheduling.save(Schedule(corpus_name="vital-en", trigger=trigger, **values), by=None)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "after", "due"),
+    [
+        (Trigger.EVERY, NOON, NOON + timedelta(hours=6)),
+        (Trigger.AT, NOON, datetime(2026, 3, 6, 3, 30, tzinfo=UTC)),
+        (Trigger.AT, datetime(2026, 3, 5, 3, 29, tzinfo=UTC), datetime(2026, 3, 5, 3, 30, tzinfo=UTC)),
+        (Trigger.AT, datetime(2026, 3, 5, 3, 30, tzinfo=UTC), datetime(2026, 3, 6, 3, 30, tzinfo=UTC)),
+        (Trigger.NEW_MODEL, NOON, None),
+    ],
+)
+def test_when_it_is_due(trigger: str, after: datetime, due: datetime | None) -> None:
+    assert next_due(Schedule(trigger=trigger, hours=6, at=time(3, 30)), after) == due
+
+
+def test_what_is_due_builds_the_newest_snapshot_once() -> None:
+    corpus = newer_snapshot()
+    one = schedule()
+    assert run_due() == []
+    later = timezone.now() + timedelta(hours=7)
+    (job,) = run_due(later)
+    assert (job.kind, job.parameters["corpus"]) == ("index", corpus.pk)
+    assert job.parameters["model"] == ModelVersion.objects.get().pk
+    one.refresh_from_db()
+    assert one.last_job == job and one.last_run_at is not None and str(corpus.snapshot_id) in one.last_outcome
+    assert one.due_at == later + timedelta(hours=6)
+    assert run_due(later) == []
+    assert AuditEntry.objects.get(action="job.start").name == f"schedule {one.pk}"
+
+
+def test_two_schedulers_run_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    newer_snapshot()
+    schedule()
+    later = timezone.now() + timedelta(hours=7)
+    run_first = scheduling.next_due
+
+    def other_first(one: Schedule, after: datetime) -> datetime | None:
+        monkeypatch.setattr(scheduling, "next_due", run_first)
+        assert len(run_due(later)) == 1  # between reading and claiming
+        return run_first(one, after)
+
+    monkeypatch.setattr(scheduling, "next_due", other_first)
+    assert run_due(later) == []
+    assert Job.objects.count() == 1
+
+
+def test_nothing_new_is_said_and_not_built() -> None:
+    one = schedule()
+    assert run_now(one, by=None) is None
+    assert one.last_outcome.startswith("Nothing new to index: gen-1 is of the newest snapshot") and not one.last_job
+    newer_snapshot()
+    job = run_now(one, by=None)
+    assert job is not None
+    assert run_now(one, by=None) is None
+    assert one.last_outcome == f"The same index is being built already by job {job.pk}."
+
+
+def test_a_new_model_is_indexed_unless_an_index_fits_it() -> None:
+    schedule(Trigger.NEW_MODEL)
+    model = new_model()
+    (job,) = model_made(model)
+    assert job.parameters["model"] == model.pk
+    deployed = ModelVersion.objects.get(name="realm-mini")
+    assert model_made(deployed) == []
+    one = Schedule.objects.get()
+    assert "Nothing new to index" in one.last_outcome and one.due_at is None
+
+
+def test_what_is_switched_off_does_nothing() -> None:
+    newer_snapshot()
+    schedule(enabled=False)
+    schedule(Trigger.NEW_MODEL, enabled=False)
+    assert run_due(timezone.now() + timedelta(days=30)) == [] and model_made(new_model()) == []
+
+
+def test_its_own_model_is_taken() -> None:
+    model = new_model()
+    job = run_now(schedule(model=model), by=None)
+    assert job is not None and job.parameters["model"] == model.pk
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"hours": None}, "every how many hours"),
+        ({"trigger": Trigger.AT, "at": None}, "at what time of day"),
+        ({"corpus_name": "nothing"}, "no corpus called nothing"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(values: dict[str, Any], says: str) -> None:
+    one = Schedule(**{"corpus_name": "vital-en", "trigger": Trigger.EVERY, "hours": 6, **values})
+    with pytest.raises(RealmError, match=says):
+        scheduling.save(one, by=None)
+    assert not Schedule.objects.exists()
+
+
+def test_who_edits_is_written_down(staff: Person) -> None:
+    one = scheduling.save(Schedule(corpus_name="vital-en", trigger=Trigger.EVERY, hours=6), by=staff.user)
+    assert one.created_by == staff.user
+    scheduling.remove(one, by=staff.user)
+    assert [(entry.name, entry.action) for entry in AuditEntry.objects.order_by("pk")] == [
+        ("Stella", "schedule.edit"),
+        ("Stella", "schedule.remove"),
+    ]

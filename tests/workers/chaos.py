@@ -1,0 +1,334 @@
+"""Chaos: what `make run` runs, with somebody who kills at random; `python -m tests.workers.chaos --kills 50`.
+
+An ICT, a pre-training with its builder, an index build in shards and an ingest go on at the same time, under two
+workers, a scheduler, a broker and a web server that the supervisor starts again. At random instants one of these, or
+one of the jobs' own processes, gets SIGKILL. All the while watchers look
+
+    at /proc          whether two processes work for one job. The lock of the run folder (tether.py) is there to prevent
+                      it; what is looked at is another thing, which run folder each process was started for
+    at the disk       whether whatever is visible is whole: models, generations, corpora, and what the records name
+    at the web server whether what it answers is of what is deployed
+
+and in the end every job must have succeeded. DATABASE_URL names another database than SQLite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TOP = Path(__file__).resolve().parents[2]
+SUPERVISED = """
+import sys, workers.supervisor, workers.services as services
+from workers.services import application
+workers.supervisor.PREPARATIONS = ()
+def programs(port):
+    web, worker, scheduler = application(port)
+    return [web, worker, services.Service("worker2", worker.command, worker.grace_s), scheduler]
+workers.supervisor.application = programs
+sys.exit(workers.supervisor.main())
+"""
+_LOOK_S = 0.1
+_PATIENCE_S = 1200.0  # after the last kill, until every job has ended
+TRAINING = {"batch": 2, "at_once": 2, "checkpoint_every": 20, "holdout": 0.0}
+
+
+class Chaos:
+    """One run. kills: how many. pause_s: longest time between two of them. steps: of each training.
+
+    seed: of what is killed, and when.
+    """
+
+    def __init__(self, data: Path, kills: int, pause_s: float, steps: int, seed: int) -> None:
+        self.data, self.kills, self.pause_s, self.steps = data, kills, pause_s, steps
+        self._draw = random.Random(seed)
+        self.killed: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self._port = _free_port()
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Everything; raises AssertionError with what was seen."""
+        jobs = _begin(self.steps)
+        log = open(self.data / "supervisor.log", "wb")  # noqa: SIM115 - closed below
+        supervisor = subprocess.Popen(
+            [sys.executable, "-c", SUPERVISED],
+            cwd=TOP,
+            env=os.environ | {"PORT": str(self._port), "JOB_LEASE_S": "6"},
+            stdout=log,
+            stderr=log,
+        )
+        watchers = [
+            threading.Thread(target=self._watch, args=(look,)) for look in (self._twice, self._partial, self._ask)
+        ]
+        for watcher in watchers:
+            watcher.start()
+        try:
+            # Before it is ready, the supervisor takes three deaths for a fault and ends.
+            _wait_until(lambda: self._is_ready(supervisor), 300)
+            while sum(self.killed.values()) < self.kills and any(job.is_active for job in _again(jobs)):
+                time.sleep(self._draw.uniform(0, self.pause_s))
+                self._kill_one(supervisor)
+            _wait_until(lambda: self._have_ended(jobs, supervisor), _PATIENCE_S)
+        finally:
+            self._over.set()
+            supervisor.send_signal(signal.SIGTERM)
+            supervisor.wait(60)
+            for watcher in watchers:
+                watcher.join()
+            log.close()
+        for job in _again(jobs):
+            if job.state != "succeeded":
+                self.wrong.append(f"{job} {job.pk}: {job.error}\n{job.log[-2000:]}")
+        self._partial()
+        assert not self.wrong, "\n".join(self.wrong)
+
+    def _is_ready(self, supervisor: subprocess.Popen[bytes]) -> bool:
+        assert supervisor.poll() is None, "The supervisor has ended."
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/readyz", timeout=5) as response:
+                return bool(response.status == 200)
+        except OSError:
+            return False
+
+    def _have_ended(self, jobs: list[Any], supervisor: subprocess.Popen[bytes]) -> bool:
+        assert supervisor.poll() is None, "The supervisor has ended."
+        return not any(job.is_active for job in _again(jobs))
+
+    # ---- killing
+
+    def _kill_one(self, supervisor: subprocess.Popen[bytes]) -> None:
+        """SIGKILL to a program of the supervisor's or to a job's process: each kind as likely as the others."""
+        victims: dict[str, list[int]] = {}
+        for pid, words in _processes():
+            if (kind := _kind(words)) and (kind == "process" or _parent(pid) == supervisor.pid):
+                victims.setdefault(kind, []).append(pid)
+        if victims:
+            kind = self._draw.choice(sorted(victims))
+            try:
+                os.kill(self._draw.choice(victims[kind]), signal.SIGKILL)
+            except ProcessLookupError:
+                return
+            self.killed[kind] += 1
+
+    # ---- watching
+
+    def _watch(self, look: Callable[[], None]) -> None:
+        from django.db import connection
+
+        while not self._over.wait(_LOOK_S):
+            look()
+        connection.close()
+
+    def _twice(self) -> None:
+        """Two processes that were started for the same run folder, seen at one time."""
+        for run, pids in _runs().items():
+            if len(pids) > 1 and all(_alive(pid) for pid in pids):
+                self.wrong.append(f"Processes {pids} work in {run} at once.")
+
+    def _partial(self) -> None:
+        """Whatever can be seen must be whole, and whatever is recorded must be there."""
+        from django.db import OperationalError
+
+        from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion
+        from webapp.services.places import resolve
+
+        for pattern, needed in (
+            ("models/[!.]*", "model.safetensors"),
+            ("corpora/[!.]*/[!.]*", "manifest.json"),
+            ("indexes/[!.]*", "manifest.json"),
+        ):
+            for path in self.data.glob(pattern):
+                if not (path / needed).exists() or (path.parent.name == "indexes" and not _all_shards(path)):
+                    self.wrong.append(f"{path} can be seen and is not whole.")
+        try:
+            records = [*ModelVersion.objects.all(), *CorpusSnapshot.objects.all(), *IndexGeneration.objects.all()]
+        except OperationalError:  # SQLite was busy
+            return
+        for record in records:
+            if not any((resolve(record.path) / name).exists() for name in ("config.json", "manifest.json")):
+                self.wrong.append(f"{record} is recorded, and {record.path} is not there.")
+
+    def _ask(self) -> None:
+        """What serves stays what it was."""
+        from webapp.models import Deployment
+
+        time.sleep(0.5)
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self._port}/api/v1/ask",
+            json.dumps({"question": "When did something burn in town 3?"}).encode(),
+            {"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=20) as response:
+                answer: dict[str, Any] = json.load(response)
+        except (OSError, urllib.error.HTTPError, ValueError):  # it was killed, or is not ready yet
+            return
+        deployed = Deployment.objects.get(is_active=True)
+        if not answer["index"] == deployed.index.generation == "deployed":
+            self.wrong.append(f"The answer is of {answer['index']}.")
+
+
+# ---- what is done
+
+
+def _begin(steps: int) -> list[Any]:
+    """Records, a deployment, and the four jobs, which wait for a worker."""
+    from django.core.management import call_command
+
+    from tests.core.training.towns import make_towns
+    from tests.workers.work import record_work, source
+    from webapp.models import Deployment, IndexGeneration, JobKind
+    from webapp.services import jobs
+    from webapp.services.places import sources_dir
+
+    call_command("migrate", verbosity=0)
+    data = sources_dir().parent
+    work = record_work(make_towns(data / "given"))
+    IndexGeneration.objects.filter(pk=work.index.pk).update(generation="deployed")
+    manifest = data / work.index.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(work.index.generation, "deployed"))
+    Deployment.activate(IndexGeneration.objects.get())
+    source(sources_dir(), 20 * steps)
+    start = {"model": work.model.pk, "corpus": work.corpus.pk}
+    pretrain = {"index": work.index.pk, "spans": work.spans.pk, "steps": steps, "k": 3, "refresh_every": 20}
+    return [
+        jobs.start(kind, parameters, by=None)
+        for kind, parameters in (
+            (JobKind.INDEX, {**start, "shard_rows": 10}),
+            (JobKind.PRETRAIN, {**start, **TRAINING, **pretrain}),
+            (JobKind.ICT, {**start, **TRAINING, "steps": steps}),
+            (JobKind.INGEST, {"source": "jsonl", "file": "villages.jsonl", "corpus_name": "villages"}),
+        )
+    ]
+
+
+def _again(jobs: list[Any]) -> list[Any]:
+    from webapp.models import Job
+
+    return list(Job.objects.filter(pk__in=[job.pk for job in jobs]))
+
+
+# ---- what is seen
+
+
+def _processes() -> list[tuple[int, list[str]]]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            found.append((int(path.name), (path / "cmdline").read_text().split("\0")[:-1]))
+        except (OSError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def _kind(words: list[str]) -> str:
+    """What a process is; "" for one that is none of ours."""
+    told = " ".join(words)
+    if _run(words):
+        return "process"
+    if "valkey" in told and "valkey.sock" in told:
+        return "broker"
+    if "gunicorn" in words:
+        return "web"
+    if "celery" in words:
+        return "scheduler" if "beat" in words else "worker"
+    return ""
+
+
+def _run(words: list[str]) -> str:
+    """The run folder that a job's process of ours was started for. (A tether has not become it yet.)"""
+    data = os.environ["REALM_DATA"]
+    run = next((word.removeprefix("--run=") for word in words if word.startswith(f"--run={data}/runs/")), "")
+    return "" if any(word.endswith("tether.py") for word in words) else run
+
+
+def _runs() -> dict[str, list[int]]:
+    runs: dict[str, list[int]] = {}
+    for pid, words in _processes():
+        if run := _run(words):
+            runs.setdefault(run, []).append(pid)
+    return runs
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _all_shards(folder: Path) -> bool:
+    shards = json.loads((folder / "manifest.json").read_text())["shards"]
+    return all((folder / shard["file"]).exists() for shard in shards)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until(condition: Callable[[], bool], patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, "It did not happen in time."
+        time.sleep(0.2)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--pause-s", type=float, default=12.0, help="longest time between two")
+    parser.add_argument(
+        "--steps", type=int, default=3000, help="of each training: enough for them to outlast the kills"
+    )
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options = parser.parse_args()
+    data = Path(tempfile.mkdtemp(prefix="realm-chaos-"))
+    os.environ.update(REALM_DATA=str(data), DJANGO_SETTINGS_MODULE="webapp.settings", ASK_RATE="0", OMP_NUM_THREADS="1")
+    # As the supervisor would choose, so that jobs can be sent before it runs.
+    os.environ.update(BROKER_URL="memory://", CACHE_URL="locmem://")
+    import django
+
+    django.setup()
+    for name in ("BROKER_URL", "CACHE_URL"):
+        del os.environ[name]
+    began = time.monotonic()
+    chaos = Chaos(data, options.kills, options.pause_s, options.steps, options.seed)
+    try:
+        chaos.run()
+    except AssertionError as error:
+        print(f"seed {options.seed}: after {dict(chaos.killed)}: {error}\nAll of it is in {data}.", file=sys.stderr)
+        return 1
+    killed = ", ".join(f"{count} × {kind}" for kind, count in sorted(chaos.killed.items()))
+    print(f"{sum(chaos.killed.values())} kills ({killed}) in {time.monotonic() - began:.0f} s: every job ended right.")
+    shutil.rmtree(data)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

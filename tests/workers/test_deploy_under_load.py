@@ -1,0 +1,108 @@
+"""Deploy and roll back over REST while people ask a real web server of two processes without a pause.
+
+Tolerance, for a machine whose few processors have other things to do as well: the median while a pair is loaded is
+at most twice the usual p99 and a quarter of a second, and no question takes longer than three times the usual p99 and a
+second and a half. Loading is made to take five seconds, so a question that waited for it would show. What a deployment
+costs on a quiet machine is for `python -m benchmarks.deploy` to say.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+
+from benchmarks.load import Askers, asker, change_over, operate, percentile
+from benchmarks.web import server
+from realm_core.activity import Activity
+from realm_core.index.build import build
+from tests.tiny import ARTICLES, tiny_deployment, tiny_model
+from tests.workers.conftest import wait_until
+from webapp.models import ApiToken, AskedAnswer, IndexGeneration
+from webapp.services.deploying import check, deploy
+from webapp.services.registering import record_corpus, record_index, record_model
+
+LOADING_TAKES_S = 5.0
+QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
+
+
+@pytest.fixture
+def pairs(database_url: str, tmp_path: Path) -> tuple[IndexGeneration, IndexGeneration]:
+    """Two models, each with an index of its own; the first is deployed."""
+    model, index, corpus = tiny_deployment(tmp_path)
+    record_corpus(corpus)
+    first = record_index(index, model=record_model(model))
+    second_model = tiny_model(tmp_path, seed=1)
+    built = build(second_model, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+    second = record_index(built, model=record_model(second_model))
+    deploy(first)
+    return first, second
+
+
+@pytest.fixture
+def port(pairs: object, database_url: str, tmp_path: Path) -> Iterator[int]:
+    environment = {
+        **os.environ,
+        "REALM_DATA": str(tmp_path),
+        "DATABASE_URL": database_url,
+        "ASK_RATE": "0",
+        "REALM_DEVICE": "cpu",
+        "LOADING_TAKES_S": str(LOADING_TAKES_S),
+    }
+    log = tmp_path / "web.log"
+    with server(environment, log, processes=2, application="tests.workers.slow_wsgi") as (_, port):
+        yield port
+    print(log.read_text(errors="replace")[-5000:])
+
+
+@pytest.mark.timeout(170)
+def test_nobody_notices(port: int, pairs: tuple[IndexGeneration, IndexGeneration], tmp_path: Path) -> None:
+    first, second = pairs
+    operator = User.objects.create_user("Stella", is_staff=True)
+    _, token = ApiToken.issue(operator, "test", ["operate"])
+    ask = asker(port, "index")
+
+    def both_have_loaded() -> bool:
+        ask(QUESTIONS[0])  # of whichever process; 503 while that one is loading
+        return len(set((tmp_path / "loaded.txt").read_text().splitlines())) == 2
+
+    wait_until(both_have_loaded)
+    asked_before = AskedAnswer.objects.count()
+    with Askers(ask, QUESTIONS, count=3) as askers:
+        time.sleep(1)
+        began = time.perf_counter()
+        time.sleep(4)
+        usual = askers.since(began)
+        p99_ms = percentile([one.took_ms for one in usual], 0.99)
+        assert {one.answered_by for one in usual} == {first.generation}
+
+        there = change_over(
+            askers,
+            lambda: operate(port, token, "deployments", {"index": second.pk, "confirm": check(second).digest}),
+            second.generation,
+            settle_s=1.0,
+        )
+        earlier = first.deployments.get()
+        back = change_over(
+            askers,
+            lambda: operate(port, token, f"deployments/{earlier.pk}/activate", {"confirm": check(first).digest}),
+            first.generation,
+            settle_s=1.0,
+        )
+    everything = askers.since(0)
+    print(f"usual p99 {p99_ms:.0f} ms of {len(usual)}; there {there}; back {back}")
+    assert [one.status for one in everything if one.status != 201] == []
+    for change in (there, back):
+        assert change.failed == 0 and change.questions > 10
+        assert change.until_new_s >= LOADING_TAKES_S  # it was loaded beside the other, not taken from somewhere
+        assert change.median_ms <= 2 * p99_ms + 250
+        assert change.slowest_ms <= 3 * p99_ms + 1500
+        assert change.until_all_s < LOADING_TAKES_S + 30
+    # Every answer names what gave it, and that was the pair of its deployment.
+    assert AskedAnswer.objects.count() == asked_before + len(everything)
+    for answer in AskedAnswer.objects.select_related("deployment__index"):
+        assert answer.payload["index"] == answer.deployment.index.generation

@@ -1,0 +1,158 @@
+"""How the end of a process is recorded: by its status, and also when the database is away just then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from realm_core.errors import RealmError
+from webapp.models import Job, JobKind, JobMetric, JobState
+from webapp.services.parts import Part
+from workers import job_run
+from workers.job_run import JobRun, Timing
+from workers.kinds import KINDS, Kind
+
+pytestmark = pytest.mark.django_db
+
+RESULT = {"rows": 3}
+TIMING = Timing(lease_s=5, beat_s=0.01, look_s=0.01)
+
+
+class Ended:
+    """A process that has ended, and left in its run folder what it had to say."""
+
+    pid = 0
+
+    def __init__(self, status: int, said: str) -> None:
+        self._status, self._said = status, said
+
+    def start(self, command: Sequence[str], *, output: Any, **_about: Any) -> Ended:
+        run = Path(command[-1].removeprefix("--run="))
+        if self._status == 0:
+            (run / "result.json").write_text(json.dumps(RESULT))
+        (run / "metrics.jsonl").write_text('{"step": 1, "time": 1.7e9, "loss": 2}\n')
+        output.write(self._said.encode())
+        return self
+
+    def poll(self) -> int:
+        return self._status
+
+    wait = poll
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
+    """Run a job whose process ends with a status and what it says; the kind succeeds with its result."""
+    monkeypatch.setattr(job_run, "kill_all", lambda _process: None)
+
+    def run(status: int, said: str = "", *, kind: str = JobKind.EXPORT, timing: Timing = TIMING, **about: Any) -> Job:
+        monkeypatch.setattr(job_run, "start", Ended(status, said).start)
+        told = {"command": lambda _job: ["module"], "record": lambda _job, result: result, **about}
+        monkeypatch.setitem(KINDS, kind, Kind(**told))
+        # A builder without a training is taken for needed, so that none has to be made.
+        claimed = Job.claim(Job.objects.create(kind=kind).pk, "me", 60)
+        assert claimed is not None
+        JobRun(claimed, "me", timing).run()
+        claimed.refresh_from_db()
+        return claimed
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "state", "error"),
+    [
+        (0, "", JobState.SUCCEEDED, ""),
+        (2, "error: The disk is full.\n", JobState.FAILED, "The disk is full."),
+        (3, "", JobState.STOPPED, ""),
+        (1, "", JobState.FAILED, "The process ended with status 1; the end of its log shows where."),
+        (-9, "", JobState.QUEUED, ""),
+    ],
+)
+def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, state: str, error: str) -> None:
+    job = ends(status, said)
+    assert (job.state, job.error) == (state, error)
+    assert job.result == (RESULT if state == JobState.SUCCEEDED else {})
+
+
+def test_of_several_processes_the_first_line_is_the_sentence(
+    ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobRun, "_devices", lambda _self: ["cuda:0", "cuda:1"])
+    job = ends(2, "error: No questions.\nStopped; what was finished is kept.\n", distributed=True)
+    assert job.error == "No questions."
+
+
+def _refuse(_job: Job) -> list[str]:
+    raise RealmError("The folder is gone.")
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "error"),
+    [
+        (1, {}, "status 1"),  # CUDA is out of memory, say
+        (2, {}, "without saying why"),
+        (0, {"command": _refuse}, "The folder is gone."),
+    ],
+)
+def test_what_runs_beside_its_whole_rests_instead_of_failing(
+    ends: Callable[..., Job], status: int, told: dict[str, Any], error: str
+) -> None:
+    job = ends(status, kind=JobKind.REFRESH, **told)
+    assert (job.state, job.interruptions) == (JobState.INTERRUPTED, 1) and error in job.error
+    assert ends(status, **told).state == (JobState.SUCCEEDED if status == 0 and not told else JobState.FAILED)
+
+
+# ── The database is away ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def away(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """The first so many attempts to record the end fail."""
+    left = [times]
+    finish = Job.finish
+
+    def broken(self: Job, *args: Any, **values: Any) -> bool:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise OperationalError("the database does not answer")
+        return finish(self, *args, **values)
+
+    monkeypatch.setattr(Job, "finish", broken)
+    monkeypatch.setattr(job_run, "close_old_connections", lambda: None)  # it is the test's
+
+
+def test_the_end_is_recorded_when_the_database_is_back(
+    ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away(monkeypatch, 3)
+    job = ends(0)
+    assert (job.state, job.result) == (JobState.SUCCEEDED, RESULT)
+    assert JobMetric.objects.filter(job=job).count() == 1
+
+
+def test_who_cannot_record_as_long_as_the_lease_holds_leaves_the_row(
+    ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away(monkeypatch, 1_000_000)
+    monkeypatch.setattr(Job, "heartbeat", Job.finish)  # neither can the lease be renewed
+    assert ends(0, timing=Timing(lease_s=0.1, beat_s=0.01, look_s=0.01)).state == JobState.RUNNING
+
+
+# ── A whole that is told to stop, or lost, before it could wait for its parts ───────────────────────────────────────
+
+
+@pytest.mark.parametrize(("values", "state"), [({"state": "stopping"}, "stopped"), ({"lease_owner": "you"}, "running")])
+def test_it_starts_nothing(
+    ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch, values: dict[str, str], state: str
+) -> None:
+    def shards(job: Job) -> Sequence[Part]:
+        Job.objects.filter(pk=job.pk).update(**values)
+        return [Part(JobKind.INDEX_SHARD, {"shard": 0, "rows": 1})]
+
+    job = ends(0, before=shards)
+    assert job.state == state and not job.parts.exists() and not job.run_dir.exists()

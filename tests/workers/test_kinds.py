@@ -1,0 +1,173 @@
+"""Every kind of job: what its process is told makes what is wanted, and what it leaves becomes records.
+
+The processes run here and not under a worker: each would import torch for seconds. `test_parts.py` has workers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from realm_core.files import read_json
+from realm_core.model.identity import read_hashes
+from tests.core.running import activity_of
+from tests.core.training.towns import COUNT, Towns, make_towns
+from tests.workers.work import QUICK, Work, record_work, source
+from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, SpanSet
+from webapp.services import jobs
+from webapp.services.places import resolve, sources_dir
+from workers.job_run import JobRun, Timing
+from workers.kinds import KINDS
+from workers.kinds.base import given, in_toml
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def towns(tmp_path_factory: pytest.TempPathFactory) -> Towns:
+    return make_towns(tmp_path_factory.mktemp("towns"))
+
+
+@pytest.fixture
+def work(towns: Towns, db: None) -> Work:
+    return record_work(towns)
+
+
+def done(kind: str, parameters: dict[str, Any]) -> Job:
+    """The job, done as a worker does it; recorded once more, it gives the same."""
+    job = jobs.start(kind, parameters, by=None)
+    package, activity, *words = KINDS[kind].command(job)
+    assert package == "realm_core" and KINDS[kind].made(job) is None
+    activity_of(activity, words, run=job.run_dir)
+    result = read_json(job.run_dir / "result.json")
+    job.result = KINDS[kind].record(job, result)
+    assert KINDS[kind].record(job, result) == job.result
+    job.save()
+    return job
+
+
+def test_a_model_is_warmed_up_exported_and_measured(work: Work) -> None:
+    start = {"model": work.model.pk, "corpus": work.corpus.pk}
+    ict = done(JobKind.ICT, {**start, **QUICK, "name": "my embedder"})
+    made = ModelVersion.objects.get(job=ict)
+    assert (made.name, made.parent, made.corpus) == ("my embedder", work.model, work.corpus)
+    assert ict.result["model"] == made.pk
+    assert read_hashes(resolve(made.path)) == (made.model_hash, made.block_hash)
+    assert resolve(made.path).name == f"my-embedder-{ict.pk.hex[:8]}"
+    assert KINDS[JobKind.ICT].made(ict) == {"path": str(resolve(made.path))}
+
+    export = done(JobKind.EXPORT, {"model": made.pk, "query": "float16", "reader": "int8", "min_probability": 0.2})
+    packed = ModelVersion.objects.get(job=export)
+    assert (packed.parent, packed.block_hash) == (made, made.block_hash)
+    assert packed.name == f"export {export.created_at:%Y-%m-%d}"
+    config = json.loads((resolve(packed.path) / "config.json").read_text())
+    assert config["model"]["min_probability"] == 0.2
+
+    index = done(JobKind.INDEX, {"model": packed.pk, "corpus": work.corpus.pk}).indexes.get()
+    asked = {"index": index.pk, "questions": work.measure.pk}
+    whole = done(JobKind.EVALUATE, asked)
+    evaluation = Evaluation.objects.get(job=whole)
+    assert (evaluation.model, evaluation.index, evaluation.questions) == (packed, index, work.measure)
+    assert (evaluation.asked, evaluation.sample, evaluation.k) == (8, 0, 5)
+    assert evaluation.exact_match == evaluation.figures["exact_match"] == whole.result["exact_match"]
+    some = Evaluation.objects.get(job=done(JobKind.EVALUATE, {**asked, "sample": 3, "k": 2}))
+    assert (some.asked, some.k) == (3, 2)
+    said = [json.loads(line)["question"] for line in resolve(some.predictions).read_text().splitlines()[1:]]
+    everything = resolve(evaluation.predictions).read_text()
+    assert len(said) == 3 and all(question in everything for question in said)
+
+
+def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> None:
+    parameters = {
+        "model": work.model.pk,
+        "corpus": work.corpus.pk,
+        "index": work.index.pk,
+        "questions": [work.learn.pk],
+    }
+    job = done(JobKind.FINETUNE, {**parameters, "epochs": 1, "repeat": {"some": 2}, "batch": 8, "holdout": 0.0})
+    model = ModelVersion.objects.get(job=job)
+    assert (model.parent, model.block_hash) == (work.model, work.model.block_hash)
+    excluded = json.loads((job.run_dir / "excluded-titles.json").read_text())
+    assert excluded == sorted(f"Town {number}" for number in range(COUNT - 8, COUNT))
+    recipe = json.loads((resolve(model.path) / "config.json").read_text())["about"]["recipe"][-1]
+    assert "on 64 questions of some" in recipe  # 32, each twice
+
+    sparse = done(JobKind.FINETUNE, {**parameters, "index": None, "retriever": "bm25", "epochs": 1, "batch": 8})
+    assert (
+        "with BM25"
+        in json.loads((resolve(sparse.model_versions.get().path) / "config.json").read_text())["about"]["recipe"][-1]
+    )
+    bm25 = done(
+        JobKind.EVALUATE,
+        {"model": model.pk, "corpus": work.corpus.pk, "questions": work.measure.pk, "retriever": "bm25"},
+    )
+    assert (Evaluation.objects.get(job=bm25).index, Evaluation.objects.get(job=bm25).retriever) == (None, "bm25")
+
+
+def test_a_corpus_is_ingested_and_its_spans_are_found(work: Work) -> None:
+    source(sources_dir(), 30)
+    told = {"source": "jsonl", "file": "villages.jsonl", "corpus_name": "villages", "licence": "CC0"}
+    corpus = CorpusSnapshot.objects.get(job=done(JobKind.INGEST, told))
+    assert (corpus.name, corpus.articles, corpus.licence) == ("villages", 30, "CC0")
+    spans = SpanSet.objects.get(job=done(JobKind.SPANS, {"corpus": work.corpus.pk, "tagger": "dates", "blocks": 20}))
+    assert (spans.corpus, spans.blocks, spans.tagger) == (work.corpus, 20, "dates")
+    assert spans.spans > 0 and (resolve(spans.path) / "manifest.json").exists()
+    mlm = done(JobKind.MLM, {"model": work.model.pk, "corpus": corpus.pk, **QUICK})
+    assert ModelVersion.objects.get(job=mlm).corpus == corpus
+
+
+def test_a_source_that_is_not_there_is_named(work: Work) -> None:
+    job = jobs.start(JobKind.INGEST, {"source": "jsonl", "file": "nothing.jsonl"}, by=None)
+    run(job)
+    assert job.state == "failed"
+    assert job.error.startswith("The source is not there: ") and job.error.endswith("nothing.jsonl does not exist.")
+
+
+def test_a_model_that_an_earlier_attempt_published_is_recorded(work: Work, towns: Towns) -> None:
+    """The process was killed between publishing and saying so."""
+    job = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk}, by=None)
+    output = next(word for word in KINDS[JobKind.ICT].command(job) if word.startswith("--output="))
+    folder = Path(output.partition("=")[2])
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(towns.model)
+    run(job)
+    assert (job.state, job.result["model"]) == ("succeeded", work.model.pk)  # the very weights recorded already
+    assert not job.run_dir.exists()
+
+
+def run(job: Job) -> None:
+    """As a worker does."""
+    claimed = Job.claim(job.pk, "me", 60)
+    assert claimed is not None
+    JobRun(claimed, "me", Timing.for_lease(60)).run()
+    job.refresh_from_db()
+
+
+def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
+    parameters = {
+        "model": work.model.pk,
+        "corpus": work.corpus.pk,
+        "spans": work.spans.pk,
+        "questions": [work.learn.pk],
+        "dev": [work.measure.pk],
+        "config": "[ict]\nsteps = 3",
+        "rows": "realm bm25",
+    }
+    job = Job.objects.create(kind=JobKind.ABLATE, parameters=parameters)
+    told = KINDS[JobKind.ABLATE].command(job)
+    assert told[told.index("--rows") + 1 :] == ["realm", "bm25"]
+    assert (job.run_dir / "ablation.toml").read_text() == "[ict]\nsteps = 3"
+    (job.run_dir / "excluded-titles.json").write_text('["As it was at the first attempt"]')
+    assert KINDS[JobKind.ABLATE].command(job) == told
+    assert "first attempt" in (job.run_dir / "excluded-titles.json").read_text()
+    assert given(job)["dev"] == [work.measure]
+
+
+def test_values_in_toml() -> None:
+    values = [True, 3, 1e-5, 'a "b" \\ \x7f é', {"plain-train": 2}]
+    assert [in_toml(value) for value in values] == [
+        "true", "3", "1e-05", '"a \\"b\\" \\\\ \\u007F é"', '{"plain-train" = 2}',
+    ]  # fmt: skip

@@ -1,0 +1,60 @@
+"""A pre-training for real: trainer and builder are two jobs on two workers, and either worker may die."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.core.training.towns import make_towns
+from tests.workers.conftest import Workers, wait_for_state, wait_until
+from tests.workers.work import record_work
+from webapp.models import Job, JobKind, ModelVersion
+from webapp.services import jobs
+from webapp.services.places import resolve
+
+PATIENCE_S = 150  # each process imports torch first, on a machine that does other things too
+
+
+@pytest.mark.timeout(600)
+def test_the_index_follows_a_training_that_survives_both_workers(workers: Workers, tmp_path: Path) -> None:
+    work = record_work(make_towns(tmp_path))
+    trainer, builder = workers.worker(queues="train"), workers.worker(queues="default,index")
+    workers.scheduler()
+    parameters = {"model": work.model.pk, "corpus": work.corpus.pk, "index": work.index.pk, "spans": work.spans.pk}
+    quick = {"steps": 100_000, "batch": 2, "k": 3, "refresh_every": 20, "checkpoint_every": 20, "holdout": 0.0}
+    job = jobs.start(JobKind.PRETRAIN, {**parameters, **quick}, by=None)
+
+    def step() -> int:
+        newest = job.metrics.order_by("pk").last()
+        return newest.step if newest else 0
+
+    def built_at() -> float:
+        """Step of the parameters that the index in use was made with."""
+        newest = job.metrics.order_by("pk").last()
+        return newest.step - newest.values["pretrain.index_lag_steps"] if newest else 0
+
+    wait_until(lambda: built_at() > 10, PATIENCE_S)
+    part = job.parts.get()
+    assert (part.kind, part.queue, part.state) == (JobKind.REFRESH, "index", "running")
+
+    builder.kill()
+    reached = step()
+    wait_until(lambda: step() > reached + 10, PATIENCE_S)  # it goes on with the index that it has
+    trainer.kill()
+    workers.worker()
+    reached = step()
+    wait_until(lambda: built_at() > reached + 10, PATIENCE_S)  # both go on
+
+    Job.objects.filter(pk=job.pk).update(parameters={**Job.objects.get(pk=job.pk).parameters, "steps": 1})
+    job.refresh_from_db()
+    assert jobs.stop(job, by=None)
+    wait_for_state(job, "stopped", patience_s=PATIENCE_S)
+    wait_for_state(part, "stopped", patience_s=PATIENCE_S)
+    assert jobs.resume(job, by=None)  # with fewer steps than it has done: it ends at once
+    wait_for_state(job, "succeeded", patience_s=PATIENCE_S)
+    wait_for_state(part, "succeeded", "stopped", patience_s=PATIENCE_S)
+    model = ModelVersion.objects.get(job=job)
+    assert (model.parent, model.corpus) == (work.model, work.corpus)
+    assert (resolve(model.path) / "config.json").exists()
+    assert not (job.run_dir / "snapshots").exists() and not (job.run_dir / "generations").exists()

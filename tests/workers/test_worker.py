@@ -1,0 +1,156 @@
+"""A worker says what it is: its queues, slots and devices; and a process is kept to its devices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.utils import timezone
+
+from tests.core.training.towns import make_towns
+from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state, wait_until
+from tests.workers.work import record_work
+from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
+from webapp.services import jobs
+from workers import devices, reporting
+from workers.refusal import TOP
+
+SMI = "0, 1024, 81559, 37\n1, 0, 81559, [N/A]\n"
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """REALM_DEVICES and nvidia-smi as the test says."""
+    devices.own.cache_clear()
+    monkeypatch.setattr(devices, "_gpus", lambda: devices.read_smi(SMI))
+    yield monkeypatch
+    devices.own.cache_clear()
+
+
+def test_a_worker_reports_itself_and_is_gone_when_it_ends(workers: Workers) -> None:
+    process = workers.worker(queues="index,default", slots="2")
+    wait_until(Worker.objects.exists)
+    row = Worker.objects.get()
+    assert row.name.endswith(f":{process.pid}") and row.is_alive
+    assert (row.queues, row.slots) == (["index", "default"], 2)
+    (cpu,) = row.devices
+    assert (cpu["name"], cpu["kind"]) == ("cpu", "cpu")
+    assert 0 < cpu["memory_used"] < cpu["memory_total"] and 0 <= cpu["utilisation"] <= 1
+    process.terminate()
+    process.wait(15)
+    assert not Worker.objects.exists()
+
+
+def test_a_worker_takes_jobs_of_its_queues_alone(workers: Workers) -> None:
+    other, own = make_job(queue="train", steps=1), make_job(queue="index", steps=1)
+    workers.worker(queues="index,default")
+    for job in (other, own):
+        send(job)
+    wait_for_state(own, "succeeded")
+    assert Job.objects.get(pk=other.pk).state == "queued" and not steps(other)
+
+
+@pytest.mark.django_db
+def test_rows_of_workers_that_were_lost_vanish() -> None:
+    now = timezone.now()
+    for name, minutes in (("lost", 61), ("silent", 30), ("alive", 0)):
+        Worker.objects.create(name=name, host="h", slots=1, seen_at=now - timedelta(minutes=minutes))
+    reporting.forget_lost()
+    assert {row.name: row.is_alive for row in Worker.objects.all()} == {"silent": False, "alive": True}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("WORKER_QUEUES", "default,fast", "WORKER_QUEUES must be some of default, index, train, not 'fast'"),
+        ("WORKER_SLOTS", "0", "WORKER_SLOTS must be at least 1"),
+        ("REALM_DEVICES", "cuda:0,gpu1", "REALM_DEVICES must be cpu or cuda:N, with commas between, not 'gpu1'"),
+    ],
+)
+def test_what_a_worker_cannot_be_is_said(variable: str, value: str, says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import workers.app"],
+        cwd=TOP,
+        env=os.environ | {variable: value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1 and says in done.stderr
+
+
+# ── Devices ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_devices_are_found_or_named(named: pytest.MonkeyPatch) -> None:
+    assert devices.own() == ("cuda:0", "cuda:1")
+    devices.own.cache_clear()
+    named.setenv("REALM_DEVICES", "cuda:1, cpu, cuda:1")
+    assert devices.own() == ("cuda:1", "cpu")
+    assert [device["name"] for device in devices.report()] == ["cuda:1", "cpu"]
+    devices.own.cache_clear()
+    named.setenv("REALM_DEVICES", "gpu0")
+    with pytest.raises(ImproperlyConfigured, match="REALM_DEVICES must be cpu or cuda:N, with commas between"):
+        devices.own()
+
+
+def test_what_nvidia_smi_says_is_read(named: pytest.MonkeyPatch) -> None:
+    assert devices.report() == [
+        {"name": "cuda:0", "kind": "cuda", "memory_used": 1 << 30, "memory_total": 81559 << 20, "utilisation": 0.37},
+        {"name": "cuda:1", "kind": "cuda", "memory_used": 0, "memory_total": 81559 << 20, "utilisation": None},
+    ]
+
+
+def test_a_line_of_nvidia_smi_that_is_none_is_passed_over() -> None:
+    assert list(devices.read_smi(f"Warning: a GPU was lost\n1,2\n{SMI}")) == [0, 1]
+
+
+def test_whatever_goes_wrong_a_worker_reports_itself_again(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> None:
+        raise ValueError("not enough values to unpack")
+
+    reporting.Reporter._safely(broken)
+    assert "could not report itself" in caplog.text and "not enough values" in caplog.text
+
+
+def test_a_process_is_kept_to_its_devices() -> None:
+    assert devices.environment(["cuda:1", "cuda:3"])["CUDA_VISIBLE_DEVICES"] == "1,3"
+    assert devices.environment(["cpu"])["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.django_db
+def test_a_training_takes_what_is_free_and_leaves_its_builder_a_gpu(named: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from workers import tasks
+
+    named.setenv("REALM_DEVICES", "cuda:0,cuda:1,cuda:2")
+    work = record_work(make_towns(tmp_path))
+    start = {"model": work.model.pk, "corpus": work.corpus.pk}
+    pretrain = {**start, "index": work.index.pk, "spans": work.spans.pk}
+
+    def taken(kind: str, parameters: dict[str, object]) -> list[str]:
+        job = jobs.start(kind, parameters, by=None)
+        claimed = tasks._claim(str(job.pk), "me", 60)
+        held = [] if claimed is None else [lease.device.rpartition("/")[2] for lease in claimed.devices.all()]
+        if claimed is not None:
+            claimed.finish("me", JobState.STOPPED)
+        return held
+
+    assert taken(JobKind.ICT, start) == ["cuda:0", "cuda:1", "cuda:2"]
+    assert taken(JobKind.PRETRAIN, pretrain) == ["cuda:0", "cuda:1"]
+    assert taken(JobKind.PRETRAIN, {**pretrain, "refresh": "never"}) == ["cuda:0", "cuda:1", "cuda:2"]
+    other = Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.RUNNING)
+    DeviceLease.objects.create(device=devices.leased_as("cuda:0"), job=other)
+    assert taken(JobKind.ICT, {**start, "seed": 2}) == ["cuda:1", "cuda:2"]
+    ablation = {**start, "spans": work.spans.pk, "questions": [work.learn.pk], "dev": [work.measure.pk]}
+    assert taken(JobKind.ABLATE, ablation) == ["cuda:1"]  # one process uses one
+    for number in (1, 2):
+        DeviceLease.objects.create(device=devices.leased_as(f"cuda:{number}"), job=other)
+    assert taken(JobKind.MLM, start) == []
+    assert Job.objects.get(kind=JobKind.MLM).state == "queued"
+    assert devices.not_leased(devices.own()) == []

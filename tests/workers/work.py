@@ -1,0 +1,62 @@
+"""Records of tiny things to work on: a corpus of towns, its model, index, spans and questions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.core.training.towns import COUNT, TEXTS, Towns
+from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.services import questions
+from webapp.services.registering import record_corpus, record_index, record_model, record_spans
+
+QUICK = {"steps": 4, "batch": 2, "at_once": 2, "checkpoint_every": 2, "holdout": 0.0}
+_LEARNT = range(COUNT - 8)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Records that fit together."""
+
+    model: ModelVersion
+    corpus: CorpusSnapshot
+    index: IndexGeneration
+    spans: SpanSet
+    learn: QuestionSet
+    measure: QuestionSet
+
+
+def question(number: int) -> dict[str, object]:
+    """Of one of the towns, named as the question's own."""
+    year = TEXTS[f"Town {number}"].split("In ")[1][:4].strip()
+    return {"question": f"When did something burn in town {number}?", "answers": [year], "title": f"Town {number}"}
+
+
+def lines(numbers: range) -> bytes:
+    """A question file."""
+    return "".join(json.dumps(question(number)) + "\n" for number in numbers).encode()
+
+
+def record_work(towns: Towns) -> Work:
+    """Record what `make_towns` made, and questions to learn from and to measure by."""
+    corpus, model = record_corpus(towns.corpus), record_model(towns.model, name="towns")
+    index = record_index(towns.index)
+    spans = record_spans(towns.spans, corpus=corpus, tagger="dates", counts={"spans": 2 * COUNT, "blocks": COUNT})
+    return Work(
+        model,
+        corpus,
+        index,
+        spans,
+        questions.record(lines(_LEARNT), "some", Purpose.LEARN),
+        questions.record(lines(range(COUNT - 8, COUNT)), "others", Purpose.MEASURE),
+    )
+
+
+def source(folder: Path, articles: int) -> Path:
+    """A file of articles to ingest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "villages.jsonl"
+    rows = [{"id": f"v{i}", "title": f"Village {i}", "text": f"Village {i} has {i} people."} for i in range(articles)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path

@@ -1,0 +1,47 @@
+"""Pieces of a job's log, from the run folder's log.txt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webapp.models import Job
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a log. end: where the next one begins. size: of the whole. Both in bytes."""
+
+    text: str
+    end: int
+    size: int
+
+
+def read_log(job: Job, offset: int, limit: int) -> Piece:
+    """At most `limit` (at least 4) bytes of a job's log from `offset` on, ending with a whole character.
+
+    Where the run folder has been removed, the log is what the job's row keeps: its end.
+    """
+    try:
+        with open(job.run_dir / "log.txt", "rb") as file:
+            size = file.seek(0, 2)
+            start = file.seek(min(offset, size))
+            chunk = file.read(limit)
+    except FileNotFoundError:
+        kept = job.log.encode()
+        size, start = len(kept), min(offset, len(kept))
+        chunk = kept[start : start + limit]
+    if not (start + len(chunk) == size and not job.is_active):
+        chunk = chunk[: len(chunk) - _begun(chunk)]
+    return Piece(chunk.decode("utf-8", errors="replace"), start + len(chunk), size)
+
+
+def _begun(chunk: bytes) -> int:
+    """How many bytes at the end of a chunk belong to a character (UTF-8) that goes on behind it."""
+    for back in range(1, min(3, len(chunk)) + 1):
+        byte = chunk[-back]
+        if byte >= 0xC0:  # the first byte of a character, which also says how many it has
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return back if needed > back else 0
+        if byte < 0x80:
+            return 0
+    return 0

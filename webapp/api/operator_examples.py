@@ -1,0 +1,112 @@
+"""Examples of what operators send and get, for the API's documentation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+NEW_INDEX: Final[dict[str, Any]] = {"kind": "index", "parameters": {"model": 3, "corpus": 1}}
+NEW_EVALUATION: Final[dict[str, Any]] = {
+    "kind": "evaluate",
+    "parameters": {"index": 4, "questions": 2, "k": 5, "sample": 500},
+}
+_EARLIER: Final = "7c0e8a52-6f0d-4d0b-8b55-3d2c1e4f9a10"
+NEW_FINETUNING: Final[dict[str, Any]] = {
+    "kind": "finetune",
+    "parameters": {"epochs": 4, "name": "longer"},
+    "settings_of": _EARLIER,
+}
+
+JOB: Final[dict[str, Any]] = {
+    "id": "2f9f4d7e-58a1-4d3c-9a75-0c8de3b1a6f2",
+    "kind": "index",
+    "title": "build an index",
+    "queue": "index",
+    "state": "running",
+    "parameters": {"model": 3, "corpus": 1, "shard_rows": 50000},
+    "progress": {
+        "done": 4096,
+        "total": 21034,
+        "unit": "blocks",
+        "rate": 61.2,
+        "seconds_left": 277.0,
+        "message": "",
+        "time": 1769860830.5,
+    },
+    "result": {},
+    "error": "",
+    "attempt": 1,
+    "parent": None,
+    "settings_of": None,
+    "pinned": False,
+    "created_by": "stella",
+    "created_at": "2026-01-31T12:00:00Z",
+    "queued_at": "2026-01-31T12:00:00Z",
+    "started_at": "2026-01-31T12:00:01Z",
+    "finished_at": None,
+    "resumes_at": None,
+    "last_metrics": None,
+    "parts": [],
+    "made": {"corpora": [], "models": [], "indexes": [], "span_sets": [], "evaluations": []},
+}
+
+LISTED_JOB: Final = {name: value for name, value in JOB.items() if name not in ("last_metrics", "parts", "made")}
+
+WRONG_JOB: Final[dict[str, Any]] = {
+    "type": "about:blank",
+    "title": "Bad Request",
+    "status": 400,
+    "detail": "The request is not valid.",
+    "errors": [
+        {"field": "parameters.model", "detail": "names no model version that can be used: 99."},
+        {"field": "parameters.shard_rows", "detail": "must be at least 1, not 0."},
+    ],
+}
+
+DUPLICATE: Final[dict[str, Any]] = {
+    "type": "about:blank",
+    "title": "Conflict",
+    "status": 409,
+    "detail": f"The same is being done already by job {JOB['id']}.",
+    "job": f"https://qa.example.org/api/v1/jobs/{JOB['id']}",
+}
+
+METRICS: Final[dict[str, Any]] = {
+    "rows": [
+        {"id": 811, "step": 50, "time": "2026-01-31T12:04:10Z", "values": {"loss": 4.9, "sequences_per_s": 31.0}},
+        {"id": 812, "step": 100, "time": "2026-01-31T12:05:02Z", "values": {"loss": 4.4, "sequences_per_s": 30.7}},
+    ],
+    "cursor": 812,
+    "more": False,
+}
+
+LOG: Final[dict[str, Any]] = {
+    "text": "21,034 blocks in 1 shard.\n4,096 blocks embedded.\n",
+    "next_offset": 50,
+    "size": 50,
+    "active": True,
+}
+
+NEW_DEPLOYMENT: Final[dict[str, Any]] = {"index": 4, "note": "The newest articles"}
+
+DEPLOYMENT: Final[dict[str, Any]] = {
+    "id": 12,
+    "model": 3,
+    "index": 4,
+    "is_active": True,
+    "activated_at": "2026-01-31T12:30:00Z",
+    "deactivated_at": None,
+    "activated_by": "stella",
+    "note": "The newest articles",
+}
+
+DEPLOYMENTS: Final[dict[str, Any]] = {"next": None, "previous": None, "results": [DEPLOYMENT]}
+
+DOUBTS: Final[dict[str, Any]] = {
+    "type": "about:blank",
+    "title": "Conflict",
+    "status": 409,
+    "detail": "It was never measured on the same questions as what answers now. "
+    "To deploy it all the same, confirm that.",
+    "doubts": ["It was never measured on the same questions as what answers now."],
+    "confirm": "4d1e0c5a97b3f826",
+}

@@ -1,0 +1,176 @@
+"""What exists: corpora, models, indexes, question sets, span sets and evaluations, to list and to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db.models import Model
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.api import record_examples as examples
+from webapp.api import record_serializers as shown
+from webapp.api.base import (
+    PAGING,
+    OperatorView,
+    Pages,
+    filtered,
+    only_parameters,
+    page_example,
+    page_response,
+    problem_responses,
+)
+from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Records that are listed at /NAME and read at /NAME/ID.
+
+    one: what one of them is called. related: other records that name these, shown by their ids.
+    filters: a parameter of the address each, with the kind of record that it names or the words that it may be.
+    about: what else is to be known of reading one. example: one as it is listed; more: what reading it adds to that.
+    """
+
+    name: str
+    one: str
+    record: type[Model]
+    serializer: type[serializers.ModelSerializer[Any]]
+    detail: type[serializers.ModelSerializer[Any]]
+    example: Mapping[str, Any]
+    related: tuple[str, ...] = ()
+    filters: Mapping[str, type[Model] | Sequence[str]] = field(default_factory=dict)
+    about: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+LISTED: Final = (
+    Listed(
+        "corpora",
+        "corpus",
+        CorpusSnapshot,
+        shown.CorpusSerializer,
+        shown.CorpusSerializer,
+        examples.CORPUS,
+        related=("indexes", "span_sets", "model_versions"),
+    ),
+    Listed(
+        "models",
+        "model",
+        ModelVersion,
+        shown.ModelSerializer,
+        shown.ModelDetailSerializer,
+        examples.MODEL,
+        more=examples.MODEL_MORE,
+        related=("children", "indexes", "evaluations"),
+        filters={"parent": ModelVersion, "corpus": CorpusSnapshot},
+    ),
+    Listed(
+        "indexes",
+        "index",
+        IndexGeneration,
+        shown.IndexSerializer,
+        shown.IndexSerializer,
+        examples.INDEX,
+        about="Also one whose files retention has removed, which is in no list any more.",
+        related=("evaluations", "deployments"),
+        filters={"model": ModelVersion, "corpus": CorpusSnapshot},
+    ),
+    Listed(
+        "question-sets",
+        "question-set",
+        QuestionSet,
+        shown.QuestionSetSerializer,
+        shown.QuestionSetSerializer,
+        examples.QUESTION_SET,
+        related=("evaluations", "created_by"),
+        filters={"purpose": Purpose.values},
+    ),
+    Listed(
+        "span-sets",
+        "span-set",
+        SpanSet,
+        shown.SpanSetSerializer,
+        shown.SpanSetSerializer,
+        examples.SPAN_SET,
+        filters={"corpus": CorpusSnapshot},
+    ),
+    Listed(
+        "evaluations",
+        "evaluation",
+        Evaluation,
+        shown.EvaluationSerializer,
+        shown.EvaluationDetailSerializer,
+        examples.EVALUATION,
+        more=examples.EVALUATION_MORE,
+        filters={"model": ModelVersion, "index": IndexGeneration, "questions": QuestionSet},
+    ),
+)
+
+
+def addresses() -> list[URLPattern]:
+    """The addresses of all lists and of what is in them."""
+    return [pattern for listed in LISTED for pattern in (_list_address(listed), _one_address(listed))]
+
+
+def _list_address(listed: Listed) -> URLPattern:
+    class ListView(OperatorView):
+        """Many records."""
+
+        @extend_schema(
+            operation_id=listed.name.replace("-", "_"),
+            summary=f"List {listed.name.replace('-', ' ')}",
+            description="The latest first.",
+            parameters=[*PAGING, *(_parameter(*one) for one in listed.filters.items())],
+            responses={
+                200: page_response(f"{listed.record.__name__}Page", listed.serializer),
+                **problem_responses(400, 403),
+            },
+            examples=[page_example(listed.name.replace("-", " ").capitalize(), listed.example, listed.name)],
+        )
+        def get(self, request: Request) -> Response:
+            pages = Pages(("-created_at", "-pk"))
+            records = listed.record._default_manager.prefetch_related(*listed.related)
+            page = pages.paginate_queryset(filtered(request, records, listed.filters), request)
+            return pages.get_paginated_response(listed.serializer(page, many=True).data)
+
+    return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
+
+
+def _one_address(listed: Listed) -> URLPattern:
+    class OneView(OperatorView):
+        """One record."""
+
+        @extend_schema(
+            operation_id=listed.one.replace("-", "_"),
+            summary=f"Read one of the {listed.name.replace('-', ' ')}",
+            description=listed.about,
+            responses={200: listed.detail, **problem_responses(400, 403, 404)},
+            examples=[
+                OpenApiExample(
+                    listed.one.replace("-", " ").capitalize(),
+                    value={**listed.example, **listed.more},
+                    response_only=True,
+                    status_codes=["200"],
+                )
+            ],
+        )
+        def get(self, request: Request, record_id: int) -> Response:
+            only_parameters(request, ())
+            # `_base_manager` knows every record, also an index whose files were removed.
+            return Response(listed.detail(get_object_or_404(listed.record._base_manager, pk=record_id)).data)
+
+    return path(f"{listed.name}/<int:record_id>", OneView.as_view(), name=f"api-{listed.one}")
+
+
+def _parameter(name: str, possible: type[Model] | Sequence[str]) -> OpenApiParameter:
+    if isinstance(possible, type):
+        return OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of a {possible._meta.verbose_name}.")
+    return OpenApiParameter(name, OpenApiTypes.STR, enum=list(possible))

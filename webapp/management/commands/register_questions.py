@@ -1,0 +1,39 @@
+"""`manage.py register_questions FILE`: record a file of questions, to learn from or to measure by."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from realm_core.errors import RealmError
+from webapp.models import Purpose
+from webapp.services import questions
+
+
+class Command(BaseCommand):
+    """Record a question set."""
+
+    help = "Record a file of questions (JSON lines). It is copied into the data folder, and never changes there."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", type=Path)
+        parser.add_argument("--purpose", choices=Purpose.values, required=True, help="learn from it, or measure by it")
+        parser.add_argument("--name", default="", help="what the set is called (default: the file's name)")
+        parser.add_argument(
+            "--leave-out-measured",
+            action="store_true",
+            help="of questions to learn from, drop those that stand in a set to measure by",
+        )
+        parser.add_argument("--origin", default="", help="where the questions came from, and their licence")
+
+    def handle(self, *_args: Any, path: Path, purpose: str, name: str, origin: str, **options: Any) -> None:
+        try:
+            made = questions.record_file(
+                path, purpose, name=name, origin=origin, leave_out_measured=options["leave_out_measured"]
+            )
+        except RealmError as error:
+            raise CommandError(str(error), returncode=2) from None
+        self.stdout.write(f"Recorded: {made}")

@@ -1,0 +1,30 @@
+"""`manage.py restore FILE`: see webapp/services/backups.py."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from realm_core.errors import RealmError
+from webapp.services import backups
+
+
+class Command(BaseCommand):
+    """Put back what a backup holds, into an empty database and this data folder."""
+
+    help = "Put back what a backup holds, into an empty database and this data folder."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="the tar file to read")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        try:
+            aside = backups.restore(options["file"])
+        except RealmError as error:
+            raise CommandError(str(error), returncode=2) from None
+        for path in aside:
+            self.stdout.write(f"What lay there was not as in the backup, and is now in {path}")
+        self.stdout.write(f"{options['file']} is restored. Start the processes again: the secret key may be another.")

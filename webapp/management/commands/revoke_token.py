@@ -1,0 +1,41 @@
+"""`manage.py revoke_token realm_AbCdEf`: a token is valid no longer."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.models import ApiToken, AuditEntry
+
+_SHOWN: Final = 12  # characters of a token that its row keeps
+
+
+class Command(BaseCommand):
+    """Revoke a token by its first characters, or list what there is."""
+
+    help = "Revoke a token of the REST API; without a token, list those that are valid."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("token", nargs="?", help=f"its first {_SHOWN} characters, or the whole token")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        tokens = ApiToken.objects.filter(revoked_at=None).select_related("user")
+        if options["token"] is None:
+            for one in tokens:
+                used = f"last used {one.last_used_at:%d %B %Y}" if one.last_used_at else "never used"
+                self.stdout.write(f"{one.start}  {one.user.username}  {one.name} ({', '.join(one.scopes)}), {used}")
+            return
+        start = options["token"][:_SHOWN]
+        # Two that begin alike are not to be expected (36 random bits); then both go, which errs on the safe side.
+        found = list(tokens.filter(start=start)) if len(start) == _SHOWN else []
+        if not found:
+            raise CommandError(f"No valid token begins with {start}; without a token, this command lists them.")
+        for one in found:
+            with transaction.atomic():
+                tokens.filter(pk=one.pk).update(revoked_at=timezone.now())
+                AuditEntry.record("token.revoke", one, by=None, user=one.user.username)
+            self.stdout.write(f"{one} of {one.user.username} is revoked.")

@@ -1,0 +1,118 @@
+"""What came of a job, made ready to be shown: the table of an ablation, and the figures of the others.
+
+Records that a job made are shown by their own names; here is what else its row keeps as its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib.humanize.templatetags.humanize import intcomma
+from django.template.defaultfilters import filesizeformat
+
+from webapp.models import Job, JobKind
+from webapp.templatetags.numbers import duration, percent, seconds
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure of a row. best: whether no other row has a larger one."""
+
+    value: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the paper's table 2. cells: exact match and zero-shot recall at 5 on each set of questions."""
+
+    title: str
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What was run for the table. took: "" where that was not noted."""
+
+    name: str
+    budget: str
+    took: str
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The table. sets: name and number of questions of what was measured by."""
+
+    sets: list[tuple[str, int]]
+    rows: list[Row]
+    stages: list[Stage]
+
+
+_COLUMNS: Final = ("exact_match", "zero_shot_recall@5")
+
+
+def ablation(job: Job) -> Ablation | None:
+    """The table of an ablation; None where there is none yet, and of other kinds."""
+    result = job.result
+    if job.kind != JobKind.ABLATE or not result:
+        return None
+    sets = [(name, asked) for name, asked in result["questions"]]
+    columns = [(column, dev) for dev, _ in sets for column in _COLUMNS]
+    best = {(column, dev): max(row[column][dev] for row in result["rows"]) for column, dev in columns}
+    several = len(result["rows"]) > 1
+    return Ablation(
+        sets=sets,
+        rows=[
+            Row(
+                row["title"],
+                [
+                    Cell(row[column][dev], several and row[column][dev] == best[column, dev] > 0)
+                    for column, dev in columns
+                ],
+            )
+            for row in result["rows"]
+        ],
+        stages=[
+            Stage(one["name"], one["budget"], "" if one["seconds"] is None else duration(one["seconds"]))
+            for one in result["stages"]
+        ],
+    )
+
+
+# Figures of a result that pages name, each with how it is written. What a record says of itself is not among them.
+_NAMED: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "articles": ("Articles", intcomma),
+    "blocks": ("Blocks", intcomma),
+    "count": ("Spans", intcomma),
+    "bytes": ("Size", filesizeformat),
+    "ece": ("Expected calibration error", percent),
+    "ms_per_question": ("Time for a question", seconds),
+}
+# Held-out figures: what they are called where their name does not say it, and how the names of shares begin.
+_CALLED: Final[Mapping[str, str]] = {
+    "accuracy_without": "accuracy without retrieval",
+    "null_share": "prior of the null block",
+    "span": "best span is right",
+    "utility": "retrieval utility",
+    "utility_best": "retrieval utility of the best block",
+}
+_SHARES: Final = ("accuracy", "null_share", "recall@", "span")
+
+
+def figures(job: Job) -> list[tuple[str, str]]:
+    """(what it is, how much) of the figures that a job's row keeps."""
+    named = [(name, write(job.result[key])) for key, (name, write) in _NAMED.items() if key in job.result]
+    held_out: dict[str, float] = job.result.get("held_out") or {}
+    return named + [(f"Held out: {_called(name)}", _written(name, value)) for name, value in sorted(held_out.items())]
+
+
+def _called(name: str) -> str:
+    """span.plain-train → "best span is right, plain-train"."""
+    figure, _, questions = name.partition(".")
+    return _CALLED.get(figure, figure.replace("_", " ")) + (f", {questions}" if questions else "")
+
+
+def _written(name: str, value: float) -> str:
+    return percent(value) if name.startswith(_SHARES) else f"{value:,.4g}"

@@ -1,0 +1,76 @@
+"""This worker's row: which queues it takes, what its devices do, and that it is alive."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import close_old_connections, connection
+from django.utils import timezone
+
+from webapp.models import Worker
+from webapp.models.worker import FORGOTTEN_AFTER_S, SEEN_EVERY_S
+from workers import devices
+
+log = logging.getLogger(__name__)
+
+
+def worker_name() -> str:
+    """What this worker is called: host:pid, with the container for the host where it is in one."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+class Reporter:
+    """Reports this worker from a thread of its own, every SEEN_EVERY_S seconds."""
+
+    def __init__(self, queues: list[str], slots: int) -> None:
+        self._queues, self._slots = queues, slots
+        self._started_at = timezone.now()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
+
+    def start(self) -> None:
+        """Report once, so that others know of this worker from now on, and begin."""
+        self._safely(self._report)
+        self._thread.start()
+
+    def close(self) -> None:
+        """The worker ends in good order: its row goes at once."""
+        self._closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(SEEN_EVERY_S):
+            self._safely(self._report)
+        self._safely(lambda: Worker.objects.filter(name=worker_name()).delete())
+        connection.close()
+
+    def _report(self) -> None:
+        Worker.objects.update_or_create(
+            name=worker_name(),
+            defaults={
+                "host": devices.host(),
+                "queues": self._queues,
+                "slots": self._slots,
+                "devices": devices.report(),
+                "started_at": self._started_at,
+                "seen_at": timezone.now(),
+            },
+        )
+
+    @staticmethod
+    def _safely(step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception:  # whatever it is, a worker that is silent ever after would be taken for lost
+            log.exception("This worker could not report itself; it tries again in %d s.", SEEN_EVERY_S)
+            close_old_connections()
+
+
+def forget_lost() -> None:
+    """Remove the rows of workers that were not heard of for long."""
+    Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(seconds=FORGOTTEN_AFTER_S)).delete()
