@@ -40,6 +40,7 @@ def test_parts_are_shared_by_workers_and_the_whole_comes_last(workers: Workers) 
         return Job.objects.get(pk=job.pk).state == "succeeded"
 
     wait_until(all_done)
+    job.refresh_from_db()
     assert owners == {str(first.pid), str(second.pid)}
     assert [part.state for part in parts_of(job)] == ["succeeded"] * 6
     assert all([step for _, step in steps(part)] == list(range(5)) for part in parts_of(job))
@@ -66,7 +67,7 @@ def test_a_part_that_fails_fails_the_whole_and_stops_the_others(workers: Workers
 
 
 def test_stopping_stops_all_parts_and_resuming_does_what_is_missing(workers: Workers) -> None:
-    job = make_job(steps=1, parts=3, part_step_s=0.2, part_steps=8)
+    job = make_job(steps=1, parts=3, part_step_s=0.2, part_steps=20)
     workers.worker()
     send(job)
     wait_until(lambda: all(steps(part) for part in parts_of(job)) and parts_of(job))
@@ -77,7 +78,7 @@ def test_stopping_stops_all_parts_and_resuming_does_what_is_missing(workers: Wor
     assert not any(is_alive(pid) for part in parts_of(job) for pid in processes(part))
     assert jobs.resume(job, by=None)
     wait_for_state(job, "succeeded")
-    assert all([step for _, step in steps(part)] == list(range(8)) for part in parts_of(job))
+    assert all([step for _, step in steps(part)] == list(range(20)) for part in parts_of(job))
 
 
 def test_a_whole_that_waits_in_the_queue_stops_at_once(workers: Workers) -> None:
