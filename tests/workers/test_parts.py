@@ -7,7 +7,7 @@ import signal
 import time
 
 from tests.workers.conftest import Workers, is_alive, make_job, send, steps, wait_for_state, wait_until
-from webapp.models import DeviceLease, Job, JobKind, Worker
+from webapp.models import DeviceLease, Job, JobKind
 from webapp.models.job import ITS_PARTS
 from webapp.services import jobs
 
@@ -27,7 +27,7 @@ def test_parts_are_shared_by_workers_and_the_whole_comes_last(workers: Workers) 
     job = make_job(steps=2, parts=6, part_step_s=0.15)
     first, second = workers.worker(), workers.worker()
     workers.scheduler()
-    wait_until(lambda: Worker.objects.count() == 2)  # else the first to be ready could do all of it
+    workers.ready()
     send(job)
     wait_until(lambda: Job.objects.get(pk=job.pk).lease_owner == ITS_PARTS)
     wait_until(lambda: 0 < Job.objects.get(pk=job.pk).progress.get("done", 0) < 30)
@@ -198,7 +198,7 @@ def test_two_devices_two_trainings_and_none_is_lost_with_its_process(workers: Wo
     jobs_ = [make_job(queue="train", steps=20, step_s=0.2) for _ in range(2)]
     workers.worker(devices="cuda:0")
     workers.worker(devices="cuda:1")
-    wait_until(lambda: Worker.objects.count() == 2)  # else one could be done before the other is taken
+    workers.ready()
     for job in jobs_:
         send(job)
     wait_until(lambda: all(map(steps, jobs_)))
