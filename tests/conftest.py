@@ -53,8 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what touches the database, so that it runs on PostgreSQL too."""
+    """Mark what touches the database, so that it runs on PostgreSQL too, and what tests the library (tests/run.py)."""
+    library = Path(__file__).parent / "core"
     for item in items:
+        if item.path.is_relative_to(library):
+            item.add_marker("library")
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
             item.add_marker("database")

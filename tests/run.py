@@ -2,9 +2,9 @@
 
 python -m tests.run [arguments for pytest]
 
-Three streams at once: the tests that touch the database, on either database, and those that do not. The first writes to
-the terminal as it goes, the others' output follows when they are done. Each computes with one thread, because the
-streams share the processors and threads that wait for one another take several times as long then.
+Four streams at once: the tests that touch the database, on either database, those of the library, and the others. The
+first writes to the terminal as it goes, the others' output follows when they are done. Each computes with one thread,
+because the streams share the processors and threads that wait for one another take several times as long then.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ def main() -> int:
     arguments = sys.argv[1:]
     with ExitStack() as stack:
         url = stack.enter_context(postgres())
-        kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
+        kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         print("== the tests that touch the database, on SQLite ==", flush=True)
         streams = [
             Stream("on SQLite", "database", arguments),
             Stream("the same, on PostgreSQL", "database", arguments, url, kept[0]),
-            Stream("the tests that do not touch the database", "not database", arguments, "", kept[1]),
+            Stream("the library's tests", "library and not database", arguments, "", kept[1]),
+            Stream("the others", "not library and not database", arguments, "", kept[2]),
         ]
         for stream in streams:
             stack.callback(stream.end)

@@ -52,7 +52,8 @@ app.conf.update(
     imports=["workers.tasks"],
     task_queues=[BrokerQueue(name, Exchange(name), routing_key=name) for name in QUEUES],
     worker_concurrency=SLOTS,
-    worker_prefetch_multiplier=1,  # a waiting job belongs to whichever worker is free first
+    worker_prefetch_multiplier=1,
+    worker_disable_prefetch=True,  # a waiting job belongs to whichever worker is free first
     worker_hijack_root_logger=False,  # Django's LOGGING holds here too
     worker_cancel_long_running_tasks_on_connection_loss=False,  # a job does not need the broker while it runs
     beat_scheduler="workers.beat:Here",

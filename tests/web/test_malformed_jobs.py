@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import DataError, connection, transaction
 from django.test import Client
 
 from tests.web.conftest import Person
@@ -62,6 +63,10 @@ def test_a_body_that_is_nested_too_deeply_is_refused(client: Client) -> None:
 
 
 def test_a_row_that_holds_half_a_character_is_shown_all_the_same(client: Client, staff: Person) -> None:
+    if connection.vendor == "postgresql":  # it has none, because it refuses them itself
+        with pytest.raises(DataError, match="surrogate"), transaction.atomic():
+            job(kind="ingest", parameters=BROKEN, state=JobState.STOPPED)
+        return
     broken = job(kind="ingest", parameters=BROKEN, state=JobState.STOPPED)
     AuditEntry.record("job.start", "ingest", by=staff.user, job=broken, parameters=BROKEN)
     for address in ("jobs", f"jobs/{broken.pk}"):

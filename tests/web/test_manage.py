@@ -107,6 +107,16 @@ def test_a_form_that_nobody_touches_starts_the_job_with_its_defaults(
     assert AuditEntry.objects.get().details["parameters"] == job.parameters
 
 
+@pytest.mark.parametrize(("kind", "chosen"), [("evaluate", {"index"}), ("finetune", {"index", "model", "corpus"})])
+def test_a_form_begins_with_what_is_deployed(kind: str, chosen: set[str], staff: Person) -> None:
+    deployment = everything()
+    another_model("newer")
+    form = as_posted(staff.client.get(f"/manage/jobs/new/{kind}/").content.decode())
+    deployed = {"index": deployment.index_id, "model": deployment.model_id, "corpus": deployment.index.corpus_id}
+    assert {name for name in deployed if form.get(name)} == chosen
+    assert all(form[name] == str(deployed[name]) for name in chosen)
+
+
 def test_what_is_typed_is_what_the_job_gets(staff: Person) -> None:
     deployment = everything()
     address = f"/manage/jobs/new/finetune/?index={deployment.index_id}"

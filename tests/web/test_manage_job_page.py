@@ -95,7 +95,7 @@ def ablated() -> Job:
         ("baseline (ORQA)", (0.0, 0.1), (0.0, 0.0)),
     ]
     result = {
-        "questions": {"plain-dev": 500, "dates-dev": 1234},
+        "questions": [["plain-dev", 500], ["dates-dev", 1234]],
         "rows": [
             {
                 "title": title,

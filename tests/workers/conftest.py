@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from webapp.models import Job
+from webapp.models import Job, Worker
 from webapp.queue import enqueue, producer
 from workers.processes import kill_all, start
 from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
@@ -38,14 +38,22 @@ class Workers:
         self._environment = environment
         self._logs = logs
         self.processes: list[subprocess.Popen[bytes]] = []
+        self._taking_jobs: list[subprocess.Popen[bytes]] = []
 
     def worker(self, **told: str) -> subprocess.Popen[bytes]:
         """queues, slots, devices: as its environment says them; all queues and devices unless told."""
         names = {"queues": "WORKER_QUEUES", "slots": "WORKER_SLOTS", "devices": "REALM_DEVICES"}
-        return self._start(worker("tests.workers.app"), {names[name]: value for name, value in told.items()})
+        process = self._start(worker("tests.workers.app"), {names[name]: value for name, value in told.items()})
+        self._taking_jobs.append(process)
+        return process
 
     def scheduler(self) -> subprocess.Popen[bytes]:
         return self._start(scheduler("tests.workers.app"), {})
+
+    def ready(self) -> None:
+        """Wait until every worker takes jobs; else the first to do so could do them all."""
+        running = len([process for process in self._taking_jobs if process.poll() is None])
+        wait_until(lambda: Worker.objects.count() == running)
 
     def log(self) -> str:
         return "".join(path.read_text(errors="replace") for path in sorted(self._logs.glob("*.log")))

@@ -31,6 +31,7 @@ def test_an_export_leaves_the_limit_to_the_model_unless_told(given: dict[str, An
 
 def test_an_ablation_keeps_its_table_without_the_paths_of_its_commands() -> None:
     stage = {"name": "ict", "seconds": 3.0}
-    result = {"rows": [{"name": "realm"}], "stages": [{**stage, "command": ["ict", "--model=/x"]}]}
+    asked = {"plain-dev": 183, "a": 5}
+    result = {"questions": asked, "rows": [{"name": "realm"}], "stages": [{**stage, "command": ["ict", "--model=/x"]}]}
     kept = ablate.KIND.record(Job(kind=JobKind.ABLATE), result)
-    assert kept == {"rows": [{"name": "realm"}], "stages": [stage]}
+    assert kept == {"questions": list(asked.items()), "rows": [{"name": "realm"}], "stages": [stage]}

@@ -11,7 +11,7 @@ from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.workers.conftest import Workers, wait_for_state, wait_until
-from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState, Worker
+from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState
 from webapp.services import jobs
 from webapp.services.deploying import deploy
 from webapp.services.jobs import start_index_build
@@ -44,7 +44,7 @@ def test_a_large_index_is_built_by_all_workers(workers: Workers, tmp_path: Path)
     owners = set()
     for _ in range(2):
         workers.worker(slots="1")
-    wait_until(lambda: Worker.objects.count() == 2)  # else the first to be ready would do all of it
+    workers.ready()
     job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk, "shard_rows": 7}, by=None)
 
     def done() -> bool:

@@ -8,7 +8,7 @@ from django.db import models
 
 
 class JobState(models.TextChoices):
-    """Where a job stands; the module's head shows how it gets there."""
+    """Where a job stands; `webapp/models/job.py` draws how it gets there."""
 
     QUEUED = "queued", "queued"
     RUNNING = "running", "running"

@@ -19,7 +19,17 @@ from django.utils.text import Truncator
 
 from realm_core.settings import ANY, Setting, printable
 from webapp.kinds import Input, Kind, ParameterError
-from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.models import (
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobKind,
+    ModelVersion,
+    Purpose,
+    QuestionSet,
+    SpanSet,
+)
 
 _FEW: Final = 6  # settings that are all shown at once
 _MOST_DIGITS: Final = 18  # a number of so many fits into a database's column of ids, and into a setting
@@ -136,10 +146,12 @@ class JobForm(forms.Form):
 
 
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
-    """What the form begins with: an earlier job's parameters, or what the link that led here names."""
+    """What the form begins with: an earlier job's parameters, what the link here names, or what is deployed."""
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     values = {name: _typable(value) for name, value in (job.parameters if job else {}).items() if name in names}
     values |= {name: value for name, value in query.items() if name in names}
+    if job is None and not values:
+        values = _deployed(kind)
     for one in kind.inputs:  # records that have gone are not offered
         value = values.get(one.name)
         ids = [pk for pk in (value if isinstance(value, list) else [value]) if _is_number(str(pk))]
@@ -148,6 +160,19 @@ def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> di
         if not there:
             del values[one.name]
     return values
+
+
+def _deployed(kind: Kind) -> dict[str, Any]:
+    """What answers now, as far as the kind needs it; of what may be left out, only the index."""
+    active = Deployment.active()
+    if active is None:
+        return {}
+    records = {"index": active.index_id, "model": active.model_id, "corpus": active.index.corpus_id}
+    return {
+        one.name: records[one.name]
+        for one in kind.inputs
+        if one.name == "index" or (one.required and one.name in records)
+    }
 
 
 def _is_number(text: str) -> bool:

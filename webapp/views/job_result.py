@@ -58,12 +58,12 @@ def ablation(job: Job) -> Ablation | None:
     result = job.result
     if job.kind != JobKind.ABLATE or not result:
         return None
-    sets: dict[str, int] = result["questions"]
-    columns = [(column, dev) for dev in sets for column in _COLUMNS]
+    sets = [(name, asked) for name, asked in result["questions"]]
+    columns = [(column, dev) for dev, _ in sets for column in _COLUMNS]
     best = {(column, dev): max(row[column][dev] for row in result["rows"]) for column, dev in columns}
     several = len(result["rows"]) > 1
     return Ablation(
-        sets=list(sets.items()),
+        sets=sets,
         rows=[
             Row(
                 row["title"],
@@ -105,7 +105,7 @@ def figures(job: Job) -> list[tuple[str, str]]:
     """(what it is, how much) of the figures that a job's row keeps."""
     named = [(name, write(job.result[key])) for key, (name, write) in _NAMED.items() if key in job.result]
     held_out: dict[str, float] = job.result.get("held_out") or {}
-    return named + [(f"Held out: {_called(name)}", _written(name, value)) for name, value in held_out.items()]
+    return named + [(f"Held out: {_called(name)}", _written(name, value)) for name, value in sorted(held_out.items())]
 
 
 def _called(name: str) -> str:

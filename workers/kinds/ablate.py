@@ -33,9 +33,12 @@ def command(job: Job) -> list[str]:
 
 
 def record(_job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """The table is the result; the commands that made it lie in the run folder, with their paths."""
+    """The table is the result; the commands that made it lie in the run folder, with their paths.
+
+    questions becomes a list of (name, how many), because a database may keep an object's keys in another order.
+    """
     stages = [{name: value for name, value in one.items() if name != "command"} for one in result["stages"]]
-    return {**result, "stages": stages}
+    return {**result, "questions": list(result["questions"].items()), "stages": stages}
 
 
 KIND = Kind(command=command, record=record)

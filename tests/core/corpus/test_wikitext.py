@@ -120,7 +120,7 @@ def test_no_markup_raises_or_leaves_brackets(wikitext: str) -> None:
 )  # fmt: skip
 def test_hostile_markup_takes_linear_time(unit: str) -> None:
     wikitext = unit * (150_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()  # other work on the machine does not count
     to_prose(wikitext)
     to_prose(wikitext + "}}" * 20_000 + "]]" * 20_000 + "</ref>")
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
