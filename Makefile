@@ -11,7 +11,7 @@ BOOTSTRAP = @$(PYTHON) -m workers.bootstrap --hardware $(HARDWARE)
 export PORT
 
 .DEFAULT_GOAL = help
-.PHONY: help run install test lint format bench chaos clean
+.PHONY: help run install test lint format bench chaos audit clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -25,7 +25,7 @@ install: ## the virtual environment alone
 test: ## all tests, on SQLite and then on PostgreSQL
 	$(BOOTSTRAP) test
 
-lint: ## ruff, mypy, djlint
+lint: ## ruff, mypy, djlint, and the audit where it is possible
 	$(BOOTSTRAP) lint
 
 format: ## let ruff put the code into shape
@@ -36,6 +36,9 @@ bench: ## the measurements of benchmarks/, as a table and as JSON
 
 chaos: ## kill whatever runs fifty times at random instants, and see that every job ends right
 	$(BOOTSTRAP) chaos
+
+audit: ## ask whether vulnerabilities of the pinned packages are known
+	$(BOOTSTRAP) audit
 
 clean: ## remove what can be made again (the data folder stays)
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis staticfiles test-results

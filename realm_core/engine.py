@@ -11,6 +11,7 @@ Legend: B questions, D dimension.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -40,6 +41,8 @@ from realm_core.reading import BlockReading, Found
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.waiting import Line, Waiter
+
+log = logging.getLogger(__name__)
 
 MAX_BLOCKS = 50
 BATCH_QUESTIONS = 16
@@ -257,8 +260,11 @@ class Engine:
             began = time.perf_counter()
             self._serve_batch(batch)
             self._line.took(time.perf_counter() - began, len(batch))
-            if self.on_batch is not None:
-                self.on_batch(len(batch), len(self._line))
+            try:
+                if self.on_batch is not None:
+                    self.on_batch(len(batch), len(self._line))
+            except Exception:  # who only watches must not end the answering
+                log.exception("Whoever watches the batches failed")
 
     def _serve_batch(self, batch: Sequence[_Asked]) -> None:
         try:

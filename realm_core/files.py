@@ -16,6 +16,7 @@ from typing import Any
 from realm_core.errors import RealmError
 
 _CHUNK_BYTES = 1 << 20
+_LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings: what is longer would fill the memory
 
 
 def sha256_of_file(path: Path) -> str:
@@ -27,14 +28,47 @@ def sha256_of_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def read_json(path: Path) -> Any:
-    """The JSON in `path`; `RealmError` names the file when it is missing or is not JSON."""
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8; `RealmError` names the file that is missing, no text, or too large for one."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        if path.stat().st_size > _LARGEST_TEXT_BYTES:
+            raise RealmError(f"{path} is larger than {_LARGEST_TEXT_BYTES >> 20} MiB, which no such file is.")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise RealmError(f"{path} does not exist.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RealmError(f"{path} is not valid JSON: {error}.") from None
+    except UnicodeDecodeError as error:
+        raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    except OSError as error:
+        raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a text in JSON; `RealmError`, to be read behind a name, for what is none or nests too deeply."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
+        raise RealmError(f"is not valid JSON: {error.msg} ({place}).") from None
+    except ValueError as error:  # also of bytes that are not UTF-8, and of a number with thousands of digits
+        raise RealmError(f"is not valid JSON: {str(error).rstrip('.')}.") from None
+    except RecursionError:
+        raise RealmError("is not valid JSON: its lists or objects are nested too deeply.") from None
+
+
+def read_json(path: Path) -> Any:
+    """The JSON in `path`; `RealmError` names the file when it is missing or is not JSON."""
+    text = read_text(path)
+    try:
+        return parse_json(text)
+    except RealmError as error:
+        raise RealmError(f"{path} {error}") from None
+
+
+def plain_name(name: object) -> str:
+    """A file's name as a manifest may have it; ValueError for one that would lead out of its folder."""
+    if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"{name!r} is not the name of a file")
+    return name
 
 
 def write_json(path: Path, value: Any) -> None:

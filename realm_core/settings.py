@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from realm_core.errors import RealmError
+from realm_core.files import read_text
 
 T = TypeVar("T", bound="Settings")
 
 # No database keeps zero characters in JSON, and half a surrogate pair is no character: UTF-8 cannot write it.
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 _LARGEST = 2**63 - 1  # what TOML, databases and torch hold
+_LONGEST_TOML = 1 << 15  # characters; tomllib takes time in proportion to the square of a dotted key's parts
 _QUOTED = 80  # characters of a wrong value that are shown
 
 
@@ -160,22 +162,17 @@ def read_settings(kind: type[T], path: Path | None, overrides: Sequence[str] = (
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals:
-            raise RealmError(f"{override!r} is not an override; write KEY=VALUE.")
+            raise RealmError(f"{quoted(override)} is not an override; write KEY=VALUE.")
         try:
-            values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except ValueError:
-            raise RealmError(f"{override!r}: {value!r} is not a TOML value (texts need quotes).") from None
+            values[key.strip()] = parse_toml(f"value = {value}")["value"]
+        except RealmError:
+            raise RealmError(f"{quoted(override)}: {quoted(value)} is not a TOML value (texts need quotes).") from None
     return make(kind, values)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file, or a RealmError that says what is wrong with it."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RealmError(f"{path} does not exist.") from None
-    except UnicodeDecodeError as error:
-        raise RealmError(f"{path} is not valid TOML: {error}.") from None
+    text = read_text(path)
     try:
         return parse_toml(text)
     except RealmError as error:
@@ -184,6 +181,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The values of a text in TOML, or a RealmError that begins with "is not valid TOML"."""
+    if len(text) > _LONGEST_TOML:
+        raise RealmError(f"is not valid TOML: it is longer than {_LONGEST_TOML:,} characters.")
     try:
         return tomllib.loads(text)
     except ValueError as error:  # also of a number with thousands of digits, which Python does not read
@@ -194,8 +193,17 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def quoted(value: Any) -> str:
     """A value as an error names it: as Python writes it, the middle of what is long left out."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "what is nested that deeply"
     return text if len(text) <= _QUOTED else f"{text[: _QUOTED // 2]} … {text[-_QUOTED // 4 :]}"
+
+
+def unfit_character(text: str) -> str | None:
+    """The first character of a text that no page can show and no database keeps, if it has one."""
+    found = _UNFIT.search(text)
+    return found[0] if found else None
 
 
 def printable(text: str) -> str:
@@ -236,8 +244,8 @@ def _check_size(name: str, number: int) -> None:
 
 
 def _check_text(name: str, text: str) -> None:
-    if found := _UNFIT.search(text):
-        raise SettingError(name, f"must not contain the character {found[0]!r}.")
+    if found := unfit_character(text):
+        raise SettingError(name, f"must not contain the character {found!r}.")
 
 
 def _check_counts(name: str, counts: dict[str, Any]) -> None:

@@ -32,5 +32,6 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except FileNotFoundError:
         raise RealmError(f"{path} does not exist.") from None
-    except SafetensorError as error:
-        raise RealmError(f"{path} cannot be read: {error}.") from None
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        # The header is checked by safetensors, what it says of dtypes and shapes by torch.
+        raise RealmError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None

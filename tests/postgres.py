@@ -6,6 +6,7 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,53 +20,82 @@ from urllib.parse import quote
 _PATIENCE_S = 30
 
 
-@contextmanager
-def postgres() -> Iterator[str]:
-    """Start a server that listens on a socket of its own only; yields its DATABASE_URL."""
-    with tempfile.TemporaryDirectory(prefix="realm-pg-") as name:
-        folder = Path(name)
+class Server:
+    """A server that listens on a socket of its own only; it can be stopped and started again.
+
+    lasting: what is committed outlives it even when it is stopped at once. What tests write mostly need not.
+    """
+
+    def __init__(self, folder: Path, lasting: bool) -> None:
+        self.url = f"postgres://postgres@{quote(str(folder), safe='')}/postgres"
+        self.folder, self._lasting = folder, lasting
         wheel = _wheel()
         installed = max(wheel.glob("pginstall*"))  # the newest of those it carries
-        as_user: dict[str, Any] = {}
+        self._started_as: dict[str, Any] = {"env": {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}}
         if os.geteuid() == 0:
             # PostgreSQL refuses to run as root; "nobody" can read neither a root's home nor a private clone.
             nobody = pwd.getpwnam("nobody")
-            as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            self._started_as |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
             for part in (installed, wheel.parent / f"{wheel.name}.libs"):
                 shutil.copytree(part, folder / part.relative_to(wheel.parent))
             installed = folder / installed.relative_to(wheel.parent)
             os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        programs, data = installed / "bin", folder / "data"
-        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        self._programs = installed / "bin"
         subprocess.run(
-            [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
-            env=environment,
+            [
+                *(self._programs / "initdb", "-D", folder / "data", "-U", "postgres"),
+                *("-A", "trust", "-E", "UTF8", "--no-sync"),
+            ],
             cwd=folder,
             stdout=subprocess.DEVNULL,
             check=True,
-            **as_user,
+            **self._started_as,
         )
-        with open(folder / "log", "wb") as log:
-            # Nothing has to survive: no waiting for the disk.
-            options = ["listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off"]
-            server = subprocess.Popen(
-                [programs / "postgres", "-D", data, "-k", folder, *(part for o in options for part in ("-c", o))],
-                env=environment,
-                cwd=folder,
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        options = ["listen_addresses=", "fsync=off", "full_page_writes=off"]  # no waiting for the disk
+        options += [] if self._lasting else ["synchronous_commit=off"]
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder),
+                    *(part for option in options for part in ("-c", option)),
+                ],
+                cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                **as_user,
+                **self._started_as,
             )
+        _wait_for(self._process, self.folder)
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stop it, with all its connections. at_once: as if it had crashed."""
+        self._process.send_signal(signal.SIGQUIT if at_once else signal.SIGINT)
         try:
-            _wait_for(server, folder)
-            yield f"postgres://postgres@{quote(str(folder), safe='')}/postgres"
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def postgres_server(*, lasting: bool = False) -> Iterator[Server]:
+    """A server; its folder goes with it."""
+    with tempfile.TemporaryDirectory(prefix="realm-pg-") as name:
+        server = Server(Path(name), lasting)
+        try:
+            yield server
         finally:
-            server.terminate()
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+            server.stop()
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """A server's DATABASE_URL."""
+    with postgres_server() as server:
+        yield server.url
 
 
 def _wheel() -> Path:

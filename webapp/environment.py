@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
@@ -83,3 +84,25 @@ def secret_key(path: Path) -> str:
     if len(key) < 32:
         raise ImproperlyConfigured(f"{path} should hold a secret key but does not; remove it and start again.")
     return key
+
+
+def check_production(*, key: str, debug: bool, hosts: Sequence[str]) -> None:
+    """Refuse what a server that others reach must not be started with."""
+    # What Django's own check (security.W009) calls a good key.
+    if len(key) < 50 or len(set(key)) < 5 or key.startswith("django-insecure-"):
+        raise ImproperlyConfigured(
+            "SECRET_KEY must be at least 50 random characters on a server with HTTPS; without it one is made."
+        )
+    if debug:
+        raise ImproperlyConfigured(
+            "DEBUG must be off on a server with HTTPS: its error pages show settings and source."
+        )
+    if "*" in hosts:
+        raise ImproperlyConfigured(
+            "ALLOWED_HOSTS must name the site on a server with HTTPS, not *: links are made from the name asked for."
+        )
+    if not os.environ.get("REALM_PUBLIC"):
+        raise ImproperlyConfigured(
+            "REALM_PUBLIC must say, on a server with HTTPS, whether anyone may ask (1) or only people with an account "
+            "(0)."
+        )

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from datetime import UTC, datetime
+from typing import Final
 
 from webapp.request_id import known_ids
+
+_STEERING: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class JSONLines(logging.Formatter):
@@ -24,15 +28,22 @@ class JSONLines(logging.Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, default=str)  # in ASCII: half a surrogate pair could not be written otherwise
 
 
 class Lines(logging.Formatter):
-    """Formats a record as a line for people; the ids that are known stand at its end."""
+    """Formats a record as a line for people; the ids that are known stand at its end.
 
-    def format(self, record: logging.LogRecord) -> str:
+    A message is one line, whatever texts of others are in it: line breaks, and characters that steer a terminal or turn
+    round what follows, are written as escapes.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
         """As `logging.Formatter` does; a traceback follows."""
-        told = super().format(record)
+        told = _STEERING.sub(_escaped, super().formatMessage(record))
         ids = " ".join(f"{name}={value}" for name, value in known_ids().items())
-        first, newline, rest = told.partition("\n")
-        return f"{first} [{ids}]{newline}{rest}" if ids else told
+        return f"{told} [{ids}]" if ids else told
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")

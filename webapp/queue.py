@@ -45,7 +45,13 @@ def producer() -> Celery:
     """The application that sends tasks by name."""
     app = configure(Celery("webapp", set_as_current=False))
     # A person waits for the page: give up soon, the scheduler sends queued jobs again.
-    app.conf.broker_transport_options = {"socket_connect_timeout": 2, "socket_timeout": 5}
+    app.conf.broker_transport_options = {
+        "socket_connect_timeout": 2,  # seconds
+        "socket_timeout": 5,
+        "max_retries": 1,  # at once; those that kombu makes unless told take six seconds
+        "interval_start": 0,
+        "interval_step": 0,
+    }
     return app
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from webapp.environment import envint
 from webapp.logs import JSONLines
 
 _BESIDE_QUESTIONS: Final = 32  # threads
+_HERE: Final = ("127.0.0.1", "::1", "localhost")
 _JSON: Final = os.environ.get("LOG_FORMAT", "").strip().lower() == "json"
 
 os.environ.setdefault("DATABASE_POOL", "16")
@@ -70,12 +72,29 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn comes without types
         self.access_log.log(logging.INFO, "request", extra={"fields": fields})
 
 
-worker_class = "gthread"
+worker_class = "webapp.patience.PatientWorker"
 threads = envint("WEB_THREADS", 0) or envint("ASK_QUEUE", 128, minimum=1) + _BESIDE_QUESTIONS
 worker_connections = threads + 224  # with SQLite's files of each thread below 1,024 open files, a common limit
 accesslog = "-"
 access_log_format = '%(h)s %(t)s "%(r)s" %(s)s %(b)s %(D)sus %({x-request-id}o)s'
 logger_class = ServerLog
+
+
+def on_starting(server: Any) -> None:
+    """Refuse, with a sentence, settings that make no sense, and a network that would see passwords in plain text."""
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        from webapp import settings
+
+        beyond = [address for address in server.cfg.address if isinstance(address, tuple) and address[0] not in _HERE]
+        if beyond and not settings.HTTPS:
+            raise ImproperlyConfigured(
+                f"HTTPS must be on where the web server listens beyond this machine ({beyond[0][0]}:{beyond[0][1]}), "
+                "behind a proxy that speaks TLS: without it passwords travel in plain text."
+            )
+    except ImproperlyConfigured as refusal:
+        sys.exit(f"error: {refusal}")
 
 
 def child_exit(_server: Any, worker: Any) -> None:

@@ -9,7 +9,7 @@ DEBUG                default: off
 ALLOWED_HOSTS        names that the site answers to, separated by commas (default: this machine only)
 CSRF_TRUSTED_ORIGINS origins such as https://example.org, separated by commas
 CORS_ORIGINS         origins whose pages may call REST and MCP from a browser, with a token (default: none)
-HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto
+HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto; needed to listen beyond this machine
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 REALM_PUBLIC         whether anyone may ask without an account (default: on; with HTTPS it must be said)
@@ -17,6 +17,7 @@ ASK_RATE             questions allowed to one asker, such as 600/min (the defaul
 ASK_QUEUE            questions that may wait for the engine of a web process; more are refused (default: 128)
 ASK_DEADLINE_S       seconds in which a question is answered or refused (default: 30)
 ASK_CACHE_S          seconds for which the same question gets the same answer without computing (default: 300; 0: never)
+WEB_PATIENCE_S       seconds in which a request must have come whole: header fields, then the body (default: 60)
 DATABASE_POOL        connections to PostgreSQL that the threads of a process share (default: none; a web server's: 16)
 WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
 WORKER_SLOTS         jobs that a worker runs at once (default: 3)
@@ -38,7 +39,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from webapp.environment import envbool, envint, envlist, envrate, secret_key
+from webapp.environment import check_production, envbool, envint, envlist, envrate, secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 REALM_DATA = Path(os.environ.get("REALM_DATA") or BASE_DIR / "var").absolute()
@@ -49,10 +50,13 @@ except OSError as error:
 MODELS_DIR = BASE_DIR / "models"  # those that come with the source
 REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
 
+HTTPS = envbool("HTTPS", False)
 DEBUG = envbool("DEBUG", False)
 SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(REALM_DATA / "secret_key")
 ALLOWED_HOSTS = envlist("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = envlist("CSRF_TRUSTED_ORIGINS", [])
+if HTTPS:
+    check_production(key=SECRET_KEY, debug=DEBUG, hosts=ALLOWED_HOSTS)
 
 # ---- parts
 
@@ -76,17 +80,20 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "webapp.middleware.RequestIdMiddleware",
+    # What browsers are told stands outside, so that static files, redirects and refusals say it, too.
+    "webapp.middleware.BrowserPolicyMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "webapp.metrics.middleware.MeasuringMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
     "corsheaders.middleware.CorsMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "webapp.bodies.BodyMiddleware",  # before the next one, which may read the body
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
@@ -141,7 +148,9 @@ def _database(url: str) -> dict[str, Any]:
         config["OPTIONS"] = {**_POSTGRESQL_OPTIONS, **config.get("OPTIONS", {})}
         if most := envint("DATABASE_POOL", 0):
             # Far more threads wait for the engine than a server has connections for; the pool keeps them open instead.
-            config["OPTIONS"]["pool"] = {"min_size": 1, "max_size": most, "timeout": 10}  # seconds
+            # Who needs one waits for at most `timeout` seconds. By itself the pool looks more and more rarely for a
+            # server that went, at last after minutes; with a short `reconnect_timeout` it looks on demand.
+            config["OPTIONS"]["pool"] = {"min_size": 1, "max_size": most, "timeout": 5, "reconnect_timeout": 2}
             config["CONN_MAX_AGE"] = 0
     return config
 
@@ -175,10 +184,6 @@ CACHES = {"default": _cache(os.environ.get("CACHE_URL") or f"unix://{VALKEY_SOCK
 
 # ---- people
 
-if envbool("HTTPS", False) and not os.environ.get("REALM_PUBLIC"):
-    raise ImproperlyConfigured(
-        "REALM_PUBLIC must say, on a server with HTTPS, whether anyone may ask (1) or only people with an account (0)."
-    )
 REALM_PUBLIC = envbool("REALM_PUBLIC", True)
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
@@ -196,6 +201,7 @@ LOGOUT_REDIRECT_URL = "/"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=30)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # locking a name alone would let anyone lock it
+AXES_CLIENT_IP_CALLABLE = "webapp.services.limits.client_address"  # behind a proxy all have its address otherwise
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_TEMPLATE = "manage/locked_out.html"
 AXES_VERBOSE = False
@@ -223,16 +229,21 @@ CONTENT_SECURITY_POLICY = {
 }
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
-if envbool("HTTPS", False):
+if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = True
+    SECURE_REDIRECT_EXEMPT = ["^(healthz|readyz|metrics)$"]  # asked from the network behind the proxy
     SECURE_HSTS_SECONDS = 30 * 24 * 3600
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+# What other names of the domain speak, and what browsers ship about it, is for whoever owns the domain to say.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
 # ---- static files: served from where they lie, so there is no collecting step that can be forgotten
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_ALLOW_ALL_ORIGINS = False
 WHITENOISE_MAX_AGE = 0 if DEBUG else 300  # seconds; short, because names carry no hash
 
 # ---- language and time

@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from webapp.views import artefacts, audit, deployments, evaluations, feedback_review, job, jobs, overview, questions, schedules
+from webapp.views import (
+    artefacts,
+    audit,
+    deployments,
+    evaluations,
+    feedback_review,
+    job,
+    jobs,
+    overview,
+    questions,
+    schedules,
+)
 
 urlpatterns = [
     path("", overview.overview_page, name="manage"),

@@ -34,6 +34,7 @@ from webapp.environment import envint, envlist  # noqa: E402 - needs the setting
 from webapp.models import Queue  # noqa: E402 - needs the settings
 from webapp.queue import configure  # noqa: E402 - needs the settings
 from workers import devices  # noqa: E402 - needs the settings
+from workers.beat import every  # noqa: E402
 
 QUEUES = envlist("WORKER_QUEUES", list(Queue.values))
 SLOTS = envint("WORKER_SLOTS", 3, minimum=1)
@@ -58,8 +59,8 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,  # a job does not need the broker while it runs
     beat_scheduler="workers.beat:Here",
     beat_schedule={
-        "tidy": {"task": "workers.tidy", "schedule": TIDY_EVERY_S},
-        "schedules": {"task": "workers.run_schedules", "schedule": SCHEDULE_EVERY_S},
-        "retention": {"task": "workers.retain", "schedule": RETAIN_EVERY_S},
+        "tidy": {"task": "workers.tidy", "schedule": every(TIDY_EVERY_S)},
+        "schedules": {"task": "workers.run_schedules", "schedule": every(SCHEDULE_EVERY_S)},
+        "retention": {"task": "workers.retain", "schedule": every(RETAIN_EVERY_S)},
     },
 )

@@ -1,6 +1,6 @@
 """From a bare checkout to a running program: what `make` calls, under the Python that the machine has.
 
-    python3 -m workers.bootstrap [--hardware cpu|gpu] run|install|test|lint|format|bench|chaos
+    python3 -m workers.bootstrap [--hardware cpu|gpu] run|install|test|lint|format|bench|chaos|audit
 
 Only the standard library is used. The virtual environment in .venv is made or mended until every
 package that constraints.txt names for the task is there whole; then the task itself starts under it.
@@ -25,13 +25,21 @@ LINT = (
     ("ruff", "format", "--check", "."),
     ("mypy",),
     ("djlint", "--quiet", "--lint", "templates"),
+    ("workers.audit", "--if-possible"),
 )
+EXTRAS = {
+    "test": ["test"],
+    "chaos": ["test"],
+    "lint": ["dev", "test", "audit"],
+    "format": ["dev"],
+    "audit": ["audit"],
+}
 FORMAT = (("ruff", "check", "--fix", "."), ("ruff", "format", "."))
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="workers.bootstrap")
-    parser.add_argument("task", choices=["run", "install", "test", "lint", "format", "bench", "chaos"])
+    parser.add_argument("task", choices=["run", "install", "test", "lint", "format", "bench", "chaos", "audit"])
     parser.add_argument("--hardware", choices=["cpu", "gpu"], default="cpu")
     options = parser.parse_args(arguments)
     os.chdir(TOP)
@@ -72,8 +80,7 @@ def perform(task: str, hardware: str) -> int:
     if task == "run":
         preflight()  # before a download of minutes
     environment = Environment(TOP, hardware)
-    extras = {"test": ["test"], "chaos": ["test"], "lint": ["dev", "test"], "format": ["dev"]}.get(task, [])
-    environment.ensure(extras)
+    environment.ensure(EXTRAS.get(task, []))
     if task == "install":
         print("The virtual environment in .venv is complete.")
         return 0
@@ -86,6 +93,8 @@ def perform(task: str, hardware: str) -> int:
         return replace_by(environment.python, "-m", "tests.run")
     if task == "bench":
         return replace_by(environment.python, "-m", "benchmarks.run")
+    if task == "audit":
+        return replace_by(environment.python, "-m", "workers.audit")
     if task == "chaos":
         return replace_by(environment.python, "-m", "tests.workers.chaos")
     return check_all(environment.python, LINT if task == "lint" else FORMAT)

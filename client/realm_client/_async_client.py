@@ -11,7 +11,7 @@ import httpx
 
 from realm_client import _calls as calls
 from realm_client import _records as records
-from realm_client._calls import Call, Filters, Patience
+from realm_client._calls import Call, Filters, Lines, Patience
 from realm_client._errors import ApiError, Unreachable
 from realm_client._records import Question, record
 
@@ -78,11 +78,13 @@ class AsyncClient:
                     if not response.is_success:
                         await response.aread()
                         calls.checked(response)
-                    async for line in response.aiter_lines():
-                        result = batch.take(line, patience)
-                        if result is not None:
-                            patience = self._patience()  # it goes on
-                            yield result
+                    lines = Lines()
+                    async for piece in response.aiter_bytes():
+                        for line in lines.of(piece):
+                            result = batch.take(line, patience)
+                            if result is not None:
+                                patience = self._patience()  # it goes on
+                                yield result
                 await asyncio.sleep(batch.end(patience))
             except (ApiError, httpx.TransportError) as error:
                 await self._pause(patience, error, call)

@@ -135,6 +135,21 @@ def _reading(k: int | None, exclude: Sequence[str]) -> Json:
 # ---- batches
 
 
+class Lines:
+    """JSON lines out of the pieces in which they come; only a line feed ends one.
+
+    httpx's own lines also end at characters that JSON may have within a text, such as U+0085.
+    """
+
+    def __init__(self) -> None:
+        self._begun = b""
+
+    def of(self, piece: bytes) -> list[bytes]:
+        """The lines that end in this piece."""
+        *whole, self._begun = (self._begun + piece).split(b"\n")
+        return whole
+
+
 @dataclass
 class Batch:
     """A long batch on its way: what has been answered, what must be sent again, and what in the next request."""
@@ -168,7 +183,7 @@ class Batch:
         headers = {"Accept": JSON_LINES}
         return Call("POST", "/ask/batch", records.Result, body=body, headers=headers)
 
-    def take(self, line: str, patience: Patience) -> records.Result | None:
+    def take(self, line: bytes, patience: Patience) -> records.Result | None:
         """A line of the response; None: there is patience enough to send this question again."""
         told = json.loads(line)
         position = self.sent[told["index"]]

@@ -11,7 +11,7 @@ import httpx
 
 from realm_client import _calls as calls
 from realm_client import _records as records
-from realm_client._calls import Call, Filters, Patience
+from realm_client._calls import Call, Filters, Lines, Patience
 from realm_client._errors import ApiError, Unreachable
 from realm_client._records import Question, record
 
@@ -76,11 +76,13 @@ class Client:
                     if not response.is_success:
                         response.read()
                         calls.checked(response)
-                    for line in response.iter_lines():
-                        result = batch.take(line, patience)
-                        if result is not None:
-                            patience = self._patience()  # it goes on
-                            yield result
+                    lines = Lines()
+                    for piece in response.iter_bytes():
+                        for line in lines.of(piece):
+                            result = batch.take(line, patience)
+                            if result is not None:
+                                patience = self._patience()  # it goes on
+                                yield result
                 time.sleep(batch.end(patience))
             except (ApiError, httpx.TransportError) as error:
                 self._pause(patience, error, call)

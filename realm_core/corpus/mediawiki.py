@@ -19,6 +19,13 @@ from realm_core.errors import RealmError
 
 URL_SAFE = "/:(),;@!*$'~-._"  # what MediaWiki itself leaves unquoted in an article's address
 _TEXT_BUFFER_BYTES = 1 << 16  # expat hands text over in pieces of this size
+# MediaWiki itself allows 2 MiB of text. Beyond these a few bytes of an archive would fill the memory.
+_LONGEST_TEXT = 32 << 20  # characters
+_LONGEST_TAG_BYTES = 1 << 20
+_DEEPEST = 32  # elements
+_MOST_NAMESPACES = 10_000
+_LANGUAGE = re.compile(r"[a-z]{2,12}")
+_LONGEST_URL = 512
 
 _REDIRECT = re.compile(r"\s*+#\s*+[^\W\d_]++\s*+:?\s*+\[\[")
 _DISAMBIGUATION = re.compile(
@@ -121,23 +128,29 @@ class _Reader:
         self.site = _Site()
         self._file = file
         self._path: list[str] = []
-        self._parts: list[str] = []
+        self._parts: list[str] = []  # of the text since the last tag
+        self._characters = 0
         self._page = _Page()
         self._namespace_key = ""
         self._pages: list[_Page] = []
-        self._parser = expat.ParserCreate()
+        # A dump is UTF-8; what its first line says is not asked, for it could name any of Python's codecs.
+        self._parser = expat.ParserCreate("utf-8")
         self._parser.buffer_text = True
         self._parser.buffer_size = _TEXT_BUFFER_BYTES
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._parts.append
+        self._parser.CharacterDataHandler = self._text
         self._parser.StartDoctypeDeclHandler = self._doctype
 
     def pages(self) -> Iterator[_Page]:
         """Every page of the dump; `RealmError` with line, column and byte where it is not well-formed."""
         try:
+            fed = 0
             for chunk in self._file.chunks():
                 self._parser.Parse(chunk, False)
+                fed += len(chunk)
+                if fed - self._parser.CurrentByteIndex > len(chunk) + _LONGEST_TAG_BYTES:
+                    raise RealmError(f"{self._file.path}: a tag is longer than {_LONGEST_TAG_BYTES >> 20} MiB.")
                 yield from self._pages
                 self._pages.clear()
             self._parser.Parse(b"", True)
@@ -157,9 +170,12 @@ class _Reader:
         if not self._path:
             if tag != "mediawiki":
                 raise RealmError(f"{self._file.path} is not a MediaWiki dump: its first element is <{tag}>.")
-            self.site.language = attributes.get("xml:lang", "").partition("-")[0]
+            language = attributes.get("xml:lang", "").partition("-")[0]
+            self.site.language = language if _LANGUAGE.fullmatch(language) else ""
         self._path.append(tag)
-        self._parts.clear()
+        if len(self._path) > _DEEPEST:
+            raise RealmError(f"{self._file.path}: its elements are nested deeper than any dump's.")
+        self._clear()
         if tag == "page":
             self._page = _Page()
         elif tag == "redirect":
@@ -183,7 +199,20 @@ class _Reader:
             self._pages.append(self._page)
         elif tag == "namespace" and self._namespace_key != "0":
             self.site.namespaces.add("".join(self._parts).strip().lower())
+            if len(self.site.namespaces) > _MOST_NAMESPACES:
+                raise RealmError(f"{self._file.path}: it has more namespaces than any wiki.")
         elif tag == "base":
             base, slash, _ = "".join(self._parts).strip().rpartition("/")
-            self.site.url_base = base.replace("http://", "https://", 1) + slash
+            url = base.replace("http://", "https://", 1) + slash
+            self.site.url_base = url if url.startswith("https://") and len(url) <= _LONGEST_URL else ""
+        self._clear()
+
+    def _text(self, text: str) -> None:
+        self._characters += len(text)
+        if self._characters > _LONGEST_TEXT:
+            raise RealmError(f"{self._file.path}: a text is longer than {_LONGEST_TEXT >> 20} million characters.")
+        self._parts.append(text)
+
+    def _clear(self) -> None:
         self._parts.clear()
+        self._characters = 0

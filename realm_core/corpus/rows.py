@@ -8,17 +8,18 @@ and other invisible characters are taken out of all texts.
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.streams import InputFile
+from realm_core.corpus.streams import MAX_LINE_BYTES, InputFile
 from realm_core.errors import RealmError
+from realm_core.files import parse_json
 
 _REQUIRED = ("id", "title", "text")
 _COLUMNS = (*_REQUIRED, "url")
@@ -64,11 +65,9 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise RealmError(f"{place}, byte {error.start + 1}: not valid UTF-8.") from None
     try:
-        row = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise RealmError(f"{place}, column {error.colno}: not valid JSON ({error.msg}).") from None
-    except RecursionError:
-        raise RealmError(f"{place}: nested too deeply to be an article.") from None
+        row = parse_json(text)
+    except RealmError as error:
+        raise RealmError(f"{place} {error}") from None
     if not isinstance(row, dict):
         raise RealmError(f"{place}: a JSON object with id, title and text is expected.")
     return row
@@ -98,30 +97,55 @@ class ParquetSource:
     def articles(self, start: int) -> Iterator[RawArticle]:
         path = self._file.path
         try:
-            with pq.ParquetFile(path, memory_map=True) as file:
-                yield from self._articles(file, start)
-        except (pa.ArrowException, OSError) as error:
+            columns = self._columns(pq.read_schema(path, memory_map=True))
+            # As dictionaries, a text that a few bytes repeat in every row is in memory once.
+            with pq.ParquetFile(path, memory_map=True, read_dictionary=columns) as file:
+                yield from self._articles(file, columns, start)
+        except UnicodeDecodeError:
+            raise RealmError(f"{path}, behind row {self._read:,}: not valid UTF-8.") from None
+        except (pa.ArrowException, OSError, MemoryError) as error:
             raise RealmError(f"{path}, behind row {self._read:,}: not a whole Parquet file ({error}).") from error
 
-    def _articles(self, file: pq.ParquetFile, start: int) -> Iterator[RawArticle]:
-        columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+    def _columns(self, schema: pa.Schema) -> list[str]:
+        """Those that are read, of a file that has the required ones."""
+        columns = [name for name in _COLUMNS if name in schema.names]
         missing = [name for name in _REQUIRED if name not in columns]
         if missing:
             raise RealmError(f"{self._file.path} has no column {missing[0]!r}; id, title and text are required.")
+        for name in columns:
+            if schema.names.count(name) > 1 or not _holds_texts(schema.field(name)):
+                raise RealmError(f"{self._file.path}: the column {name!r} must hold texts.")
+        return columns
+
+    def _articles(self, file: pq.ParquetFile, columns: list[str], start: int) -> Iterator[RawArticle]:
         self._read, self._total = 0, file.metadata.num_rows
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
             if self._read + batch.num_rows <= start:
                 self._read += batch.num_rows
                 continue
-            try:
-                rows = batch.to_pylist()
-            except UnicodeDecodeError:
-                last = self._read + batch.num_rows
-                raise RealmError(f"{self._file.path}, rows {self._read + 1} to {last}: not valid UTF-8.") from None
-            for row in rows:
+            self._check_lengths(batch)
+            for position in range(batch.num_rows):
                 self._read += 1
                 if self._read > start:
+                    row = {name: batch.column(name)[position].as_py() for name in columns}
                     yield _article(row, f"{self._file.path}, row {self._read}", self.language)
+
+    def _check_lengths(self, batch: pa.RecordBatch) -> None:
+        for column in batch.columns:
+            values = column.dictionary if pa.types.is_dictionary(column.type) else column
+            if pa.types.is_integer(values.type) or not len(values):
+                continue
+            if (pc.max(pc.binary_length(values)).as_py() or 0) > MAX_LINE_BYTES:
+                place = f"{self._file.path}, rows {self._read + 1} to {self._read + batch.num_rows}"
+                raise RealmError(f"{place}: a text is longer than {MAX_LINE_BYTES >> 20} MiB.")
+
+
+def _holds_texts(field: pa.Field) -> bool:
+    """Whether a column is of a kind that is read. Others, such as lists, can be of any size in a few bytes."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if field.name == "id" and pa.types.is_integer(kind):
+        return True
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _article(row: dict[str, Any], place: str, language: str) -> RawArticle:

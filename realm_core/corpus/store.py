@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 import threading
 from bisect import bisect_left
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from realm_core.arrays import open_array
 from realm_core.corpus import tables
 from realm_core.corpus.records import Article, Block, Section, Span
 from realm_core.errors import RealmError
-from realm_core.files import read_json, sha256_of_file
+from realm_core.files import plain_name, read_json, sha256_of_file
 
 _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -31,13 +33,14 @@ class _Batches:
         try:
             self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
             counts = [self._reader.get_batch(i).num_rows for i in range(self._reader.num_record_batches)]
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise RealmError(f"{path} is missing or damaged: {error}.") from error
         if self._reader.schema != schema or sum(counts) != rows:
             raise RealmError(f"{path} does not hold the {rows:,} rows that its manifest promises.")
         self._first_rows = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
         self._batches: list[pa.RecordBatch | None] = [None] * len(counts)
         self._lock = threading.Lock()
+        self._path = path
         self.rows = rows
 
     def batch_of(self, row: int) -> tuple[pa.RecordBatch, int]:
@@ -50,6 +53,18 @@ class _Batches:
             with self._lock:
                 batch = self._batches[number] = self._reader.get_batch(number)
         return batch, row - int(self._first_rows[number])
+
+    def validated(self) -> Iterator[pa.RecordBatch]:
+        """All batches, read whole; `RealmError` where a row points beyond its batch, is no UTF-8, or lacks a value."""
+        try:
+            for number in range(len(self._batches)):
+                batch = self._reader.get_batch(number)
+                batch.validate(full=True)
+                if any(column.null_count for column in batch.columns):
+                    raise RealmError(f"{self._path} is missing or damaged: a row lacks a value.")
+                yield batch
+        except (pa.ArrowException, OSError) as error:
+            raise RealmError(f"{self._path} is missing or damaged: {error}.") from error
 
     def value(self, row: int, column: int) -> Any:
         batch, position = self.batch_of(row)
@@ -66,10 +81,12 @@ class Snapshot:
         self.articles: int = manifest["articles"]
         self._blocks = _Batches(folder / tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA, manifest["blocks"])
         self._articles = _Batches(folder / tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA, self.articles)
-        self._prefixes = _open_numbers(folder / tables.PREFIXES_FILE, (len(self),))
-        self._rows = _open_numbers(folder / tables.ROWS_FILE, (len(self),))
+        self._prefixes = open_array(folder / tables.PREFIXES_FILE, np.uint64, (len(self),))
+        self._rows = open_array(folder / tables.ROWS_FILE, np.int64, (len(self),))
         links: int = manifest.get("links", 0)
-        self._links_M3 = _open_numbers(folder / tables.LINKS_FILE, (links, 3)) if links else np.empty((0, 3), np.int32)
+        self._links_M3 = (
+            open_array(folder / tables.LINKS_FILE, np.int32, (links, 3)) if links else np.empty((0, 3), np.int32)
+        )
 
     @classmethod
     def open(cls, folder: Path | str) -> Snapshot:
@@ -78,6 +95,9 @@ class Snapshot:
         manifest = read_json(folder / tables.MANIFEST_FILE)
         if not isinstance(manifest, dict) or manifest.get("format") != tables.FORMAT:
             raise RealmError(f"{folder} is not a corpus snapshot of format {tables.FORMAT}.")
+        counts = (manifest.get("articles"), manifest.get("blocks"), manifest.get("links", 0))
+        if not isinstance(manifest.get("snapshot_id"), str) or not all(type(one) is int and one >= 0 for one in counts):
+            raise RealmError(f"{folder / tables.MANIFEST_FILE} does not describe a corpus snapshot.")
         return cls(folder, manifest)
 
     def __len__(self) -> int:
@@ -151,13 +171,30 @@ class Snapshot:
         return [(start, end) for start, end in own[:, 1:].tolist()]
 
     def verify(self) -> None:
-        """Compare every file with its checksum in the manifest; reads the whole snapshot."""
+        """Compare every file with its checksum in the manifest, and see that tables are tables; reads all of them."""
         expected_of = self.manifest.get("files")
         if not isinstance(expected_of, dict) or not expected_of:
             raise RealmError(f"{self.folder / tables.MANIFEST_FILE} names no checksums.")
         for name, expected in expected_of.items():
-            if sha256_of_file(self.folder / name) != expected:
-                raise RealmError(f"{self.folder / name} is not the file that was published: its checksum differs.")
+            try:
+                path = self.folder / plain_name(name)
+                checksum = sha256_of_file(path)
+            except (ValueError, OSError) as error:
+                raise RealmError(f"{self.folder / tables.MANIFEST_FILE}: {error}.") from None
+            if checksum != expected:
+                raise RealmError(f"{path} is not the file that was published: its checksum differs.")
+        for batch in self._articles.validated():
+            sections = batch.column("sections").flatten()
+            if sections.null_count or any(part.null_count for part in sections.flatten()):
+                raise RealmError(
+                    f"{self.folder / tables.ARTICLES_FILE} is missing or damaged: a section lacks a value."
+                )
+        for batch in self._blocks.validated():
+            owners, starts, ends = (batch.column(name).to_numpy() for name in ("article", "start", "end"))
+            if ((owners < 0) | (owners >= self.articles) | (starts < 0) | (ends < starts)).any():
+                raise RealmError(f"{self.folder / tables.BLOCKS_FILE} is damaged: a block lies in no article.")
+        if ((self._rows < 0) | (self._rows >= len(self))).any():
+            raise RealmError(f"{self.folder / tables.ROWS_FILE} is damaged: it names rows that do not exist.")
 
     def _first_block(self, article_row: int) -> int:
         """The first row whose block belongs to `article_row` or a later one: articles' rows ascend."""
@@ -183,13 +220,3 @@ def _block(row: int, block_id: str, article_row: int, article: Article, start: i
         section=article.section_at(start),
         url=article.url,
     )
-
-
-def _open_numbers(path: Path, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[Any]]:
-    try:
-        numbers = np.load(path, mmap_mode="r" if shape[0] else None, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise RealmError(f"{path} is missing or damaged: {error}.") from error
-    if numbers.shape != shape:
-        raise RealmError(f"{path} does not hold the {shape[0]:,} rows that its manifest promises.")
-    return numbers  # type: ignore[no-any-return]

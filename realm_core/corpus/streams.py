@@ -18,7 +18,8 @@ from realm_core.errors import RealmError
 
 _COMPRESSED_BYTES = 1 << 18
 _CHUNK_BYTES = 1 << 20
-MAX_LINE_BYTES = 64 << 20  # no article is that long; a file without line breaks would fill the memory
+# No article is that long; a file without line breaks would fill the memory. Read as JSON, a line takes many times more.
+MAX_LINE_BYTES = 16 << 20
 
 
 class _Decompressor(Protocol):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from realm_core.activity import Activity
+from realm_core.arrays import open_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
@@ -81,17 +82,23 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
     if read_json(folder / "manifest.json") != identity:
         raise RealmError(f"{folder} holds the wordpieces of another snapshot or vocabulary; remove it.")
 
-    def read(name: str) -> _Array:
-        path = folder / f"{name}.npy"
-        try:
-            array: _Array = np.load(path, mmap_mode="c", allow_pickle=False)  # torch wants it writable
-        except (OSError, ValueError, EOFError) as error:
-            raise RealmError(f"{path} is missing or damaged: {error}; remove {folder}.") from None
-        return array
+    try:
+        return BlockTokens(
+            _open_ragged(folder, "titles", "title_starts", len(snapshot)),
+            _open_ragged(folder, "bodies", "body_starts", len(snapshot)),
+            open_array(folder / "text_hashes.npy", np.uint64, (len(snapshot),), mode="c"),
+        )
+    except RealmError as error:
+        raise RealmError(f"{str(error).rstrip('.')}; remove {folder}.") from None
 
-    return BlockTokens(
-        Ragged(read("titles"), read("title_starts")), Ragged(read("bodies"), read("body_starts")), read("text_hashes")
-    )
+
+def _open_ragged(folder: Path, values: str, starts: str, count: int) -> Ragged:
+    """mode "c": torch wants arrays that it could write to."""
+    values_T = open_array(folder / f"{values}.npy", np.uint16, (None,), mode="c")
+    starts_N1 = open_array(folder / f"{starts}.npy", np.int64, (count + 1,), mode="c")
+    if starts_N1[0] != 0 or starts_N1[-1] != len(values_T) or (np.diff(starts_N1) < 0).any():
+        raise RealmError(f"{folder / starts}.npy is missing or damaged: it does not tell where blocks begin.")
+    return Ragged(values_T, starts_N1)
 
 
 def _make(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 Arguments = tuple[list[str], dict[str, str]]  # positional, named
 _Handler = Callable[[list[str], dict[str, str], str], str]
 
-_NAMED = re.compile(r"\s*([\w -]{1,40}?)\s*=(.*)", re.DOTALL)
+_NAME = re.compile(r"[\w -]{1,40}")
 _MONTHS = {
     "en": "January February March April May June July August September October November December".split(),
     "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split(),
@@ -57,16 +57,17 @@ def _arguments(parts: list[str]) -> Arguments:
     positional: list[str] = []
     named: dict[str, str] = {}
     for part in parts:
-        match = _NAMED.fullmatch(part)
-        if match is None:
+        key, equals, value = part.partition("=")
+        name = key.strip()
+        if not equals or not _NAME.fullmatch(name or key):
             positional.append(part.strip())
-        elif match[1].isdecimal():
-            index = int(match[1])
+        elif name.isdecimal():
+            index = int(name)
             if 1 <= index <= 20:
                 positional.extend([""] * (index - len(positional)))
-                positional[index - 1] = match[2].strip()
+                positional[index - 1] = value.strip()
         else:
-            named[match[1].strip().lower()] = match[2].strip()
+            named[name.lower()] = value.strip()
     return positional, named
 
 

@@ -80,7 +80,6 @@ _LANGUAGE_PREFIX = re.compile(r"(?:[a-z]{2,3}|simple|zh-[a-z-]+|be-x-old|bat-smg
 _INTERWIKI = re.compile(
     r"(?:w|wikt|wiktionary|s|wikisource|m|meta|commons|c|q|b|n|v|d|species|mw|iarchive|doi|hdl):", re.IGNORECASE
 )
-_PIPE_TRICK = re.compile(r"\s*(?:\([^()]*\)|,.*)$")
 
 
 def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, ...], tuple[Span, ...]]:
@@ -237,8 +236,17 @@ def _link(content: str, trail: str) -> str:
         if colon and _INTERWIKI.match(target):
             target = rest
         page, _, section = target.partition("#")
-        words = _PIPE_TRICK.sub("", target) if bar else (page or section).replace("_", " ")
+        words = _without_detail(target) if bar else (page or section).replace("_", " ")
     return words + trail if is_file_or_such or not words.strip() else marked(words + trail)
+
+
+def _without_detail(title: str) -> str:
+    """MediaWiki's pipe trick: "Boston (England)" and "Boston, Massachusetts" are both read "Boston"."""
+    opening = title.rfind("(") if title.endswith(")") else -1
+    if ")" in title[opening:-1]:
+        opening = -1
+    places = (opening, title.find(",", title.rfind("\n") + 1))
+    return title[: min((place for place in places if place >= 0), default=len(title))].rstrip()
 
 
 def _words_of_link(match: re.Match[str]) -> str:
@@ -307,6 +315,9 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
     continues = False  # a line break inside a paragraph is a space
     for raw_line in lines:
         line = raw_line.strip()
+        if not line.text:
+            continues = False
+            continue
         if line.text.startswith(("|", "!", "{|", "----")) or _HATNOTE.fullmatch(line.text):
             continue  # what broken tables left, rules, notes to the reader
         item = _LIST_MARKS.match(line.text)

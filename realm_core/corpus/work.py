@@ -142,9 +142,14 @@ class WorkFolder:
         kept = {"lock"}
         if self._journal.exists():
             journal = read_json(self._journal)
+            if not isinstance(journal, dict):
+                raise RealmError(f"{self._journal} is damaged; remove its folder and start again.")
             if (journal.get("format"), journal.get("fingerprint")) == (_FORMAT, self._fingerprint):
-                self.parts = [Part(**part) for part in journal["parts"]]
-                self.complete = journal["complete"]
+                try:
+                    self.parts = [Part(**part) for part in journal["parts"]]
+                    self.complete = bool(journal["complete"])
+                except (KeyError, TypeError):
+                    raise RealmError(f"{self._journal} is damaged; remove its folder and start again.") from None
                 kept.add(self._journal.name)
                 for part in self.parts:
                     kept |= {self.articles_file(part.number).name, self.blocks_file(part.number).name}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from realm_core.errors import RealmError
+from realm_core.settings import quoted
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -31,8 +32,8 @@ def answer_pattern(expression: str) -> re.Pattern[str]:
     """A CuratedTREC answer as a compiled expression: flags I, U and M, as in the release."""
     try:
         return re.compile(expression, flags=re.IGNORECASE | re.UNICODE | re.MULTILINE)
-    except re.error as error:
-        raise RealmError(f"The regular expression {expression!r} is not valid: {error}.") from None
+    except (re.error, RecursionError, OverflowError, MemoryError) as error:  # nested too deeply, repeated too often
+        raise RealmError(f"The regular expression {quoted(expression)} is not valid: {error}.") from None
 
 
 def regex_match(prediction: str, answers: Sequence[str]) -> bool:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import curves
+from realm_core.files import parse_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,19 +52,21 @@ def read_metrics(path: Path) -> Mapping[str, Sequence[tuple[float, float]]]:
     Raises RealmError where there is no such file.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise RealmError(f"{path}: {error.strerror}; a training leaves it in the folder of --run.") from None
     values: dict[str, dict[float, float]] = {}
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = parse_json(line)
             step = row.pop("step")
-        except (ValueError, KeyError, AttributeError):
+            del row["time"]
+            if type(step) not in (int, float):
+                raise ValueError
+        except (RealmError, ValueError, KeyError, AttributeError, TypeError):
             if number == len(lines):
                 continue
             raise RealmError(f"{path}, line {number}: not a row of metrics.") from None
-        del row["time"]
         for figure, value in row.items():
             if isinstance(value, int | float):
                 values.setdefault(figure, {})[step] = value

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors
+from realm_core.files import disk_errors, parse_json
 
 FORMAT = 1
 
@@ -163,20 +163,20 @@ def _line(value: dict[str, Any]) -> bytes:
 
 def _header(line: bytes, path: Path) -> Header:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
         if row.pop("format") != FORMAT:
             raise ValueError
         header = Header(**row)
-        if not isinstance(header.identity, dict) or not isinstance(header.n, int):
+        if not isinstance(header.identity, dict) or type(header.n) is not int:
             raise TypeError
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (RealmError, ValueError, TypeError, KeyError, AttributeError):
         raise RealmError(f"{path} does not begin as a file of predictions of format {FORMAT} does.") from None
     return header
 
 
 def _prediction(line: bytes, where: str) -> Prediction:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
         return Prediction(**{**row, "answers": tuple(row["answers"]), "blocks": tuple(row["blocks"])})
-    except (ValueError, TypeError, KeyError):
+    except (RealmError, ValueError, TypeError, KeyError):
         raise RealmError(f"{where}: not a prediction.") from None

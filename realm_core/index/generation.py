@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.files import read_json, sha256_of_file
+from realm_core.files import plain_name, read_json, sha256_of_file
+from realm_core.settings import quoted
 from realm_core.tensors import load_tensors
 
 FORMAT = 1
@@ -41,14 +42,16 @@ class Generation:
         try:
             return cls._read(folder, manifest)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {error!r}.") from None
+            raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {quoted(error)}.") from None
+        except (RuntimeError, OverflowError):  # torch's, of a shape that is none or that no memory holds
+            raise RealmError(f"{folder / 'manifest.json'} asks for more vectors than can be held.") from None
 
     @classmethod
     def _read(cls, folder: Path, manifest: dict[str, Any]) -> Generation:
         vectors_ND = torch.empty(manifest["rows"], manifest["dim"], dtype=torch.float16)
         row = 0
         for shard in manifest["shards"]:
-            path = folder / shard["file"]
+            path = folder / plain_name(shard["file"])
             if not path.exists():
                 raise RealmError(f"{path} does not exist: the index is incomplete; build it again.")
             if sha256_of_file(path) != shard["sha256"]:
@@ -67,6 +70,8 @@ def read_shard(path: Path, rows: int, dimension: int) -> Tensor:
     vectors_RD = load_tensors(path).get("vectors")
     if vectors_RD is None:
         raise RealmError(f"{path} holds no vectors.")
+    if vectors_RD.dtype != torch.float16:
+        raise RealmError(f"{path} holds vectors of {vectors_RD.dtype}, not of torch.float16.")
     if tuple(vectors_RD.shape) != (rows, dimension):
         raise RealmError(f"{path} holds vectors of shape {tuple(vectors_RD.shape)}, not {(rows, dimension)}.")
     return vectors_RD

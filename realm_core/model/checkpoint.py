@@ -135,9 +135,14 @@ def load_model(folder: Path) -> Model:
         if name.endswith(_SCALE):
             continue
         try:
+            if targets[name].shape != tensor.shape:  # first: a scale of another length would multiply to any size
+                raise ValueError
             if tensor.dtype == torch.int8:
-                tensor = tensor.float() * stored[name + _SCALE].float().unsqueeze(1)
-            if targets[name].shape != tensor.shape:
+                scale_rows = stored[name + _SCALE]
+                if scale_rows.shape != tensor.shape[:1]:
+                    raise ValueError
+                tensor = tensor.float() * scale_rows.float().unsqueeze(1)
+            if not tensor.is_floating_point():
                 raise ValueError
         except (KeyError, RuntimeError, ValueError):
             raise RealmError(f"{weights}: tensor {name!r} does not belong to the architecture in {where}.") from None

@@ -47,6 +47,8 @@ class ModelConfig:
     min_probability: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.base, str):
+            raise RealmError(f"base must be a text, not {self.base!r}.")
         for name, allowed in (("pooling", get_args(Pooling)), ("normalisation", NORMALISATIONS)):
             if getattr(self, name) not in allowed:
                 raise RealmError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
@@ -64,9 +66,9 @@ class ModelConfig:
         }
         for name, (low, high) in limits.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
+            if type(value) is not int or not low <= value <= high:
                 raise RealmError(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
-        if not 0.0 <= self.min_probability < 1.0:
+        if type(self.min_probability) not in (int, float) or not 0.0 <= self.min_probability < 1.0:
             raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
 
     @property

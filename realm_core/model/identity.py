@@ -16,7 +16,7 @@ def read_hashes(folder: Path) -> tuple[str, str]:
     record = read_json(path)
     try:
         return model_hash(record), str(record["block_hash"])
-    except (AttributeError, KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError, RecursionError):
         raise RealmError(f"{path} does not describe a model.") from None
 
 

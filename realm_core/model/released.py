@@ -23,11 +23,12 @@ from torch import Tensor, nn
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
-from realm_core.files import read_json
+from realm_core.files import read_json, read_text
 from realm_core.model.checkpoint import Model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.torch_file import read_torch_file
+from realm_core.settings import quoted
 from realm_core.tensors import load_tensors
 from realm_core.text.wordpieces import Wordpieces
 
@@ -115,10 +116,11 @@ def _config(folder: Path) -> dict[str, Any]:
         raise RealmError(f"{folder / 'config.json'} lacks {missing[0]!r}.")
     wordpieces = Wordpieces.default()
     if told["vocab_size"] != wordpieces.vocabulary_size:
-        raise RealmError(f"{folder}: a vocabulary of {told['vocab_size']:,} wordpieces is not BERT's uncased one.")
+        size = f"{told['vocab_size']:,}" if isinstance(told["vocab_size"], int) else quoted(told["vocab_size"])
+        raise RealmError(f"{folder}: a vocabulary of {size} wordpieces is not BERT's uncased one.")
     vocabulary = folder / "vocab.txt"
     if vocabulary.exists():
-        pieces = vocabulary.read_text(encoding="utf-8").splitlines()
+        pieces = read_text(vocabulary).splitlines()
         if pieces != wordpieces.pieces(range(wordpieces.vocabulary_size)):
             raise RealmError(f"{vocabulary} is another vocabulary than BERT's uncased one.")
     return told

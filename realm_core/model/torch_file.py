@@ -7,6 +7,7 @@ three names; it makes texts, numbers, tuples and tables, and calls nothing. What
 
 from __future__ import annotations
 
+import math
 import pickletools
 import zipfile
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
+from realm_core.settings import printable, quoted
 
 _DTYPES: Final = {
     "FloatStorage": torch.float32,
@@ -31,6 +33,9 @@ _DTYPES: Final = {
 _PUSHED_AS_THEY_ARE: Final = frozenset(
     "BINUNICODE SHORT_BINUNICODE BINUNICODE8 BININT BININT1 BININT2 LONG1 BINFLOAT".split()
 )
+_MOST_DIMENSIONS: Final = 8
+_END: Final = 1 << 40  # no storage has as many elements
+_LONGEST_SHOWN: Final = 80  # characters of a name that are shown
 _CONSTANTS: Final = {"NEWTRUE": True, "NEWFALSE": False, "NONE": None, "EMPTY_TUPLE": ()}
 _TUPLES: Final = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _TABLE, _TENSOR, _PARAMETER = (
@@ -70,16 +75,18 @@ def read_torch_file(path: Path, wanted: Callable[[str], bool] = lambda _name: Tr
             table = [name for name in archive.namelist() if name.endswith("data.pkl")]
             if len(table) != 1:
                 raise RealmError(f"{path} is not a file of tensors that torch has saved.")
-            stored = _table(archive.read(table[0]), path)
+            # torch compresses nothing, so that what is unpacked is never larger than the file.
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise RealmError(f"{path} is not a file of tensors that torch has saved: it is compressed.")
+            stored = {name: one for name, one in _table(archive.read(table[0]), path).items() if wanted(name)}
             folder = table[0].removesuffix("data.pkl")
-            return {
-                name: _tensor(archive, f"{folder}data/{one.storage.key}", one, f"{path}, {name}")
-                for name, one in stored.items()
-                if wanted(name)
-            }
+            storages = {one.storage for one in stored.values()}
+            kept = {storage: _flat(archive, folder, storage, path) for storage in storages}
+            return {name: _tensor(kept[one.storage], one, f"{path}, {_shown(name)}") for name, one in stored.items()}
     except OSError as error:
         raise RealmError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+    # zipfile has no error of its own for an archive that is encrypted, cut off or of another kind.
+    except (zipfile.BadZipFile, KeyError, RuntimeError, EOFError, ValueError) as error:
         raise RealmError(f"{path} is damaged, or older than torch 1.6: {error}.") from None
 
 
@@ -88,8 +95,8 @@ def _table(pickled: bytes, path: Path) -> dict[str, _Stored]:
         table = _Machine().run(pickled)
     except RealmError as error:
         raise RealmError(f"{path}: {error}") from None
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError) as error:
-        raise RealmError(f"{path} is no table of tensors: {error!r}.") from None
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise RealmError(f"{path} is no table of tensors: {quoted(error)}.") from None
     if not isinstance(table, dict) or not all(
         isinstance(name, str) and isinstance(one, _Stored) for name, one in table.items()
     ):
@@ -97,13 +104,29 @@ def _table(pickled: bytes, path: Path) -> dict[str, _Stored]:
     return table
 
 
-def _tensor(archive: zipfile.ZipFile, file: str, one: _Stored, where: str) -> Tensor:
-    data = bytearray(archive.read(file))
-    flat = torch.frombuffer(data, dtype=one.storage.dtype) if data else torch.empty(0, dtype=one.storage.dtype)
+def _flat(archive: zipfile.ZipFile, folder: str, storage: _Storage, path: Path) -> Tensor:
+    """All elements of a storage; read once, however many tensors share it."""
+    data = bytearray(archive.read(f"{folder}data/{storage.key}"))
+    if len(data) % storage.dtype.itemsize:
+        raise RealmError(f"{path}: the storage {_shown(storage.key)} breaks off within a number.")
+    return torch.frombuffer(data, dtype=storage.dtype) if data else torch.empty(0, dtype=storage.dtype)
+
+
+def _tensor(flat: Tensor, one: _Stored, where: str) -> Tensor:
+    """The tensor, as a part of its storage; so nothing that a table says takes memory."""
+    numbers = (one.offset, *one.size, *one.stride)
+    if (
+        len(one.size) != len(one.stride)
+        or len(one.size) > _MOST_DIMENSIONS
+        or not 0 <= min(numbers) <= max(numbers) < _END
+    ):
+        raise RealmError(f"{where}: this is no shape of a tensor.")
+    if 0 in one.size:
+        return flat.new_empty(one.size)
     last = one.offset + sum((size - 1) * stride for size, stride in zip(one.size, one.stride, strict=True))
-    if min((one.offset, *one.size, *one.stride)) < 0 or (0 not in one.size and last >= len(flat)):
+    if last >= len(flat) or math.prod(one.size) > len(flat):  # with strides of zero it could be of any size
         raise RealmError(f"{where}: the tensor reaches beyond its storage.")
-    return flat.as_strided(one.size, one.stride, one.offset).clone()
+    return flat.as_strided(one.size, one.stride, one.offset)
 
 
 class _Machine:
@@ -145,7 +168,7 @@ class _Machine:
             stack.append(_Name(argument))
         elif name == "STACK_GLOBAL":
             own = stack.pop()
-            stack.append(_Name(f"{stack.pop()} {own}"))
+            stack.append(_Name(f"{_text(stack.pop())} {_text(own)}"))
         elif name == "BINPERSID":
             stack.append(_storage(stack.pop()))
         elif name == "REDUCE":
@@ -153,11 +176,11 @@ class _Machine:
             stack.append(_made(stack.pop(), arguments))
         elif name == "SETITEM":
             value = stack.pop()
-            key = stack.pop()
+            key = _text(stack.pop())
             stack[-1][key] = value
         elif name == "SETITEMS":
             items = self._since_mark()
-            stack[-1].update(zip(items[::2], items[1::2], strict=True))
+            stack[-1].update(zip(map(_text, items[::2]), items[1::2], strict=True))
         elif name == "BUILD":
             stack.pop()  # versions of modules, which a table carries as an attribute
         elif name not in ("PROTO", "FRAME"):
@@ -170,12 +193,24 @@ class _Machine:
         return items
 
 
+def _text(value: Any) -> str:
+    """The value, which must be a text. Of anything else neither the hash is taken nor the notation written: tuples that
+    name one another need few bytes, and would be endless."""
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} where a text belongs")
+    return value
+
+
+def _shown(name: str) -> str:
+    return printable(name)[:_LONGEST_SHOWN]
+
+
 def _storage(told: Any) -> _Storage:
     _word, kind, key, _location, _elements = told
     name = kind.text.rpartition(" ")[2]
     if name not in _DTYPES:
-        raise RealmError(f"tensors of {name} are not known.")
-    return _Storage(str(key), _DTYPES[name])
+        raise RealmError(f"tensors of {_shown(name)} are not known.")
+    return _Storage(_text(key), _DTYPES[name])
 
 
 def _made(name: _Name, arguments: Any) -> Any:
@@ -187,4 +222,4 @@ def _made(name: _Name, arguments: Any) -> Any:
         return _Stored(storage, int(offset), tuple(map(int, size)), tuple(map(int, stride)))
     if name.text == _PARAMETER:
         return arguments[0]
-    raise RealmError(f"it wants to call {name.text}, which is refused.")
+    raise RealmError(f"it wants to call {_shown(name.text)}, which is refused.")

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from realm_core.arrays import open_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, sha256_of_file, sync, write_json
@@ -77,7 +78,7 @@ class SalientSpans:
         try:
             manifest, shards = _shards(folder, identity, unfinished)
             return cls._of(manifest, shards, snapshot)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RealmError(f"{folder / MANIFEST_FILE} does not describe salient spans: {error!r}.") from None
 
     @classmethod
@@ -92,6 +93,9 @@ class SalientSpans:
         names = tuple(manifest["labels"])
         if spans_M5[:, 0].min() < 0 or spans_M5[:, 0].max() >= len(snapshot) or labels_M.max() >= len(names):
             raise RealmError("The salient spans name blocks or labels that do not exist.")
+        start_M, end_M, first_M, last_M = spans_M5[:, 1:].T
+        if (first_M < 0).any() or ((start_M < first_M) | (end_M <= start_M) | (last_M < end_M)).any():
+            raise RealmError("The salient spans do not lie within their sentences.")
         order = np.argsort(spans_M5[:, 0], kind="stable")  # within a block they are in order already
         spans_M5, labels_M = spans_M5[order], labels_M[order]
         rows_N, first_N = np.unique(spans_M5[:, 0], return_index=True)
@@ -131,13 +135,12 @@ def shard_files(folder: Path, number: int) -> tuple[Path, Path]:
 
 def read_shard(folder: Path, number: int) -> tuple[SpansM5, LabelsM] | None:
     """One shard; None when it is not there, or not whole."""
+    of_spans, of_labels = shard_files(folder, number)
     try:
-        spans, labels = (np.load(path, allow_pickle=False) for path in shard_files(folder, number))
-    except (OSError, ValueError, EOFError):
+        labels = open_array(of_labels, np.uint8, (None,))
+        return open_array(of_spans, np.int32, (len(labels), 5)), labels
+    except RealmError:
         return None
-    if spans.dtype != np.int32 or labels.dtype != np.uint8 or spans.shape != (len(labels), 5) or labels.ndim != 1:
-        return None
-    return spans, labels
 
 
 def write_shard(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import normalise_answer
-from realm_core.files import disk_errors
+from realm_core.files import disk_errors, parse_json
 from realm_core.training.questions import checked_question, read_questions
 
 Row = dict[str, Any]
@@ -74,6 +74,8 @@ def read_published(path: Path, format: str) -> Iterator[Row]:
         raise RealmError(f"{path}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    except MemoryError:
+        raise RealmError(f"{path} does not fit into the memory.") from None
     for place, row in FORMATS[format](text, str(path)):
         checked_question(row, place)
         yield row
@@ -171,9 +173,9 @@ FORMATS: dict[str, Callable[[str, str], Iterator[tuple[str, Row]]]] = {
 
 def _json(text: str, place: str) -> Any:
     try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise RealmError(f"{place}: not valid JSON: {error}.") from None
+        return parse_json(text)
+    except RealmError as error:
+        raise RealmError(f"{place} {error}") from None
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import answer_pattern
+from realm_core.files import parse_json
+from realm_core.settings import quoted, unfit_character
 
+_LONGEST_LINE = 16 << 20  # characters; no passage is that long
 ANSWER_TYPES = ("string", "regex")
 
 
@@ -32,13 +34,19 @@ def read_questions(path: Path) -> list[Question]:
     questions = []
     try:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
+            number = 0
+            while line := file.readline(_LONGEST_LINE + 1):
+                number += 1
+                if len(line) > _LONGEST_LINE:
+                    raise RealmError(f"{path}, line {number}: longer than {_LONGEST_LINE >> 20} million characters.")
                 if line.strip():
                     questions.append(_question(line, f"{path}, line {number}"))
     except FileNotFoundError:
         raise RealmError(f"{path} does not exist.") from None
     except UnicodeDecodeError as error:
         raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    except OSError as error:
+        raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
     if not questions:
         raise RealmError(f"{path} holds no questions.")
     return questions
@@ -46,9 +54,9 @@ def read_questions(path: Path) -> list[Question]:
 
 def _question(line: str, where: str) -> Question:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise RealmError(f"{where}: not valid JSON: {error}.") from None
+        row = parse_json(line.rstrip())
+    except RealmError as error:
+        raise RealmError(f"{where} {error}") from None
     return checked_question(row, where)
 
 
@@ -63,7 +71,7 @@ def checked_question(row: object, where: str) -> Question:
         raise RealmError(f"{where}: `answers` must be a list of texts, none of them empty.")
     answer_type = row.get("answer_type", "string")
     if answer_type not in ANSWER_TYPES:
-        raise RealmError(f"{where}: `answer_type` must be one of {', '.join(ANSWER_TYPES)}, not {answer_type!r}.")
+        raise RealmError(f"{where}: `answer_type` must be one of {', '.join(ANSWER_TYPES)}, not {quoted(answer_type)}.")
     if answer_type == "regex":
         for expression in answers:
             try:
@@ -73,4 +81,7 @@ def checked_question(row: object, where: str) -> Question:
     for name in ("title", "context"):
         if row.get(name) is not None and not isinstance(row[name], str):
             raise RealmError(f"{where}: `{name}` must be a text.")
+    for text in (question, *answers, row.get("title"), row.get("context")):
+        if found := unfit_character(text or ""):
+            raise RealmError(f"{where}: the character {found!r} can be neither kept nor shown.")
     return Question(question.strip(), tuple(answers), answer_type, row.get("title"), row.get("context"))

@@ -59,7 +59,7 @@ CONTRASTS = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;
-    const inactive = e.closest(".block--removed, script, noscript") || !e.checkVisibility();
+    const inactive = e.closest("script, noscript") || !e.checkVisibility();
     if (inactive || !walker.currentNode.data.trim()) continue;
     const [a, b] = [luminance(parse(getComputedStyle(e).color)), luminance(background(e))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);

@@ -189,6 +189,14 @@ def test_long_batches_are_cut(slept: list[float]) -> None:
     assert list(client(server).ask_many([])) == [] and len(server.asked) == 3
 
 
+def test_only_a_line_feed_ends_a_line(slept: list[float]) -> None:
+    """Other characters that end lines of text may stand in a block, and JSON writes them as they are."""
+    text = "one\u0085two\u2028three"
+    line = json.dumps({"index": 0, "answer": {**examples.ANSWER, "question": text}}, ensure_ascii=False).encode()
+    handler, _ = in_turn(httpx.Response(200, content=iter([line[:500], line[500:] + b"\n"])))
+    assert [result.answer and result.answer.question for result in client(handler).ask_many(["Who?"])] == [text]
+
+
 def test_awaited_likewise(slept: list[float]) -> None:
     server = Batches(refuse={"1?"}, breaks=4)
 

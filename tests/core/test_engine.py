@@ -358,6 +358,17 @@ def test_who_watches_is_told_of_every_batch(deployment: Deployment, monkeypatch:
     assert told == [(1, 20), (16, 4), (4, 0)]
 
 
+def test_who_watches_and_fails_ends_nothing(deployment: Deployment) -> None:
+    engine = engine_of(deployment, deadline_s=60)
+
+    def fail(*_numbers: int) -> None:
+        raise OSError("no room for the counters")
+
+    engine.on_batch = fail
+    assert [engine.ask(question).question for question in ("one", "two")] == ["one", "two"]
+    engine.close()
+
+
 def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

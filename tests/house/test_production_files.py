@@ -87,7 +87,7 @@ def test_several_machines_are_told_what_the_first_one_is() -> None:
     assert environment is not None
     names = {line.partition("=")[0] for line in environment[1].split()}
     wanted = told["web"]["environment"].keys() | told["worker-train"]["environment"].keys()
-    assert names >= wanted - {"LOG_FORMAT", "LOG_LEVEL", "WEB_PROCESSES"}
+    assert names >= wanted - {"WEB_PROCESSES"}
 
 
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, True), (500, False)])
@@ -120,4 +120,35 @@ def test_the_proxy_lets_through_what_the_forms_allow() -> None:
 
 
 def test_no_secret_gets_into_an_image() -> None:
-    assert {"secrets", ".env", "realm.env", "compose.override.yaml"} <= set(text(".dockerignore").split())
+    """An image holds what is named; what lies beside it in an operator's checkout is not."""
+    lines = [line for line in text(".dockerignore").splitlines() if line and not line.startswith("#")]
+    named = {line[1:] for line in lines if line.startswith("!")}
+    assert lines[0] == "*" and all((TOP / name).exists() and "*" not in name for name in named)
+    assert {"realm_core", "webapp", "workers", "templates", "static", "models", "docker", "manage.py"} <= named
+    private = {".git", ".env", "realm.env", "compose.yaml", "compose.override.yaml", "secrets", "var", ".venv", "tests"}
+    assert not named & private
+    ignored = {line.strip("/") for line in text(".gitignore").splitlines()}
+    assert {"secrets", ".env", "realm.env", "compose.override.yaml", "backup-*.tar", "var"} <= ignored  # nor a commit
+
+
+def test_no_secret_stands_in_image_environment_or_log() -> None:
+    layers = text("Dockerfile")
+    assert not re.search(r"^(ARG|ENV)\b.*(SECRET|PASSWORD|TOKEN|KEY)", layers, re.MULTILINE)
+    assert layers.index("USER realm") < layers.index("ENTRYPOINT")
+    for one in COMPOSE["services"].values():
+        for name, value in one.get("environment", {}).items():
+            assert not re.search("SECRET|PASSWORD|TOKEN", name) or str(value).startswith("/run/secrets/"), name
+            assert not re.search(r"://[^/@]*:[^/@]+@", str(value)), name  # no password in an address
+    assert not re.search(r"set -\w*x|^\s*(echo|printf|env\b|export -p)", ENTRYPOINT, re.MULTILINE)
+
+
+def test_the_entry_point_says_nothing_of_the_password(tmp_path: Path) -> None:
+    """The real one, with a password; it hands that on and prints nothing."""
+    secret = tmp_path / "database_password"
+    secret.write_text("a-password-of-the-test")
+    script = tmp_path / "entrypoint.sh"
+    script.write_text(ENTRYPOINT.replace("/run/secrets/database_password", str(secret)))
+    quiet = subprocess.run(["sh", script, "true"], capture_output=True, text=True, check=True)
+    assert quiet.stdout + quiet.stderr == ""
+    told = subprocess.run(["sh", script, "printenv", "PGPASSWORD"], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "a-password-of-the-test"

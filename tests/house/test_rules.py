@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-PACKAGES = ("realm_core", "webapp", "workers", "tests", "benchmarks")
+PACKAGES = ("realm_core", "webapp", "workers", "client", "tests", "benchmarks")
 LONGEST_FILE = 450  # lines
 SOURCES = sorted(
     path
@@ -27,6 +27,7 @@ FORBIDDEN = {
     "realm_core": {"django", "celery", "rest_framework", "webapp", "workers"},  # a library, below everything
     "webapp": {"workers", "tests"},  # hands jobs over by id and name
     "workers": {"torch", "faiss", "transformers", "tests"},  # supervises processes that import them
+    "client": {"django", "celery", "torch", "realm_core", "webapp", "workers", "tests"},  # is installed by itself
 }
 # Modules that read or write pickles, and calls that do so inside other libraries.
 PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}

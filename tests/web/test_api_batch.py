@@ -13,7 +13,7 @@ from django.db import close_old_connections
 from django.http import StreamingHttpResponse
 from django.test import Client
 
-from realm_core.errors import RealmError
+from realm_core.errors import EngineUnavailable, RealmError
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.operating import post, problem
 from webapp.api import batch
@@ -75,6 +75,24 @@ def test_what_the_engine_refuses_and_a_bug_are_told_in_place(client: Client, eng
     engine.error = KeyError("secret detail")
     response = post(client, "ask/batch", {"questions": ["Who?"]})
     assert response.json()["results"][0]["problem"]["status"] == 500 and b"secret" not in response.content
+
+
+def test_a_batch_finds_room_in_a_short_line(
+    client: Client, engine: FakeEngine, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.ASK_QUEUE, answer = 8, engine.ask
+    room = threading.Semaphore(settings.ASK_QUEUE)
+
+    def ask(question: str, **options: Any) -> Any:
+        if not room.acquire(blocking=False):
+            raise EngineUnavailable("8 questions are waiting already.")
+        threading.Event().wait(0.005)
+        room.release()
+        return answer(question, **options)
+
+    monkeypatch.setattr(engine, "ask", ask)
+    results = post(client, "ask/batch", {"questions": questions(40)}).json()["results"]
+    assert [result.get("problem") for result in results] == [None] * 40
 
 
 @pytest.mark.parametrize(

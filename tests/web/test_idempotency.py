@@ -86,7 +86,7 @@ def test_who_was_given_up_cannot_keep_an_answer_any_more(
     def slow(question: str, **options: Any) -> Any:
         if not asked_twice:
             asked_twice.append(True)
-            IdempotencyKey.objects.update(since=timezone.now() - idempotency.ABANDONED - timedelta(seconds=1))
+            IdempotencyKey.objects.update(since=timezone.now() - idempotency.longest() - timedelta(seconds=1))
             assert ask(Client(), "key").status_code == 201
         return answer(question, **options)
 
@@ -97,6 +97,13 @@ def test_who_was_given_up_cannot_keep_an_answer_any_more(
     assert int(late["Retry-After"]) > 0
     assert AskedAnswer.objects.count() == 1 and ask(client, "key").json()["id"] == str(AskedAnswer.objects.get().pk)
     assert EvidenceBlock.objects.values("answer").distinct().count() == 1
+
+
+def test_a_key_of_a_clock_that_was_ahead_is_given_up(client: Client, engine: FakeEngine) -> None:
+    """Its server died, and the clock was set back: the key would be under way for as long as that was."""
+    idempotency.claim("somebody", "key", QUESTION)
+    IdempotencyKey.objects.update(since=timezone.now() + timedelta(hours=1))
+    assert isinstance(idempotency.claim("somebody", "key", QUESTION), idempotency.Claim)
 
 
 @pytest.mark.django_db(transaction=True)

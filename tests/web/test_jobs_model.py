@@ -211,6 +211,15 @@ def test_a_job_that_waits_is_sent_more_and_more_rarely(monkeypatch: pytest.Monke
 # ── Getting further, being interrupted ──────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_message_that_a_clock_marked_which_was_ahead_is_sent_again() -> None:
+    job = job_in(JobState.QUEUED)
+    ahead = timezone.now() + timedelta(hours=1)
+    Job.objects.update(queued_at=ahead)
+    job.refresh_from_db()
+    assert job.mark_sent(ahead)
+    assert [one.pk for one in Job.waiting(30, 600)] == [job.pk]
+
+
 def test_who_gets_further_begins_to_count_anew() -> None:
     job = job_in(JobState.QUEUED)
     for _ in range(2 * MAX_ATTEMPTS):

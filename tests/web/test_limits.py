@@ -49,6 +49,23 @@ def test_what_a_client_claims_is_believed_from_proxies_alone(settings: Any) -> N
     assert limits.client_address(claimed) == "10.0.0.1"
 
 
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2:ffff::", "2001:db8:1:2::"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("", ""),  # of a Unix socket
+    ],
+)
+def test_whoever_has_a_network_of_ipv6_is_one_client(settings: Any, address: str, client: str) -> None:
+    assert limits.client_address(request_from(address)) == client
+    settings.PROXIES = 1
+    assert limits.client_address(request_from("127.0.0.1", address or "unknown")) == (client or "unknown")
+
+
 def test_without_the_cache_nobody_is_refused(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: Any, **_options: Any) -> None:
         raise NoConnection("no server")

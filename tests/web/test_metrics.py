@@ -19,12 +19,13 @@ from django.urls import reverse
 from prometheus_client.parser import text_string_to_metric_families
 
 from realm_core.errors import EngineUnavailable
-from tests.web.conftest import FakeEngine, Person
+from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp import request_id
 from webapp.logs import JSONLines, Lines
 from webapp.metrics.middleware import Asking
 from webapp.models import ApiToken, AskedAnswer, Job, JobKind, JobMetric, JobState
+from webapp.services import asking
 
 ELSEWHERE = "203.0.113.7"
 
@@ -70,6 +71,16 @@ def test_questions_are_counted_by_what_came_of_them(engine: FakeEngine, outsider
         assert more("realm_stage_seconds_count", stage=stage) == 2  # not of the repeat
     for stage in ("store", "render"):
         assert more("realm_stage_seconds_count", stage=stage) == 3
+
+
+def test_questions_that_nothing_is_there_to_answer_are_counted_as_refused(outsider: Person, loader: Loader) -> None:
+    """Nothing is deployed, and a batch is refused as a whole or, where that changes under way, question by question."""
+    outcome = ("realm_questions_total", (("outcome", "refused"),))
+    before = read(outsider.client).get(outcome, 0.0)
+    assert ask(outsider.client)["status"] == 503
+    told = list(asking.ask_many([asking.checked("Who?"), asking.checked("When?"), KeyError()]))
+    assert [type(one) for one in told] == [EngineUnavailable, EngineUnavailable, KeyError]
+    assert read(outsider.client)[outcome] - before == 3
 
 
 def test_a_question_can_be_taken_apart_afterwards(engine: FakeEngine, outsider: Person) -> None:
@@ -200,7 +211,7 @@ def test_log_lines_name_request_answer_and_job() -> None:
             "job_id": "j-1",
         }
         said = Lines("{levelname} {message}", style="{").format(record("said %s\nand more"))
-        assert said == "INFO said x [request_id=r-1 answer_id=a-1 job_id=j-1]\nand more"
+        assert said == r"INFO said x\nand more [request_id=r-1 answer_id=a-1 job_id=j-1]"
         request_id.set_request_id("r-2")  # another request: no answer yet
         assert "answer_id" not in json.loads(JSONLines().format(record("said %s")))
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -69,3 +70,18 @@ def test_without_a_broker_jobs_wait_and_one_asks_it_once(
         queue.enqueue(*jobs)
     assert len(broker.tried) == 2 and "stay queued (3)" in caplog.text
     assert [job.pk for job in Job.waiting(30)] == [job.pk for job in jobs[1:]]  # to be sent at once
+
+
+def test_who_starts_a_job_does_not_wait_for_a_broker_that_is_away(
+    settings: Any, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    settings.BROKER_URL = "redis+socket:///nowhere/valkey.sock"
+    queue.producer.cache_clear()
+    began = time.monotonic()
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            queue.enqueue(Job.objects.create(kind=JobKind.INDEX))
+    finally:
+        queue.producer.cache_clear()
+    assert time.monotonic() - began < 5  # kombu's own attempts take six seconds
+    assert Job.objects.get().sent_at is None

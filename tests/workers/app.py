@@ -16,6 +16,7 @@ from workers.app import app  # first: it sets up Django
 from webapp.models import Job, JobKind
 from webapp.services.parts import Part
 from workers import tasks
+from workers.beat import every
 from workers.kinds import KINDS, Kind, index_shard, refresh
 
 __all__ = ["app"]
@@ -56,5 +57,5 @@ def of_scripts(kind: Kind, steps: int) -> Kind:
 KINDS["script"] = Kind(command=command, record=record, before=shards, beside=builder)
 KINDS[JobKind.INDEX_SHARD] = of_scripts(index_shard.KIND, 5)
 KINDS[JobKind.REFRESH] = of_scripts(refresh.KIND, 100_000)
-app.conf.beat_schedule["tidy"]["schedule"] = 0.5
+app.conf.beat_schedule["tidy"]["schedule"] = every(0.5)
 tasks.RESEND_AFTER_S = 2

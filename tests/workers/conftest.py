@@ -32,7 +32,9 @@ def broker_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 class Workers:
-    """Starts workers and schedulers; all of them end with the test."""
+    """Starts workers and schedulers; all of them end with the test. application: Celery's, that they run."""
+
+    application = "tests.workers.app"
 
     def __init__(self, environment: dict[str, str], logs: Path) -> None:
         self._environment = environment
@@ -43,12 +45,12 @@ class Workers:
     def worker(self, **told: str) -> subprocess.Popen[bytes]:
         """queues, slots, devices: as its environment says them; all queues and devices unless told."""
         names = {"queues": "WORKER_QUEUES", "slots": "WORKER_SLOTS", "devices": "REALM_DEVICES"}
-        process = self._start(worker("tests.workers.app"), {names[name]: value for name, value in told.items()})
+        process = self._start(worker(self.application), {names[name]: value for name, value in told.items()})
         self._taking_jobs.append(process)
         return process
 
     def scheduler(self) -> subprocess.Popen[bytes]:
-        return self._start(scheduler("tests.workers.app"), {})
+        return self._start(scheduler(self.application), {})
 
     def ready(self) -> None:
         """Wait until every worker takes jobs; else the first to do so could do them all."""

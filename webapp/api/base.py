@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -39,15 +40,15 @@ _DESCRIPTIONS: Final = {
     415: "The body is not JSON.",
     422: "This cannot be done; `detail` says why.",
     429: "Too many questions; `Retry-After` says when to come back.",
-    503: "No model is ready; `Retry-After` says when to come back.",
+    503: "No model is ready, or the database does not answer; `Retry-After` says when to come back.",
 }
 
 
 def problem_responses(*statuses: int) -> dict[Any, Any]:
-    """The problems that a view may answer with, for its description. Every view may answer 401."""
+    """The problems that a view may answer with, for its description. Every view may answer 401 and 503."""
     return {
         (status, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_DESCRIPTIONS[status])
-        for status in sorted({401, *statuses})
+        for status in sorted({401, 503, *statuses})
     }
 
 
@@ -135,6 +136,8 @@ class Pages(CursorPagination):
     def decode_cursor(self, request: Request) -> Cursor | None:
         """Where the page begins; a cursor that was not ours is a wrong parameter."""
         try:
+            # By itself REST framework passes over characters that no cursor has, and begins with the first page.
+            base64.b64decode(request.query_params.get(self.cursor_query_param, ""), validate=True)
             cursor = super().decode_cursor(request)
             if cursor is None or cursor.position is None:
                 return cursor

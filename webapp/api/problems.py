@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, JsonResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
@@ -29,6 +30,9 @@ from webapp.services.idempotency import KeyConflict, KeyInUse
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "application/problem+json"
+# What Django raises when a database is not there, or ends in the middle of something.
+DATABASE_AWAY: Final = (OperationalError, InterfaceError)
+_DATABASE_RETRY_S: Final = 5
 
 
 class Conflict(exceptions.APIException):
@@ -75,6 +79,10 @@ def describe(error: Exception) -> Described | None:
     elif isinstance(error, EngineUnavailable):
         status, detail = 503, str(error)
         headers["Retry-After"] = str(error.retry_after_s)
+    elif isinstance(error, DATABASE_AWAY):
+        log.error("The database does not answer: %s", error)
+        status, detail = 503, "The database does not answer."
+        headers["Retry-After"] = str(_DATABASE_RETRY_S)
     elif isinstance(error, (CannotFill, KeyInUse)):
         status, detail = 409, str(error)
         if isinstance(error, KeyInUse):

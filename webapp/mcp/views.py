@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from realm_core.errors import RealmError
 from webapp.api.authentication import MayAsk, TokenAuthentication
 from webapp.api.base import Renderer
-from webapp.api.problems import describe
+from webapp.api.problems import DATABASE_AWAY, describe
 from webapp.engine import EngineUnavailable
 from webapp.mcp.protocol import PARSE_ERROR, RpcError, answer
 from webapp.mcp.tools import Tool, ToolError
@@ -50,7 +50,7 @@ class McpView(APIView):
             if tool.counted:
                 self._count()
             return tool.run(self.request, **given.validated_data)
-        except (InvalidRequest, ValidationError, EngineUnavailable, RealmError) as error:
+        except (InvalidRequest, ValidationError, EngineUnavailable, RealmError, *DATABASE_AWAY) as error:
             raise ToolError(_sentence(error)) from error
 
     def _count(self) -> None:

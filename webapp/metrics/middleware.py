@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import DatabaseError
+from django.db import Error
 from django.http import HttpRequest, HttpResponse
 
 from webapp.metrics import observe_stages
@@ -74,6 +74,6 @@ class MeasuringMiddleware:
             observe_stages(serving_ms)
             try:
                 AskedAnswer.objects.filter(pk=answer_id).update(serving_ms=serving_ms)
-            except DatabaseError as error:
+            except Error as error:
                 log.warning("What it took to serve the answer %s was not kept: %s", answer_id, error)
         return response

@@ -38,7 +38,8 @@ class AskedAnswer(models.Model):
         indexes = [
             models.Index(fields=["asker", "-created_at"], name="answer_asker_created"),
             models.Index(fields=["session_key", "-created_at"], name="answer_session_created"),
-            models.Index(fields=["-created_at"], name="answer_created"),
+            # With the latency, so that the overview finds a percentile without reading a row.
+            models.Index(fields=["-created_at", "latency_ms"], name="answer_created_latency"),
         ]
 
     def __str__(self) -> str:

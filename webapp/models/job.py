@@ -338,7 +338,8 @@ class Job(models.Model):
         for job in jobs if queue is None else jobs.filter(queue=queue):
             waited_s = -1.0 if job.sent_at is None else (job.sent_at - job.queued_at).total_seconds()
             silence = timedelta(seconds=max(silent_s, min(waited_s, longest_s)))
-            if job.sent_at is None or waited_s < 0 or job.sent_at + silence <= now:
+            # A message of later than now was marked by a clock that was ahead.
+            if job.sent_at is None or waited_s < 0 or abs(now - job.sent_at) >= silence:
                 found.append(job)
         return found
 

@@ -35,8 +35,8 @@ class Worker(models.Model):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it was heard of lately."""
-        return timezone.now() - self.seen_at < timedelta(seconds=LOST_AFTER_S)
+        """Whether it was heard of lately; a time that is yet to come was written by a clock that was ahead."""
+        return abs(timezone.now() - self.seen_at) < timedelta(seconds=LOST_AFTER_S)
 
 
 class DeviceLease(models.Model):

@@ -16,8 +16,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import DatabaseError, transaction
+from django.db import Error, close_old_connections, transaction
 
 from webapp import metrics
 from webapp.engine import EngineUnavailable, Serving, serving
@@ -135,10 +136,14 @@ def ask(
     InvalidRequest, EngineUnavailable, or RealmError from the engine.
     """
     request = checked(question, k, exclude)
-    with serving() as service:
-        answer = _answer(service, request)
-    began = time.perf_counter()
-    asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
+    try:
+        with serving() as service:
+            answer = _answer(service, request)
+        began = time.perf_counter()
+        asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
+    except Exception as error:
+        _count(error)
+        raise
     set_answer_id(str(asked.pk))
     if (current := asking()) is not None:
         stored_at = time.perf_counter()
@@ -155,12 +160,16 @@ def ask_many(
     are answered all the same; so stays an exception among the requests where it is.
     """
     remaining = iter(requests)
-    with ThreadPoolExecutor(max_workers=_LANES, thread_name_prefix="ask-many") as lanes:
+    # No more than a quarter of the engine's line: a batch does not stand in its own way, and others find room.
+    most = max(1, min(_LANES, settings.ASK_QUEUE // 4))
+    with ThreadPoolExecutor(max_workers=most, thread_name_prefix="ask-many") as lanes:
         while chunk := list(islice(remaining, _CHUNK)):
             try:
                 with serving() as service:
                     answers = list(lanes.map(partial(_attempt, service), chunk))
-            except EngineUnavailable as unavailable:
+            except (EngineUnavailable, Error) as unavailable:
+                close_old_connections()  # a broken one, so that what follows gets another
+                _count(unavailable, sum(isinstance(request, Request) for request in chunk))
                 yield from (request if isinstance(request, Exception) else unavailable for request in chunk)
                 continue
             for request, answer in zip(chunk, answers, strict=True):
@@ -170,7 +179,9 @@ def ask_many(
                 assert isinstance(request, Request)
                 try:
                     asked: AskedAnswer | Exception = _store(request, answer, service.deployment_id, asker, session_key)
-                except DatabaseError as error:
+                except Error as error:  # also InterfaceError, which is no DatabaseError
+                    close_old_connections()
+                    _count(error)
                     asked = error
                 yield asked
 
@@ -210,16 +221,9 @@ def _answer(service: Serving, request: Request) -> Answer:
         found_ms = (time.perf_counter() - began) * 1e3
         return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
     current = asking()
-    try:
-        answer = service.engine.ask(
-            request.question, k=request.k, exclude=request.exclude, listens=current.listens if current else None
-        )
-    except EngineUnavailable:
-        metrics.QUESTIONS.labels("refused").inc()
-        raise
-    except Exception:
-        metrics.QUESTIONS.labels("failed").inc()
-        raise
+    answer = service.engine.ask(
+        request.question, k=request.k, exclude=request.exclude, listens=current.listens if current else None
+    )
     service.repeats.put(request, answer)
     return answer
 
@@ -230,7 +234,12 @@ def _attempt(service: Serving, request: Request | Exception) -> Answer | Excepti
     try:
         return _answer(service, request)
     except Exception as error:  # whoever sent the batch is told of it where this question's answer would stand
+        _count(error)
         return error
+
+
+def _count(error: Exception, questions: int = 1) -> None:
+    metrics.QUESTIONS.labels("refused" if isinstance(error, EngineUnavailable) else "failed").inc(questions)
 
 
 def _is_text(character: str) -> bool:

@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from django.apps import apps
@@ -33,6 +33,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
 from realm_core.errors import RealmError
+from realm_core.files import parse_json
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
@@ -77,7 +78,8 @@ def back_up(target: Path) -> list[str]:
                 inside.append(_KEY)
             about = {"migrations": _migrations(), "paths": inside}
             Path(folder, _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            with tarfile.open(fileobj=file, mode="w") as archive:
+            # Of links what they lead to: a backup holds files and folders, and nothing that points elsewhere.
+            with tarfile.open(fileobj=file, mode="w", dereference=True) as archive:
                 for name in (_ABOUT, _RECORDS):
                     archive.add(Path(folder, name), name)
                 for path in inside:
@@ -98,33 +100,77 @@ def back_up(target: Path) -> list[str]:
 def restore(source: Path) -> list[Path]:
     """Put back what a backup holds, into a database that is empty.
 
-    Files come first, so that no row ever names one that is missing. What lies there already under the same name stays
-    if it has every file of the backup as it was; otherwise it is moved aside, and where to is returned. The secret key
-    becomes the backup's. RealmError when the database is not empty or of other migrations, or the file is no backup.
+    The rows are seen once the files are there, so that none ever names one that is missing. What lies there already
+    under the same name stays if it has every file of the backup as it was; otherwise it is moved aside, and where to is
+    returned. The secret key becomes the backup's. RealmError when the database is not empty or of other migrations, or
+    the file is no backup.
     """
     if any(record._default_manager.exists() for record in (User, Job, CorpusSnapshot, ModelVersion)):
         raise RealmError("The database is not empty; restore into a new one, whose tables manage.py migrate has made.")
     data = Path(settings.REALM_DATA)
     aside: list[Path] = []
     try:
-        with tempfile.TemporaryDirectory(dir=data, prefix=".restore-") as folder, tarfile.open(source) as archive:
-            archive.extractall(folder, filter="data")
-            about = json.loads(Path(folder, _ABOUT).read_text(encoding="utf-8"))
-            if about["migrations"] != _migrations():
+        with tempfile.TemporaryDirectory(dir=data, prefix=".restore-") as folder:
+            migrations, paths = unpack(source, Path(folder))
+            if migrations != _migrations():
                 raise RealmError(f"{source} is of another version; restore it with the one that made it, then upgrade.")
-            for path in about["paths"]:
-                saved, place = Path(folder, _DATA, path), data / path
-                if place.exists() and _has_all_of(saved, place):
-                    continue
-                if place.exists() and path != _KEY:
-                    aside.append(_move_aside(data, path))
-                place.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(saved, place)
-            call_command("loaddata", f"{folder}/{_RECORDS}", verbosity=0)
-    except (tarfile.TarError, OSError, KeyError, TypeError, ValueError, DeserializationError, DatabaseError) as error:
+            with transaction.atomic():  # rows that cannot be put back leave every file where it is
+                call_command("loaddata", f"{folder}/{_RECORDS}", verbosity=0)
+                for path in paths:
+                    saved, place = Path(folder, _DATA, path), data / path
+                    if place.exists() and _has_all_of(saved, place):
+                        continue
+                    if place.exists() and path != _KEY:
+                        aside.append(_move_aside(data, path))
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(saved, place)
+    except (OSError, TypeError, ValueError, DeserializationError, DatabaseError) as error:
         raise RealmError(f"{source} cannot be restored: {error}") from None
     AuditEntry.record("restore", source.name, by=None)
     return aside
+
+
+def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
+    """Lay what a backup holds out in `folder`; returns its migrations and the places of its files in the data folder.
+
+    RealmError for what is no backup, or would lead out of the folder or the data folder.
+    """
+    try:
+        # Not compressed, as backups are made: what comes out is never larger than the file.
+        with tarfile.open(source, mode="r:") as archive:
+            archive.extractall(folder, filter=_plain)
+        about = parse_json((folder / _ABOUT).read_bytes())
+        migrations, paths = about["migrations"], about["paths"]
+        if not all(isinstance(path, str) and _leads_inside(path) for path in paths):
+            raise ValueError("it names files outside of the data folder")
+        needed = (_RECORDS, *(f"{_DATA}/{path}" for path in paths))
+        if missing := [path for path in needed if not (folder / path).exists()]:
+            raise ValueError(f"it lacks {missing[0]}")
+    except (
+        tarfile.TarError,
+        OSError,
+        EOFError,
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        RealmError,
+    ) as error:
+        raise RealmError(f"{source} cannot be restored: {str(error).rstrip('.')}.") from None
+    return migrations, paths
+
+
+def _plain(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """tarfile's own filter of what leads elsewhere; of the rest, files and folders alone, none larger than it is."""
+    if member.issparse() or not (member.isreg() or member.isdir()):
+        raise ValueError(f"{member.name!r} is neither a plain file nor a folder")
+    return tarfile.data_filter(member, folder)
+
+
+def _leads_inside(path: str) -> bool:
+    """Whether a path is one below the data folder, as records have it."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in path
 
 
 def _has_all_of(saved: Path, place: Path) -> bool:

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from webapp.models import AskedAnswer
+from webapp.models import AskedAnswer, IdempotencyKey
 from webapp.services import feedback
 from webapp.services.feedback import Asker
 
@@ -47,8 +47,11 @@ def forget(request: HttpRequest) -> int:
     """Take every question of this person out of their history, and say how many there were.
 
     The answers stay, with nobody's name on them: links that were passed on must go on showing what they showed. What
-    the person said of answers loses its name as well, for it would tell whose questions they were.
+    the person said of answers loses its name as well, and their idempotency keys go: both would tell whose questions
+    they were.
     """
+    own = own_answers(request).order_by()
     with transaction.atomic():
         feedback.forget(asker_of(request))
-        return own_answers(request).update(asker=None, session_key="")
+        IdempotencyKey.objects.filter(answer__in=own).delete()
+        return own.update(asker=None, session_key="")

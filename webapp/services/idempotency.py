@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from webapp.models import AskedAnswer, IdempotencyKey
 
 KEPT: Final = timedelta(hours=24)
-# Whoever asked with a key that is still under way after so long is gone: no question takes as long.
-ABANDONED: Final = timedelta(minutes=5)
+_STORING_S: Final = 30  # at most, with what lies around it
 
 
 class KeyConflict(Exception):
@@ -57,12 +58,19 @@ class Claim:
         self._mine.delete()
 
 
+def longest() -> timedelta:
+    """Whoever asked with a key that has been under way for longer is gone."""
+    return timedelta(seconds=settings.ASK_DEADLINE_S + _STORING_S)
+
+
 def claim(owner: str, key: str, asked: Mapping[str, Any]) -> Claim | AskedAnswer:
     """The right to answer what was `asked` with this key, or the answer that it has. KeyConflict or KeyInUse."""
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
     now = timezone.now()
+    # What began later than now is of a clock that was ahead.
+    gone = Q(since__lt=now - longest()) | Q(since__gt=now + longest())
     IdempotencyKey.objects.filter(since__lt=now - KEPT).delete()
-    IdempotencyKey.objects.filter(owner=owner, key=key, answer=None, since__lt=now - ABANDONED).delete()
+    IdempotencyKey.objects.filter(gone, owner=owner, key=key, answer=None).delete()
     try:
         with transaction.atomic():
             return Claim(IdempotencyKey.objects.create(owner=owner, key=key, digest=digest, since=now))

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import time
 from dataclasses import dataclass
+from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Final
 
 from django.conf import settings
@@ -19,6 +20,7 @@ from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 
+_CLIENT_BITS: Final = 64  # of an address of IPv6: the network that a provider gives one client, at least
 _PERIOD_S: Final = {"s": 1, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 
@@ -80,5 +82,16 @@ def client_address(request: HttpRequest) -> str:
     claims = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
     forwarded = [claim.strip() for claim in claims if claim.strip()]
     if settings.PROXIES and len(forwarded) >= settings.PROXIES:
-        return forwarded[-settings.PROXIES]
-    return str(request.META.get("REMOTE_ADDR", ""))
+        return _of_one_client(forwarded[-settings.PROXIES])
+    return _of_one_client(str(request.META.get("REMOTE_ADDR", "")))
+
+
+def _of_one_client(address: str) -> str:
+    """The address; of IPv6 the first one of its network, in which a client takes as many others as it likes."""
+    try:
+        ip = ip_address(address)
+    except ValueError:  # of a socket that has none
+        return address
+    if isinstance(ip, IPv4Address):
+        return str(ip)
+    return str(ip.ipv4_mapped or ip_network((int(ip), _CLIENT_BITS), strict=False).network_address)

@@ -14,6 +14,7 @@ from typing import Any
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder
 from realm_core.model.identity import read_hashes
+from realm_core.settings import printable
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, SpanSet
 from webapp.services.places import models_dir, portable, resolve
 
@@ -57,7 +58,7 @@ def record_model(
     if known is not None and job is not None and (resolve(known.path) / "config.json").exists():
         return known
     card = folder / "README.md"
-    text = card.read_text(encoding="utf-8") if card.exists() else ""
+    text = printable(card.read_text(encoding="utf-8", errors="replace")) if card.exists() else ""
     model, _ = ModelVersion.objects.update_or_create(
         model_hash=model_hash,
         defaults={"path": portable(folder), "card": text},

@@ -19,6 +19,7 @@ from webapp.engine import holder
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
 from webapp.models.job import ACTIVE
 from webapp.services import deploying
+from webapp.services.asking import clean_question
 from webapp.services.comparing import QUICK_SAMPLE, Candidate
 from webapp.services.deploying import CONFIRMATION, NotConfirmed
 from webapp.views.evaluations import start_missing
@@ -76,7 +77,7 @@ def deploy(request: HttpRequest) -> HttpResponse:
                 index,
                 model=model,
                 by=staff_member(request),
-                note=request.POST.get("note", "").strip(),
+                note=_note(request),
                 confirmed=confirmed,
             ),
             model,
@@ -124,7 +125,7 @@ def measure(request: HttpRequest) -> HttpResponse:
     if earlier is not None:
         return redirect("manage-roll-back", earlier.pk)
     query: dict[str, Any] = {"index": index.pk, "model": model.pk}
-    if note := request.POST.get("note", "").strip():
+    if note := _note(request):
         query["note"] = note
     return redirect(f"{reverse('manage-deploy')}?{urlencode(query)}")
 
@@ -174,6 +175,10 @@ def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:
     if not given.get("model"):
         return index, index.model
     return index, get_object_or_404(ModelVersion, pk=_number(given.get("model")))
+
+
+def _note(request: HttpRequest) -> str:
+    return clean_question(request.POST.get("note", ""))
 
 
 def _number(text: str | None) -> int:

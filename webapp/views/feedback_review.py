@@ -8,8 +8,8 @@ from typing import Final
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -70,7 +70,8 @@ def review(request: HttpRequest, pk: int) -> HttpResponse:
         except RealmError as error:
             messages.error(request, str(error))
     back = request.POST.get("back", "")
-    return redirect(back if url_has_allowed_host_and_scheme(back, None) else reverse("manage-feedback"))
+    # `redirect` would take a word for the name of a view.
+    return HttpResponseRedirect(back if url_has_allowed_host_and_scheme(back, None) else reverse("manage-feedback"))
 
 
 @curators_only

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -32,7 +32,7 @@ def readyz(_request: HttpRequest) -> HttpResponse:
         status = holder().status()
         serves = Deployment.objects.filter(pk__in=[status.deployment_id] if status.deployment_id else [])
         deployment = serves.select_related("model", "index").first()
-    except DatabaseError:
+    except Error:
         return JsonResponse(
             {"ready": False, "database": "unavailable", "engine": "unknown", "model": None, "index": None},
             status=503,
@@ -58,7 +58,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         return HttpResponseForbidden("Metrics want a token of the scope operate.\n", content_type="text/plain")
     try:
         body = exposition(Records())
-    except DatabaseError:
+    except Error:
         body = exposition()  # what this server counted needs no database
     return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
 
@@ -71,5 +71,5 @@ def _may_measure(request: HttpRequest) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         token = ApiToken.of(given) if scheme.lower() == "bearer" else None
         return may(token or request.user, Action.OPERATE)
-    except DatabaseError:
+    except Error:
         return False

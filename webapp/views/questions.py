@@ -15,9 +15,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from realm_core.errors import RealmError
 from realm_core.training.questions import read_questions
+from webapp.bodies import takes
 from webapp.models import Purpose, QuestionSet
 from webapp.services import questions as services
 from webapp.services.places import resolve
+from webapp.services.roles import Action
 from webapp.views.staff import curators_only, staff_member
 
 _LARGEST_BYTES: Final = 64 * 2**20
@@ -46,6 +48,7 @@ class UploadForm(forms.Form):
         return file
 
 
+@takes(_LARGEST_BYTES + 2**20, Action.CURATE)  # and what surrounds the file
 @curators_only
 @never_cache
 @require_http_methods(["GET", "POST"])

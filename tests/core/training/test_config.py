@@ -157,5 +157,5 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match=r"c\.toml is not valid TOML"):
         read_settings(FinetuneConfig, tmp_path / "c.toml")
     (tmp_path / "c.toml").write_bytes(b"seed = '\xff'")
-    with pytest.raises(RealmError, match=r"c\.toml is not valid TOML"):
+    with pytest.raises(RealmError, match=r"c\.toml is not UTF-8"):
         read_settings(FinetuneConfig, tmp_path / "c.toml")

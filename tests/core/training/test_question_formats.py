@@ -111,7 +111,7 @@ def test_questions_to_measure_by_are_left_out_however_they_are_written(tmp_path:
         ),
         ("nq", lines({"question": "who", "answer": []}), r"published, line 1: `answers` must be a list of texts"),
         ("nq", "\n[1]\n", "published, line 2: not built as this format is"),
-        ("nq", "{", "published, line 1: not valid JSON"),
+        ("nq", "{", "published, line 1 is not valid JSON"),
         ("trec", "7\tfactoid\tHow high?\n", "published, line 1: four columns are wanted"),
         ("trec", "7\tfactoid\tHow high?\t(\n", "published, line 1: The regular expression .* is not valid"),
         ("webq", json.dumps({"utterance": "x"}), "published: a list is wanted, not dict"),

@@ -8,7 +8,7 @@ from django.test import Client
 from tests.web.conftest import FakeEngine, Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
-from webapp.models import AskedAnswer
+from webapp.models import AskedAnswer, IdempotencyKey
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +72,14 @@ def test_deleting_empties_one_s_own_list_and_keeps_links(engine: FakeEngine, out
     own.refresh_from_db()
     assert (own.asker, own.session_key) == (None, "")
     assert outsider.client.get(f"/answers/{own.pk}/").status_code == 200
+
+
+def test_deleting_leaves_no_key_that_tells_whose_questions_they_were(engine: FakeEngine, member: Person) -> None:
+    for client, key in ((member.client, "mine"), (Client(), "another's")):
+        sent = {"Idempotency-Key": key}
+        client.post("/api/v1/ask", {"question": "Who?"}, content_type="application/json", headers=sent)
+    member.client.post("/history/forget/")
+    assert [key.key for key in IdempotencyKey.objects.all()] == ["another's"]
 
 
 def test_deleting_takes_a_form(member: Person) -> None:

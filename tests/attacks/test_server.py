@@ -1,0 +1,111 @@
+"""The real server: requests that never come whole, bodies without end, and what its log and pages do not tell."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import time
+import urllib.parse
+from collections.abc import Iterator
+
+import pytest
+
+from tests.attacks.contract import FEW_PHASES, run
+from tests.served import Served
+
+
+@pytest.fixture
+def connection(site: Served) -> Iterator[http.client.HTTPConnection]:
+    address = urllib.parse.urlsplit(site.address)
+    opened = http.client.HTTPConnection(str(address.hostname), address.port, timeout=20)
+    yield opened
+    opened.close()
+
+
+def raw(site: Served, request: bytes) -> socket.socket:
+    address = urllib.parse.urlsplit(site.address)
+    opened = socket.create_connection((str(address.hostname), address.port), timeout=20)
+    opened.sendall(request)
+    return opened
+
+
+FORM = b"Host: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n",
+        b"POST / HTTP/1.1\r\n" + FORM + b"Content-Length: 40\r\n\r\n--x",
+    ],
+    ids=["header fields", "body"],
+)
+def test_a_request_that_never_comes_whole_is_ended(begun: bytes, site: Served) -> None:
+    with raw(site, begun) as slow:
+        began = time.monotonic()
+        answered = slow.recv(4096)  # an error, or the end of the connection
+        assert not answered or answered.startswith(b"HTTP/1.1 4")
+        assert time.monotonic() - began < 15
+
+
+def test_a_body_without_end_is_refused_at_once(site: Served) -> None:
+    for address in (b"/", b"/manage/questions/", b"/api/v1/ask"):
+        with raw(
+            site, b"POST " + address + b" HTTP/1.1\r\n" + FORM + b"Content-Length: 99999999999\r\n\r\n--x"
+        ) as endless:
+            assert endless.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def test_secrets_stay_out_of_the_log_and_the_pages(site: Served, connection: http.client.HTTPConnection) -> None:
+    """A session: log in, wrong and right, make a token, use it in the right and in wrong places, log out."""
+    cookies: dict[str, str] = {}
+    pages: list[str] = []
+
+    def send(method: str, path: str, form: dict[str, str] | None = None, **headers: str) -> str:
+        body = urllib.parse.urlencode(form) if form else None
+        sent = {"Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items()), **headers}
+        if form:
+            sent["Content-Type"] = "application/x-www-form-urlencoded"
+        connection.request(method, path, body, sent)
+        response = connection.getresponse()
+        for name, value in response.getheaders():
+            if name == "Set-Cookie":
+                key, _, rest = value.partition("=")
+                cookies[key] = rest.partition(";")[0]
+        pages.append(response.read().decode())
+        return pages[-1]
+
+    def posted(page: str, path: str, form: dict[str, str]) -> str:
+        (field,) = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', send("GET", page))) or {""}
+        return send("POST", path, form | {"csrfmiddlewaretoken": field})
+
+    login = "/accounts/login/"
+    posted(login, login, {"username": "asker", "password": "not-my-password-7"})
+    posted(login, login, {"username": "asker", "password": "asker"})
+    assert "sessionid" in cookies
+    shown = posted("/history/", "/account/tokens/", {"name": "a program", "scopes": "ask"})
+    (token,) = re.findall(r"realm_[\w-]{43}", shown)
+    pages.remove(shown)  # the one that shows it
+    send("GET", "/account/")
+    send("GET", "/api/v1/answers", Authorization=f"Bearer {token}")
+    send("GET", "/api/v1/answers", Authorization=f"Bearer {token}x")
+    send("GET", "/nothing/here", Authorization=f"Basic {token}")
+    secrets = [token, site.admin, site.asker, "not-my-password-7", cookies["sessionid"]]
+    secrets.append((site.log.parent / "secret_key").read_text().strip())
+    posted("/account/", "/accounts/logout/", {"x": "y"})
+    log = site.log.read_text()
+    assert '"path": "/account/tokens/"' in log
+    for secret in secrets:
+        assert secret not in log
+        assert not [page for page in pages if secret in page]
+
+
+@pytest.mark.timeout(600)
+def test_whatever_is_sent_the_description_holds(site: Served) -> None:
+    """A small run; `python -m tests.attacks.contract` is the long one."""
+    outcomes = run(site, 240, phases=FEW_PHASES, examples=1)
+    for outcome in outcomes:
+        assert not outcome.complaints, outcome.complaints
+        assert outcome.requests >= 80
+        assert max(outcome.statuses) < 500

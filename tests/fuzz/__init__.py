@@ -1,0 +1,1 @@
+"""Hostile files against every reader: `python -m tests.fuzz`, and a quick test of each in the suite."""

@@ -1,0 +1,56 @@
+"""A web server as `make run` starts it, over a tiny model and a database of its own, for tests with real requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.web import server
+from tests.tiny import tiny_filler
+from workers.guards import HOST
+
+TOP = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Served:
+    """The server's address, the tokens of an asker and an admin (names and passwords: the same words), its log."""
+
+    address: str
+    asker: str
+    admin: str
+    log: Path
+
+
+@contextmanager
+def served(data: Path, **environment: str) -> Iterator[Served]:
+    """A server with `data` for its files, while it is ready. environment: variables that differ from the usual."""
+    model, index, corpus = tiny_filler(data / "tiny")
+    surroundings = {
+        **os.environ,
+        "REALM_DATA": str(data),
+        "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
+        "CACHE_URL": "locmem://",
+        "ASK_RATE": "600/min",
+        "REALM_DEVICE": "cpu",
+        **environment,
+    }
+    _run(surroundings, "manage.py", "migrate", "--no-input", "--verbosity=0")
+    tokens = json.loads(_run(surroundings, "-m", "tests.clients.prepare", str(model), str(index), str(corpus)))
+    log = data / "web.log"
+    with server(surroundings, log) as (_process, port):
+        yield Served(f"http://{HOST}:{port}", log=log, **tokens)
+
+
+def _run(environment: dict[str, str], *command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command], cwd=TOP, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,153 @@
+"""A start for others: what it refuses, each with a sentence, and how the programs behave that were let start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPMessage, HTTPSConnection
+from pathlib import Path
+
+import pytest
+
+from benchmarks.web import free_port, request
+from tests.web.proxy import LARGEST_BYTES, TRUSTING, proxy
+from tests.web.test_headers import check
+from workers.guards import HOST
+from workers.processes import ask_to_end, start
+from workers.services import web
+
+TOP = Path(__file__).resolve().parents[2]
+PRODUCTION = {
+    "HTTPS": "on",
+    "PROXIES": "1",
+    "REALM_PUBLIC": "1",
+    "ALLOWED_HOSTS": "localhost,127.0.0.1",
+    "SECRET_KEY": "",
+}
+GOOD_KEY = "".join(chr(ord("a") + number % 26) for number in range(50))
+
+
+def environment(data: Path, **changed: str) -> dict[str, str]:
+    """That of a server in production, with one thing or another changed."""
+    return {**os.environ, "REALM_DATA": str(data), "DATABASE_URL": f"sqlite:///{data}/db.sqlite3", **changed}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"SECRET_KEY": "x" * 49}, "SECRET_KEY must be at least 50 random characters"),
+        ({"SECRET_KEY": "ab" * 30}, "SECRET_KEY must be at least 50 random characters"),
+        ({"SECRET_KEY": "django-insecure-" + GOOD_KEY}, "SECRET_KEY must be at least 50 random characters"),
+        ({"DEBUG": "1"}, "DEBUG must be off"),
+        ({"ALLOWED_HOSTS": "qa.example.org,*"}, "ALLOWED_HOSTS must name the site"),
+        ({"REALM_PUBLIC": ""}, "REALM_PUBLIC must say"),
+        ({"HTTPS": "off"}, "HTTPS must be on where the web server listens beyond this machine"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_the_web_server_refuses(tmp_path: Path, changed: dict[str, str], says: str) -> None:
+    """The real one, told to listen to the network; it never comes to listen."""
+    port = free_port()
+    command = [word.replace(HOST, "0.0.0.0") for word in web(port).command]
+    given = environment(tmp_path, **(PRODUCTION | changed))
+    refused = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 1
+    last = refused.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"error: {says}") and last.endswith(".")
+    assert "Listening" not in refused.stderr and "Traceback" not in refused.stderr
+    key = changed.get("SECRET_KEY")
+    assert key is None or key not in refused.stdout + refused.stderr
+
+
+@pytest.mark.parametrize(("changed", "status"), [({}, 0), ({"SECRET_KEY": GOOD_KEY}, 0), ({"SECRET_KEY": "x" * 50}, 1)])
+def test_djangos_own_check_finds_nothing(tmp_path: Path, changed: dict[str, str], status: int) -> None:
+    command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level=WARNING"]
+    given = environment(tmp_path, **(PRODUCTION | changed))
+    checked = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, check=False)
+    assert checked.returncode == status, checked.stderr
+    assert "Warning" not in checked.stderr
+
+
+def test_a_server_for_oneself_may_do_without(tmp_path: Path) -> None:
+    """What is refused above is no matter where nobody else can come."""
+    given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", ALLOWED_HOSTS="*")
+    command = [sys.executable, "-c", "import webapp.settings"]
+    assert subprocess.run(command, cwd=TOP, env=given, check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+    """(the proxy's port, the web server's port) of a site as compose.yaml starts it; nothing is deployed there."""
+    data = tmp_path_factory.mktemp("site")
+    given = environment(data, **PRODUCTION)
+    migrate = [sys.executable, "manage.py", "migrate", "--no-input", "--verbosity=0"]
+    subprocess.run(migrate, cwd=TOP, env=given, check=True)
+    port = free_port()
+    with open(data / "web.log", "wb") as log:
+        server = start(list(web(port).command), output=log, environment=given)
+        try:
+            until = time.monotonic() + 60
+            while request(port, "GET", "/healthz")[0] != 200:
+                assert server.poll() is None and time.monotonic() < until, (data / "web.log").read_text()[-2000:]
+                time.sleep(0.1)
+            with proxy(data, port) as proxied:
+                yield proxied, port
+        finally:
+            ask_to_end(server)
+            server.wait(20)
+
+
+def ask(port: int, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, HTTPMessage]:
+    """Status and headers of the proxy's response, over TLS."""
+    connection = HTTPSConnection("localhost", port, timeout=30, context=TRUSTING)
+    try:
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        response.read()
+        return response.status, response.headers
+    finally:
+        connection.close()
+
+
+def test_pages_through_the_proxy(site: tuple[int, int]) -> None:
+    for path, status in (
+        ("/accounts/login/", 200),
+        ("/account/", 302),
+        ("/nowhere/", 404),
+        ("/static/css/app.css", 200),
+    ):
+        answered, headers = ask(site[0], path)
+        assert answered == status
+        check(headers)
+        assert headers["Strict-Transport-Security"] == "max-age=2592000"
+        assert headers["Server"] is None
+    cookie = ask(site[0], "/accounts/login/")[1]["Set-Cookie"]
+    assert "csrftoken=" in cookie and "Secure" in cookie and "SameSite=Lax" in cookie
+
+
+def test_plain_text_is_led_to_tls(site: tuple[int, int]) -> None:
+    """Whoever reaches the web server itself without TLS; what watches it is answered all the same."""
+    for path, status in (("/accounts/login/", 301), ("/api/v1/answers", 301), ("/healthz", 200), ("/readyz", 503)):
+        connection = HTTPConnection("localhost", site[1], timeout=30)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        assert response.status == status, path
+        check(response.headers)
+        if status == 301:
+            assert response.headers["Location"].startswith("https://localhost")
+        connection.close()
+
+
+def test_what_the_proxy_says_itself(site: tuple[int, int], tmp_path: Path) -> None:
+    with proxy(tmp_path, free_port()) as alone:  # no web server behind it
+        answered = [ask(alone, "/"), ask(site[0], "/accounts/login/", "POST", b"x" * (LARGEST_BYTES + 1))]
+    assert [status for status, _ in answered] == [502, 413]
+    for _, headers in answered:
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+        for name in ("X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Permissions-Policy"):
+            assert headers[name]
+        assert headers["Strict-Transport-Security"] and headers["Server"] is None

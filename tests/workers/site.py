@@ -1,0 +1,129 @@
+"""A whole site for tests of faults: PostgreSQL and Valkey of its own, web server, worker and scheduler, all real."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from benchmarks.web import server
+from tests.postgres import postgres_server
+from tests.tiny import tiny_deployment
+from tests.workers.conftest import wait_until
+from workers.guards import HOST
+from workers.processes import kill_all, start
+from workers.refusal import TOP
+from workers.services import broker, environment_for, scheduler, socket_path, worker
+
+Response = tuple[int, dict[str, str], bytes]
+
+
+class Site:
+    """database: its PostgreSQL. tokens: of an asker and an admin. port: of the web server."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._stack = stack
+        self.data = folder / "data"
+        self.data.mkdir()
+        self.database = stack.enter_context(postgres_server(lasting=True))
+        self.start_broker()
+        given = {name: value for name, value in os.environ.items() if not name.endswith("_URL")}
+        environment, _ = environment_for(self.data, given)
+        self.environment = environment | {
+            "DATABASE_URL": self.database.url,
+            "ASK_RATE": "100000/min",
+            "ASK_CACHE_S": "0",
+            "REALM_DEVICE": "cpu",
+            "JOB_LEASE_S": "5",
+        }
+        folders = tiny_deployment(self.data / "tiny")
+        self.run("manage.py", "migrate", "--no-input", "--verbosity=0")
+        self.tokens = json.loads(self.run("-m", "tests.clients.prepare", *map(str, folders)))
+        self.port = stack.enter_context(server(self.environment, folder / "web.log"))[1]
+
+    def run(self, *command: str, **environment: str) -> str:
+        """What a command prints."""
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=TOP,
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """What the database itself says."""
+        with psycopg.connect(host=str(self.database.folder), user="postgres", dbname="postgres") as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    def start_broker(self) -> None:
+        """Start Valkey on what it wrote before."""
+        self.broker = self._start(broker(self.data).command, {}, "broker")
+        wait_until(socket_path(self.data).exists)
+
+    def stop_broker(self) -> None:
+        """Kill it."""
+        kill_all(self.broker)
+        self.broker.wait()
+        socket_path(self.data).unlink()
+
+    def start_workers(self) -> None:
+        """A worker and a scheduler."""
+        for service in (worker("tests.workers.app"), scheduler("tests.workers.app")):
+            self._start(service.command, self.environment, service.name)
+
+    def call(self, method: str, path: str, body: Any = None, token: str = "") -> Response:
+        """One request."""
+        return call(self.port, method, path, body, token)
+
+    def _start(self, command: tuple[str, ...], environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
+        with open(self.data.parent / f"{name}.log", "ab") as output:
+            process = start(command, output=output, environment=environment or None)
+        self._stack.callback(process.wait)
+        self._stack.callback(kill_all, process)
+        return process
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[Site]:
+    """A site in an empty folder, ready."""
+    with ExitStack() as stack:
+        yield Site(folder, stack)
+
+
+def call(port: int, method: str, path: str, body: Any = None, token: str = "") -> Response:
+    """One request: status (0: no answer at all), header fields, content."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=60)
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    headers |= {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    except (OSError, http.client.HTTPException):
+        time.sleep(0.05)
+        return 0, {}, b""
+    finally:
+        connection.close()
+
+
+def asker(port: int) -> Callable[[str], tuple[int, str]]:
+    """Asks one question; the status, and the answer's id or when to come back."""
+
+    def ask(question: str) -> tuple[int, str]:
+        status, headers, content = call(port, "POST", "/api/v1/ask", {"question": question, "k": 3})
+        return status, json.loads(content)["id"] if status == 201 else headers.get("retry-after", "")
+
+    return ask

@@ -1,0 +1,57 @@
+"""What the body of a request may be: so many bytes, of text in UTF-8; looked at before any of it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from webapp.services.roles import Action, may
+from webapp.views.errors import refusal
+
+_View = TypeVar("_View", bound=Callable[..., Any])
+_CHARSETS: Final = {"utf-8", "utf8", "us-ascii", "ascii"}
+
+
+def takes(most_bytes: int, action: Action) -> Callable[[_View], _View]:
+    """Say of a view that whoever may do `action` may send it so much; from others it takes what every view takes."""
+
+    def tell(view: _View) -> _View:
+        view.takes = (most_bytes, action)  # type: ignore[attr-defined]
+        return view
+
+    return tell
+
+
+class BodyMiddleware:
+    """Refuses what is too large (413), and what says that it is written in another encoding (415).
+
+    Django itself limits what it keeps in memory, not the files of a form, which it would write to the disk for anybody;
+    and it would take any codec of Python for an encoding. Stands before the middleware that looks for a CSRF token in
+    the body.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Callable[..., Any], _args: Any, _kwargs: Any
+    ) -> HttpResponse | None:
+        """None where there is nothing against the request."""
+        if (request.content_params or {}).get("charset", "utf-8").lower() not in _CHARSETS:
+            return refusal(request, 415, "What is sent here must be written in UTF-8.")
+        most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        larger, action = getattr(view, "takes", (most, None))
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        if length.isdecimal() and int(length) <= most:
+            return None
+        if action is not None and may(request.user, action):
+            most = larger
+        if not length.isdecimal() or int(length) > most:
+            return refusal(request, 413, f"The request may have at most {most:,} bytes.")
+        return None

@@ -1,0 +1,79 @@
+"""Known vulnerabilities of the pinned packages: asks the registry's list of them by pip-audit.
+
+    python -m workers.audit [--if-possible]
+
+Status 0: none is known. 1: these are. 2: the list could not be asked; with --if-possible that is 0, too, and said.
+pip-audit calls packages that it could ask nothing about free of vulnerabilities, so a release with one that everybody
+knows is asked about first: where that is not told, there is no list to ask.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from workers.refusal import TOP
+
+_KNOWN: Final = "jinja2==2.10"  # CVE-2019-10906 and others
+_PATIENCE_S: Final = 600.0
+
+
+class CannotAsk(Exception):
+    """There is no list of vulnerabilities within reach; the message says what was met instead."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Audit constraints.txt and say what was found."""
+    parser = argparse.ArgumentParser(prog="workers.audit")
+    parser.add_argument("--if-possible", action="store_true", help="no failure where the list cannot be asked")
+    options = parser.parse_args(arguments)
+    try:
+        found = audit(TOP / "constraints.txt")
+    except CannotAsk as reason:
+        print(f"Not audited: {reason}", file=sys.stderr)
+        return 0 if options.if_possible else 2
+    for line in found:
+        print(line)
+    print(f"{len(found)} known vulnerabilities" if found else "No vulnerability is known of the pinned packages.")
+    return 1 if found else 0
+
+
+def audit(pins: Path) -> list[str]:
+    """Known vulnerabilities of the packages pinned in a file, a line each; `CannotAsk` when that cannot be told."""
+    with tempfile.TemporaryDirectory() as folder:
+        known = Path(folder) / "known.txt"
+        known.write_text(_KNOWN + "\n", encoding="utf-8")
+        if not _vulnerabilities(known):
+            raise CannotAsk("the registry tells nothing of vulnerabilities, not even well-known ones.")
+    return _vulnerabilities(pins)
+
+
+def _vulnerabilities(pins: Path) -> list[str]:
+    command = [sys.executable, "-m", "pip_audit", "--requirement", str(pins), "--no-deps", "--disable-pip"]
+    command += ["--progress-spinner=off", "--format=json", "--timeout=15"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        asked: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
+    except subprocess.TimeoutExpired:
+        raise CannotAsk(f"the registry did not answer within {_PATIENCE_S:.0f} seconds.") from None
+    except (ValueError, KeyError, TypeError):
+        raise CannotAsk(f"pip-audit ended with: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}") from None
+    unasked = [str(package["name"]) for package in asked if "vulns" not in package]
+    if unasked:
+        raise CannotAsk(
+            f"the registry does not know {len(unasked)} of {len(asked)} packages: {', '.join(unasked[:5])}."
+        )
+    return [
+        f"{package['name']} {package['version']}: {found['id']}, mended in {', '.join(found['fix_versions']) or 'none'}"
+        for package in asked
+        for found in package["vulns"]
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
