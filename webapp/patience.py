@@ -1,11 +1,12 @@
-"""gunicorn's worker of threads, which does not wait for ever until a request has come whole.
+"""gunicorn's worker of threads, which does not wait for ever until a request has come whole or a response is taken.
 
-By itself it keeps a thread for whoever has begun to send something, however slowly it comes; as many such senders as
-there are threads would shut everybody else out.
+By itself it keeps a thread for whoever has begun to send something, however slowly it comes, and for whoever takes
+nothing of what is sent; as many of them as there are threads would shut everybody else out.
 """
 
 from __future__ import annotations
 
+import errno
 import socket
 import time
 from contextlib import suppress
@@ -15,11 +16,15 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from webapp.environment import envint
 
-PATIENCE_S: Final = envint("WEB_PATIENCE_S", 60, minimum=1)  # for the header fields, and again for the body
+# For the header fields, again for the body, and while nothing of the response is taken.
+PATIENCE_S: Final = envint("WEB_PATIENCE_S", 60, minimum=1)
 
 
 class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes without types
-    """Ends the reading of a request after `PATIENCE_S`; what is computed or written may take as long as it takes."""
+    """Ends the reading of a request after `PATIENCE_S`, and the writing when for as long nobody takes anything.
+
+    What is computed may take as long as it takes.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -28,6 +33,9 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes witho
     def handle(self, conn: Any) -> Any:
         """One request of a connection, in a thread."""
         self._coming[conn] = (time.monotonic(), None)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # of Linux
+            with suppress(OSError):  # it is a Unix socket, or has just gone
+                conn.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PATIENCE_S * 1000)
         try:
             return super().handle(conn)
         finally:
@@ -36,7 +44,10 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes witho
     def handle_request(self, req: Any, conn: Any) -> Any:
         """The same, when its header fields are there."""
         self._coming[conn] = (time.monotonic(), req)
-        return super().handle_request(req, conn)
+        try:
+            return super().handle_request(req, conn)
+        except TimeoutError as error:  # of the connection: whoever asked is as good as gone
+            raise BrokenPipeError(errno.EPIPE, "Nobody takes the response") from error
 
     def murder_pending(self) -> None:
         """Called every second by the thread that waits for connections."""

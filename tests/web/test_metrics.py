@@ -101,6 +101,10 @@ def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Pers
     assert {name: first[name] for name in same} == {name: again[name] for name in same}
     assert again["timings_ms"].keys() == {"repeat"} and again["latency_ms"] == again["timings_ms"]["repeat"]
     assert other["timings_ms"].keys() != {"repeat"}
+    for options in ({"k": 2}, {"exclude": ["0" * 32]}):
+        body = json.dumps({"question": "Who?", **options})
+        told = outsider.client.post("/api/v1/ask", body, content_type="application/json").json()
+        assert told["timings_ms"].keys() != {"repeat"}
 
 
 def test_what_the_records_know(engine: FakeEngine, outsider: Person) -> None:
