@@ -117,7 +117,7 @@ class Chaos:
         """SIGKILL to a program of the supervisor's or to a job's process: each kind as likely as the others."""
         victims: dict[str, list[int]] = {}
         for pid, words in _processes():
-            if (kind := _kind(words)) and (kind == "process" or _parent(pid) == supervisor.pid):
+            if (kind := _kind(words)) and (_run(words) or _parent(pid) == supervisor.pid):
                 victims.setdefault(kind, []).append(pid)
         if victims:
             kind = self._draw.choice(sorted(victims))
@@ -239,10 +239,10 @@ def _processes() -> list[tuple[int, list[str]]]:
 
 
 def _kind(words: list[str]) -> str:
-    """What a process is; "" for one that is none of ours."""
+    """What a process is: a program of the supervisor's, or a job's activity; "" for one that is none of ours."""
     told = " ".join(words)
     if _run(words):
-        return "process"
+        return words[words.index("realm_core") + 1]
     if "valkey" in told and "valkey.sock" in told:
         return "broker"
     if "gunicorn" in words:
