@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from webapp import queue
-from webapp.models import Job, JobKind, JobState
+from webapp.models import Job, JobKind, JobState, Queue
+from webapp.models import job as job_module
 
 pytestmark = pytest.mark.django_db
 
@@ -63,9 +65,32 @@ def test_without_a_broker_jobs_wait_and_one_asks_it_once(
     caplog: pytest.LogCaptureFixture,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
+    monkeypatch.setattr(job_module, "_ROWS_AT_ONCE", 2)
     broker = given(monkeypatch, Broker(takes=1))
     jobs = [Job.objects.create(kind=JobKind.INDEX) for _ in range(4)]
     with django_capture_on_commit_callbacks(execute=True):
         queue.enqueue(*jobs)
     assert len(broker.tried) == 2 and "stay queued (3)" in caplog.text
     assert [job.pk for job in Job.waiting(30)] == [job.pk for job in jobs[1:]]  # to be sent at once
+
+
+def test_each_goes_to_the_workers_of_its_queue(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    broker = given(monkeypatch, Broker())
+    with django_capture_on_commit_callbacks(execute=True):
+        queue.enqueue(*(Job.objects.create(kind=JobKind.INDEX, queue=name) for name in Queue))
+    assert [options["queue"] for _, options in broker.tried] == list(Queue)
+
+
+def test_nobody_fails_because_broker_and_database_are_both_away(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    def away(*_about: Any) -> None:
+        raise OperationalError("the database does not answer")
+
+    broker = given(monkeypatch, Broker(takes=0))
+    monkeypatch.setattr(Job, "unmark_sent", away)
+    with django_capture_on_commit_callbacks(execute=True):
+        queue.enqueue(Job.objects.create(kind=JobKind.INDEX))
+    assert len(broker.tried) == 1
