@@ -196,6 +196,8 @@ class JobRun:
                 log=files.log_tail(),
                 got_further=files.got_further(),
             )
+            if state is None:
+                return Reason.LEASE_LOST
             files.copy_metrics()
             parts.settle_whole_of(self._job)
             needed = parts.is_needed(self._job)
@@ -205,8 +207,6 @@ class JobRun:
             lease_over = time.monotonic() - self._beat_confirmed_at > self._timing.lease_s
             return Reason.LEASE_LOST if lease_over else None
         self._beat_confirmed_at = self._beat_at
-        if state is None:
-            return Reason.LEASE_LOST
         if state is JobState.STOPPING:
             return Reason.REQUESTED
         return None if needed else Reason.NOT_NEEDED
@@ -214,11 +214,12 @@ class JobRun:
     # ---- when it has ended
 
     def _insist(self, step: Callable[[], None]) -> None:
-        """Do it; where the database does not answer, again and again as long as the lease holds, which it renews."""
+        """Do it, unless the lease, which it renews, is lost; where the database does not answer, again and again."""
         while True:
             try:
                 if time.monotonic() - self._beat_at >= self._timing.beat_s:
-                    self._job.heartbeat(self._owner, self._timing.lease_s)
+                    if self._job.heartbeat(self._owner, self._timing.lease_s) is None:
+                        return None  # whoever has the job by now reads the same files
                     self._beat_at = self._beat_confirmed_at = time.monotonic()
                 return step()
             except (OperationalError, InterfaceError) as error:

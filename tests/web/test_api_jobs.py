@@ -47,6 +47,7 @@ def test_start(client: Client, index: IndexGeneration, staff: Person) -> None:
     assert client.get(response["Location"]).json() == body
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.by, entry.job) == ("job.start", staff.user, started)
+    assert entry.details == {"parameters": started.parameters}
 
 
 def test_a_duplicate_leads_to_the_running_job(client: Client, index: IndexGeneration) -> None:

@@ -12,7 +12,7 @@ from django.db import DatabaseError, InterfaceError
 from realm_core.errors import RealmError
 from tests.web.conftest import Loader
 from tests.web.pages import stored
-from webapp.engine import EngineHolder, EngineUnavailable, _watch, holder, serving
+from webapp.engine import EngineHolder, EngineUnavailable, _watch, holder, load_engine, serving
 
 pytestmark = pytest.mark.django_db
 
@@ -29,6 +29,17 @@ def test_nothing_is_deployed(loader: Loader) -> None:
     with pytest.raises(EngineUnavailable, match="Nothing is deployed"), serving():
         pass
     assert holder().status().state == "nothing deployed"
+
+
+def test_what_is_loaded_is_warmed_up_before_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Slow:
+        def warm_up(self) -> None:
+            done.append("warmed up")
+
+    monkeypatch.setattr("realm_core.engine.Engine.load", lambda *_folders, **_about: Slow())
+    assert isinstance(load_engine(stored.deployment()), Slow) and done == ["warmed up"]
 
 
 def test_the_first_question_starts_the_loading(loader: Loader) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from webapp.models import Job, JobKind, JobState, Queue
+from webapp.models import DeviceLease, Job, JobKind, JobState, Queue
+from webapp.models import job as job_module
 from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS, MAX_INTERRUPTIONS, RESUME_AFTER_S
 
 pytestmark = pytest.mark.django_db
@@ -161,6 +163,33 @@ def test_a_lease_that_holds_is_left_alone() -> None:
     assert job.state == JobState.RUNNING
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"state": JobState.STOPPING},
+        {"lease_owner": "two"},
+        {"lease_expires_at": datetime(9999, 1, 1, tzinfo=UTC)},
+    ],
+    ids=["told to stop", "another's", "alive"],
+)
+def test_what_has_changed_in_this_very_moment_is_not_recovered(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]
+) -> None:
+    """Between reading a job whose lease has run out and taking it."""
+    jobs = [job_in(JobState.RUNNING, "one") for _ in range(2)]
+    Job.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    let_go = Job._let_go
+
+    def then(self: Job, *args: Any, **about: Any) -> int:
+        Job.objects.exclude(pk=self.pk).filter(state=JobState.RUNNING, lease_owner="one").update(**values)
+        return let_go(self, *args, **about)
+
+    monkeypatch.setattr(Job, "_let_go", then)
+    (lost,) = Job.recover_expired()
+    (other,) = {job.pk for job in jobs} - {lost.pk}
+    assert Job.objects.filter(pk=other, **values).count() == 1
+
+
 def test_the_first_owner_cannot_end_what_another_has_taken_over() -> None:
     job = job_in(JobState.QUEUED)
     first = Job.claim(job.pk, "one", -1)
@@ -190,7 +219,11 @@ def test_of_several_who_would_send_one_does() -> None:
     one, other = (Job.objects.get(pk=job.pk) for _ in range(2))
     assert one.mark_sent(timezone.now()) and not other.mark_sent(timezone.now())
     Job.unmark_sent([one], one.sent_at)  # type: ignore[arg-type] # it could not be sent
-    assert Job.objects.get(pk=job.pk).mark_sent(timezone.now())
+    newer = Job.objects.get(pk=job.pk)
+    assert newer.mark_sent(timezone.now())
+    Job.unmark_sent([one], one.sent_at)  # type: ignore[arg-type] # an older message than this
+    newer.refresh_from_db()
+    assert newer.sent_at is not None
     claimed = Job.claim(job.pk, "one", 60)
     assert claimed is not None and not claimed.mark_sent(timezone.now())
 
@@ -336,6 +369,7 @@ def test_a_training_gets_the_devices_that_are_free_and_none_waits_in_vain() -> N
 
 @pytest.mark.parametrize("how", ["finish", "give back", "lease", "stopped lease"])
 def test_devices_are_free_when_the_job_is_held_no_more(how: str) -> None:
+    other = Job.claim(job_in(JobState.QUEUED).pk, "another", 3600, ["h/cuda:0"])
     claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60, ["h/cpu"])
     assert claimed is not None and held(claimed) == ["h/cpu"]
     assert not claimed.finish("two", JobState.SUCCEEDED) and held(claimed) == ["h/cpu"]
@@ -348,6 +382,17 @@ def test_devices_are_free_when_the_job_is_held_no_more(how: str) -> None:
             claimed.request_stop()
         Job.recover_expired(timezone.now() + timedelta(seconds=61))
     assert held(claimed) == []
+    assert other is not None and held(other) == ["h/cuda:0"]
+
+
+def test_a_device_that_another_takes_in_this_very_moment_is_the_other_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Job.claim(job_in(JobState.QUEUED).pk, "one", 60, ["h/cpu"]) is not None
+    late = job_in(JobState.QUEUED)
+    seen_free = DeviceLease(device="h/cpu", job=late)
+    monkeypatch.setattr(job_module, "_take", lambda _devices, _job: DeviceLease.objects.bulk_create([seen_free]))
+    assert Job.claim(late.pk, "two", 60, ["h/cpu"]) is None
+    late.refresh_from_db()
+    assert (late.state, late.attempt) == (JobState.QUEUED, 0)
 
 
 def test_a_job_that_is_taken_again_runs_since_it_was_first_taken() -> None:

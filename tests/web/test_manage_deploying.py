@@ -56,6 +56,7 @@ def test_the_same_model_over_another_index_of_the_corpus_raises_no_doubt(now: De
 
 def test_a_model_that_does_not_fit_the_index_is_refused(now: Deployment) -> None:
     model, _ = rival(now)
+    assert verdicts(deploying.check(now.index, model))["Model and index"] == Verdict.BAD  # and a page says so
     with pytest.raises(RealmError, match="embeds blocks differently"):
         deploying.deploy(now.index, model=model, confirmed=True)
     assert Deployment.active() == now and not AuditEntry.objects.exists()
@@ -107,6 +108,7 @@ def test_what_was_never_measured_needs_a_person_s_word(now: Deployment, staff: P
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.by, entry.target) == ("deploy", staff.user, f"{model} over {index.generation}")
     assert entry.details["deployment"] == deployed.pk and entry.details["instead_of"] == now.pk
+    assert entry.details["found"]["Quality"] == caught.value.check.doubts[0]
     assert entry.details["confirmed"] == [
         CONFIRMATION,
         "It was never measured on the same questions as what answers now.",
@@ -128,6 +130,17 @@ def test_who_confirms_confirms_what_was_read(now: Deployment) -> None:
         deploying.deploy(index, confirmed=caught.value.check.digest)
     deployed = deploying.deploy(index, confirmed=deploying.check(index).digest)
     assert Deployment.active() == deployed
+
+
+def test_who_confirms_confirms_one_pair(now: Deployment) -> None:
+    model, index = rival(now)
+    again = another_index(model, "gen-again")
+    twin = another_model("twin", block_hash="other")  # which fits the same indexes
+    pairs = [(index, model), (again, model), (index, twin)]
+    for one, other in pairs[1:]:
+        write_files(other, one, now.index.corpus)
+    checks = [deploying.check(*pair) for pair in pairs]
+    assert len({check.doubts for check in checks}) == 1 and len({check.digest for check in checks}) == 3
 
 
 def test_what_took_its_place_since_the_check_is_not_replaced(now: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:

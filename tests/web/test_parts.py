@@ -125,3 +125,64 @@ def test_stopping_what_rests_stops_its_parts_too(whole: Job, shards: list[Job]) 
     parts.settle_whole_of(shards[0])
     assert jobs.stop(Job.objects.get(pk=whole.pk), by=None)
     assert states(whole) == ["stopped"] * 4
+
+
+def test_a_whole_whose_parts_all_wait_stops_at_once(whole: Job) -> None:
+    assert parts.wait_for(whole, "one", SHARDS) is Turn.LATER
+    asked = Job.objects.get(pk=whole.pk)
+    assert jobs.stop(asked, by=None)  # and no worker will come by to settle it
+    assert asked.state == "stopped" and states(whole) == ["stopped"] * 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("queued", "stopped"), ("interrupted", "stopped"), ("running", "running")]
+)
+def test_what_runs_beside_a_whole_ends_with_it(whole: Job, before: str, after: str) -> None:
+    parts.run_beside(whole, [Part(JobKind.REFRESH, {})])
+    whole.parts.update(state=before)
+    parts.end_beside(whole)
+    assert whole.parts.get().state == after  # one that runs notices it by itself
+
+
+def test_a_builder_that_has_ended_begins_again_with_its_training(whole: Job) -> None:
+    parts.run_beside(whole, [Part(JobKind.REFRESH, {})])
+    for begin in (lambda: parts.run_beside(whole, [Part(JobKind.REFRESH, {})]), parts.repair):
+        whole.parts.update(state=JobState.SUCCEEDED)
+        begin()
+        assert states(whole) == ["running", "queued"]
+
+
+def test_the_whole_is_queued_and_sent_when_its_parts_are_done(whole: Job, shards: list[Job]) -> None:
+    whole.parts.update(state=JobState.SUCCEEDED)
+    parts.repair()
+    whole.refresh_from_db()
+    assert whole.state == "queued" and whole.sent_at is not None and whole.sent_at >= whole.queued_at
+
+
+# ── What is the same ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "same"),
+    [
+        ("index", {}, True),
+        ("index", {"name": "what it is called"}, True),
+        ("index", {"corpus": 3}, False),
+        ("index", {"shard_rows": 9}, False),
+        ("ict", {}, False),
+    ],
+)
+def test_two_jobs_of_one_kind_with_the_same_records_and_settings_do_the_same(
+    kind: str, changed: dict[str, object], same: bool
+) -> None:
+    parameters = {"model": 1, "corpus": 2, "shard_rows": 5, "name": ""}
+    assert (jobs._fingerprint(kind, parameters | changed) == jobs._fingerprint("index", parameters)) is same
+
+
+def test_a_job_that_is_resumed_is_sent_and_begins_to_count_anew(whole: Job) -> None:
+    Job.objects.filter(pk=whole.pk).update(attempt=3, interruptions=4)
+    assert whole.finish("one", JobState.INTERRUPTED)
+    assert jobs.resume(whole, by=None)
+    whole.refresh_from_db()
+    assert (whole.attempt, whole.interruptions, whole.error) == (0, 0, "")
+    assert whole.sent_at is not None and whole.sent_at >= whole.queued_at

@@ -7,10 +7,12 @@ import time
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from webapp import queue
-from webapp.models import Job, JobKind, JobState
+from webapp.models import Job, JobKind, JobState, Queue
+from webapp.models import job as job_module
 
 pytestmark = pytest.mark.django_db
 
@@ -64,6 +66,7 @@ def test_without_a_broker_jobs_wait_and_one_asks_it_once(
     caplog: pytest.LogCaptureFixture,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
+    monkeypatch.setattr(job_module, "_ROWS_AT_ONCE", 2)
     broker = given(monkeypatch, Broker(takes=1))
     jobs = [Job.objects.create(kind=JobKind.INDEX) for _ in range(4)]
     with django_capture_on_commit_callbacks(execute=True):
@@ -72,6 +75,7 @@ def test_without_a_broker_jobs_wait_and_one_asks_it_once(
     assert [job.pk for job in Job.waiting(30)] == [job.pk for job in jobs[1:]]  # to be sent at once
 
 
+<<<<<<< HEAD
 def test_who_starts_a_job_does_not_wait_for_a_broker_that_is_away(
     settings: Any, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
@@ -85,3 +89,25 @@ def test_who_starts_a_job_does_not_wait_for_a_broker_that_is_away(
         queue.producer.cache_clear()
     assert time.monotonic() - began < 5  # kombu's own attempts take six seconds
     assert Job.objects.get().sent_at is None
+=======
+def test_each_goes_to_the_workers_of_its_queue(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    broker = given(monkeypatch, Broker())
+    with django_capture_on_commit_callbacks(execute=True):
+        queue.enqueue(*(Job.objects.create(kind=JobKind.INDEX, queue=name) for name in Queue))
+    assert [options["queue"] for _, options in broker.tried] == list(Queue)
+
+
+def test_nobody_fails_because_broker_and_database_are_both_away(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    def away(*_about: Any) -> None:
+        raise OperationalError("the database does not answer")
+
+    broker = given(monkeypatch, Broker(takes=0))
+    monkeypatch.setattr(Job, "unmark_sent", away)
+    with django_capture_on_commit_callbacks(execute=True):
+        queue.enqueue(Job.objects.create(kind=JobKind.INDEX))
+    assert len(broker.tried) == 1
+>>>>>>> main

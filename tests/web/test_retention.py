@@ -18,7 +18,7 @@ from tests.web.operating import question_set
 from tests.web.pages import stored
 from webapp.kinds import ParameterError
 from webapp.kinds.base import Given, Kind
-from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobState, RetentionRule
+from webapp.models import AuditEntry, CorpusSnapshot, Deployment, IndexGeneration, Job, JobState, RetentionRule
 from webapp.services import jobs, retention
 from webapp.services.holding import files_stay
 from webapp.services.places import resolve
@@ -88,6 +88,8 @@ def test_the_newest_generations_of_a_corpus_stay(deployed: Deployment) -> None:
     assert set(IndexGeneration.objects.all()) == {olds[3], olds[4], deployed.index}
     assert IndexGeneration.every.count() == 6
     assert retention.removable() == []
+    told = AuditEntry.objects.get(action="retention.edit").details
+    assert told == {"enabled": True, "generations": 2, "run_days": 30}
     entries = AuditEntry.objects.filter(action="retention.remove")
     assert {entry.target for entry in entries} == {str(index) for index in olds[:3]}
     assert [entry.details for entry in entries] == [{"bytes": 10}] * 3
@@ -123,6 +125,28 @@ def test_an_earlier_deployment_keeps_its_row_but_not_its_files_for_ever(deployed
     assert then.index == first and then.index.removed_at is not None
 
 
+def test_what_answers_stays_also_where_the_clock_was_put_back(deployed: Deployment) -> None:
+    for number in range(7):
+        Deployment.activate(generation(number, deployed))
+    active = generation(-1, deployed)
+    Deployment.activate(active)
+    Deployment.objects.filter(is_active=True).update(activated_at=timezone.now() - LONG_AGO)
+    rule()
+    assert active.pk not in names(retention.remove(by=None)) and resolve(active.path).exists()
+
+
+def test_every_corpus_keeps_its_own_newest(deployed: Deployment) -> None:
+    other = CorpusSnapshot.objects.create(
+        name="another", snapshot_id="a" * 16, path="corpora/a", source="x", language="en", articles=2, blocks=3
+    )
+    olds = [generation(number, deployed) for number in range(2)]
+    IndexGeneration.objects.filter(pk__in=[index.pk for index in olds]).update(corpus=other)
+    for number in (2, 3):
+        generation(number, deployed)
+    rule()
+    assert retention.removable() == []
+
+
 def in_this_very_moment(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
     """Let something happen between listing what may go and removing it."""
     found = retention.removable
@@ -135,11 +159,17 @@ def in_this_very_moment(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], o
     monkeypatch.setattr(retention, "removable", then)
 
 
+@pytest.mark.parametrize("wanted", ["deployed", "pinned"])
 def test_a_generation_that_is_wanted_in_this_very_moment_stays(
-    deployed: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
     old = old_generation(deployed)
-    in_this_very_moment(monkeypatch, lambda: Deployment.activate(old))
+    change: Callable[[], object] = (
+        (lambda: Deployment.activate(old))
+        if wanted == "deployed"
+        else lambda: IndexGeneration.objects.filter(pk=old.pk).update(pinned=True)
+    )
+    in_this_very_moment(monkeypatch, change)
     assert retention.remove(by=None) == []
     assert resolve(old.path).exists() and not AuditEntry.objects.filter(action="retention.remove").exists()
 
@@ -231,10 +261,11 @@ def test_a_generation_that_was_removed_and_is_built_again_is_there(deployed: Dep
 def test_run_folders_of_long_ago_go_and_rows_stay(deployed: Deployment) -> None:
     old = [job(state) for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)]
     kept = [job(ago=timedelta(days=29)), job(pinned=True), job(JobState.RUNNING), job(JobState.QUEUED)]
+    kept.append(job(JobState.INTERRUPTED))  # it resumes, by itself or when a person has looked at it
     rule()
     assert names(retention.remove(by=None)) == {one.pk for one in old}
     assert not any(one.run_dir.exists() for one in old) and all(one.run_dir.exists() for one in kept)
-    assert Job.objects.count() == 7
+    assert Job.objects.count() == 8
 
 
 def test_a_part_s_run_folder_stays_while_its_whole_goes_on_and_the_other_way_round(deployed: Deployment) -> None:

@@ -89,12 +89,33 @@ def test_two_schedulers_run_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def other_first(one: Schedule, after: datetime) -> datetime | None:
         monkeypatch.setattr(scheduling, "next_due", run_first)
-        assert len(run_due(later)) == 1  # between reading and claiming
+        (job,) = run_due(later)  # between reading and claiming
+        assert job.request_stop()  # or it would be refused as the same
         return run_first(one, after)
 
     monkeypatch.setattr(scheduling, "next_due", other_first)
     assert run_due(later) == []
     assert Job.objects.count() == 1
+
+
+def test_what_is_due_and_switched_off_is_not_built() -> None:
+    newer_snapshot()
+    one = schedule()
+    Schedule.objects.filter(pk=one.pk).update(enabled=False)
+    assert run_due(timezone.now() + timedelta(hours=7)) == []
+
+
+def test_a_scheduler_that_dies_leaves_it_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    newer_snapshot()
+    due_at = schedule().due_at
+
+    def dies(*_about: Any, **_more: Any) -> Job:
+        raise SystemExit
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr(scheduling, "start", dies)
+        run_due(timezone.now() + timedelta(hours=7))
+    assert Schedule.objects.get().due_at == due_at
 
 
 def test_nothing_new_is_said_and_not_built() -> None:
@@ -150,7 +171,10 @@ def test_what_makes_no_sense_is_refused(values: dict[str, Any], says: str) -> No
 def test_who_edits_is_written_down(staff: Person) -> None:
     one = scheduling.save(Schedule(corpus_name="vital-en", trigger=Trigger.EVERY, hours=6), by=staff.user)
     assert one.created_by == staff.user
+    key = one.pk
     scheduling.remove(one, by=staff.user)
+    edited, removed = AuditEntry.objects.order_by("pk")
+    assert edited.details == {"schedule": key, "enabled": True, "model": ""} and removed.details == {"schedule": key}
     assert [(entry.name, entry.action) for entry in AuditEntry.objects.order_by("pk")] == [
         ("Stella", "schedule.edit"),
         ("Stella", "schedule.remove"),

@@ -114,11 +114,20 @@ class Chaos:
     # ---- killing
 
     def _kill_one(self, supervisor: subprocess.Popen[bytes]) -> None:
-        """SIGKILL to a program of the supervisor's or to a job's process: each kind as likely as the others."""
-        victims: dict[str, list[int]] = {}
+        """SIGKILL to a program of the supervisor's or, every third time, to a job's process.
+
+        Of either the kind is drawn first, so that there being many of one does not shelter another. A job's process has
+        got further before it dies: one that dies again and again without that is given up, and rightly.
+        """
+        programs: dict[str, list[int]] = {}
+        activities: dict[str, list[int]] = {}
         for pid, words in _processes():
-            if (kind := _kind(words)) and (kind == "process" or _parent(pid) == supervisor.pid):
-                victims.setdefault(kind, []).append(pid)
+            if run := _run(words):
+                if _has_got_further(pid, Path(run)):
+                    activities.setdefault(_kind(words), []).append(pid)
+            elif (kind := _kind(words)) and _parent(pid) == supervisor.pid:
+                programs.setdefault(kind, []).append(pid)
+        victims = activities if activities and sum(self.killed.values()) % 3 == 0 else programs
         if victims:
             kind = self._draw.choice(sorted(victims))
             try:
@@ -239,10 +248,10 @@ def _processes() -> list[tuple[int, list[str]]]:
 
 
 def _kind(words: list[str]) -> str:
-    """What a process is; "" for one that is none of ours."""
+    """What a process is: a program of the supervisor's, or a job's activity; "" for one that is none of ours."""
     told = " ".join(words)
     if _run(words):
-        return "process"
+        return words[words.index("realm_core") + 1]
     if "valkey" in told and "valkey.sock" in told:
         return "broker"
     if "gunicorn" in words:
@@ -265,6 +274,16 @@ def _runs() -> dict[str, list[int]]:
         if run := _run(words):
             runs.setdefault(run, []).append(pid)
     return runs
+
+
+def _has_got_further(pid: int, run: Path) -> bool:
+    """Whether the process has noted progress since it began."""
+    try:
+        began = float(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+        noted = time.time() - (run / "progress.json").stat().st_mtime
+    except OSError:
+        return False
+    return noted < time.clock_gettime(time.CLOCK_BOOTTIME) - began
 
 
 def _alive(pid: int) -> bool:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.utils import timezone
 
 from realm_core.errors import RealmError
-from webapp.models import Job, JobKind, JobMetric, JobState
+from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
+from webapp.models.job import ITS_PARTS, MAX_ATTEMPTS
 from webapp.services.parts import Part
-from workers import job_run
+from workers import devices, job_run
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS, Kind
+from workers.tether import LOCKED_STATUS
 
 pytestmark = pytest.mark.django_db
 
 RESULT = {"rows": 3}
+PROGRESS = {"done": 3, "total": 9, "unit": "rows"}
 TIMING = Timing(lease_s=5, beat_s=0.01, look_s=0.01)
 
 
@@ -36,6 +41,7 @@ class Ended:
         if self._status == 0:
             (run / "result.json").write_text(json.dumps(RESULT))
         (run / "metrics.jsonl").write_text('{"step": 1, "time": 1.7e9, "loss": 2}\n')
+        (run / "progress.json").write_text(json.dumps(PROGRESS))
         output.write(self._said.encode())
         return self
 
@@ -50,12 +56,20 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
     """Run a job whose process ends with a status and what it says; the kind succeeds with its result."""
     monkeypatch.setattr(job_run, "kill_all", lambda _process: None)
 
-    def run(status: int, said: str = "", *, kind: str = JobKind.EXPORT, timing: Timing = TIMING, **about: Any) -> Job:
+    def run(
+        status: int,
+        said: str = "",
+        *,
+        kind: str = JobKind.EXPORT,
+        timing: Timing = TIMING,
+        values: dict[str, Any] | None = None,
+        **about: Any,
+    ) -> Job:
         monkeypatch.setattr(job_run, "start", Ended(status, said).start)
         told = {"command": lambda _job: ["module"], "record": lambda _job, result: result, **about}
         monkeypatch.setitem(KINDS, kind, Kind(**told))
         # A builder without a training is taken for needed, so that none has to be made.
-        claimed = Job.claim(Job.objects.create(kind=kind).pk, "me", 60)
+        claimed = Job.claim(Job.objects.create(kind=kind, **(values or {})).pk, "me", 60)
         assert claimed is not None
         JobRun(claimed, "me", timing).run()
         claimed.refresh_from_db()
@@ -78,6 +92,68 @@ def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, st
     job = ends(status, said)
     assert (job.state, job.error) == (state, error)
     assert job.result == (RESULT if state == JobState.SUCCEEDED else {})
+
+
+@pytest.mark.parametrize(("status", "said"), [(0, "Done.\n"), (2, "error: No.\n"), (3, "Stopped.\n"), (1, "Oh.\n")])
+def test_the_last_that_it_said_is_kept(ends: Callable[..., Job], status: int, said: str) -> None:
+    """There was no heartbeat since."""
+    job = ends(status, said)
+    assert (job.log, job.progress) == (said, PROGRESS)
+    assert job.metrics.get().values == {"loss": 2}
+
+
+def test_what_is_killed_without_getting_further_is_sent_again_and_then_rests(ends: Callable[..., Job]) -> None:
+    further = ends(-9)
+    assert (further.state, further.attempt) == (JobState.QUEUED, 0) and further.sent_at is not None
+
+    def no_further(job: Job) -> list[str]:
+        (job.run_dir / "furthest.json").write_text('{"rows": 3}')
+        return ["module"]
+
+    def again(attempt: int) -> Job:
+        return ends(-9, command=no_further, before=_with_run_dir, values={"attempt": attempt - 1})
+
+    last_but_one, last = again(MAX_ATTEMPTS - 1), again(MAX_ATTEMPTS)
+    assert (last_but_one.state, last_but_one.attempt) == (JobState.QUEUED, MAX_ATTEMPTS - 1)
+    assert last_but_one.sent_at is not None
+    assert (last.state, last.interruptions) == (JobState.INTERRUPTED, 1) and "SIGKILL 3 times" in last.error
+
+
+def _with_run_dir(job: Job) -> Sequence[Part]:
+    job.run_dir.mkdir(parents=True, exist_ok=True)
+    return ()
+
+
+def test_what_another_process_still_works_on_waits_and_is_not_counted(ends: Callable[..., Job]) -> None:
+    job = ends(LOCKED_STATUS)
+    assert (job.state, job.attempt, job.sent_at) == (JobState.QUEUED, 0, None)
+
+
+def test_an_error_of_the_worker_s_own_fails_the_job(ends: Callable[..., Job]) -> None:
+    def broken(_job: Job) -> list[str]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ends(0, command=broken)
+    job = Job.objects.get()
+    assert job.state == JobState.FAILED and "inside the worker" in job.error
+
+
+def test_who_lost_the_job_meanwhile_records_nothing(ends: Callable[..., Job]) -> None:
+    def lost(job: Job) -> list[str]:
+        Job.objects.filter(pk=job.pk).update(lease_owner="you")
+        return ["module"]
+
+    def record(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        AuditEntry.record("made", "a record", by=None, job=job)
+        return result
+
+    at_once = Timing(lease_s=5, beat_s=5)  # before another heartbeat
+    for timing in (at_once, Timing(lease_s=5, beat_s=0)):
+        job = ends(0, command=lost, record=record, timing=timing)
+        assert (job.state, job.lease_owner, job.result) == (JobState.RUNNING, "you", {})
+        assert not AuditEntry.objects.exists()
+        assert job.metrics.exists() is (timing is at_once)
 
 
 def test_of_several_processes_the_first_line_is_the_sentence(
@@ -130,9 +206,18 @@ def test_the_end_is_recorded_when_the_database_is_back(
     ends: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away(monkeypatch, 3)
+    renewed = []
+    heartbeat = Job.heartbeat
+
+    def noted(self: Job, owner: str, lease_s: float, **values: Any) -> JobState | None:
+        renewed.append(lease_s)
+        return heartbeat(self, owner, lease_s, **values)
+
+    monkeypatch.setattr(Job, "heartbeat", noted)
     job = ends(0)
     assert (job.state, job.result) == (JobState.SUCCEEDED, RESULT)
     assert JobMetric.objects.filter(job=job).count() == 1
+    assert renewed  # nobody took it meanwhile
 
 
 def test_who_cannot_record_as_long_as_the_lease_holds_leaves_the_row(
@@ -141,6 +226,171 @@ def test_who_cannot_record_as_long_as_the_lease_holds_leaves_the_row(
     away(monkeypatch, 1_000_000)
     monkeypatch.setattr(Job, "heartbeat", Job.finish)  # neither can the lease be renewed
     assert ends(0, timing=Timing(lease_s=0.1, beat_s=0.01, look_s=0.01)).state == JobState.RUNNING
+
+
+# ── What makes a process end ────────────────────────────────────────────────────────────────────────────────────────
+
+
+Runs = Callable[..., tuple[Job, list[str]]]
+
+
+class Running:
+    """A process that runs until it is told to end, or is killed; each time it is looked at, something happens.
+
+    answer: the status with which it ends when it is told to; None: it does not listen.
+    """
+
+    pid = 0
+
+    def __init__(self, happens: Callable[[], object], answer: int | None) -> None:
+        self._happens, self._answer = happens, answer
+        self.status: int | None = None
+        self.signals: list[str] = []
+
+    def start(self, command: Sequence[str], **_about: Any) -> Running:
+        (Path(command[-1].removeprefix("--run=")) / "metrics.jsonl").write_text('{"step": 1, "time": 1.7e9}\n')
+        return self
+
+    def poll(self) -> int | None:
+        if self.status is None:
+            self._happens()
+        return self.status
+
+    def wait(self) -> int:
+        assert self.status is not None
+        return self.status
+
+    def ask(self) -> None:
+        self.signals.append("asked")
+        self.status = self._answer
+
+    def kill(self) -> None:
+        if self.status is None:
+            self.signals.append("killed")
+            self.status = -9
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """Run a job until what happens to it makes it end; the job, and what its process was told."""
+    monkeypatch.setattr(job_run, "kill_all", Running.kill)
+    monkeypatch.setattr(job_run, "ask_to_end", Running.ask)
+    monkeypatch.setattr(job_run, "shutting_down", threading.Event())
+
+    def run(
+        happens: Callable[[Job], object], *, answer: int | None = 3, lease_s: float = 60, **values: Any
+    ) -> tuple[Job, list[str]]:
+        job = Job.objects.create(**{"kind": JobKind.EXPORT, **values})
+        process = Running(lambda: happens(Job.objects.get(pk=job.pk)), answer)
+        monkeypatch.setattr(job_run, "start", process.start)
+        monkeypatch.setitem(KINDS, job.kind, Kind(command=lambda _job: ["module"], record=lambda _job, result: result))
+        claimed = Job.claim(job.pk, "me", 60)
+        assert claimed is not None
+        JobRun(claimed, "me", Timing(lease_s, beat_s=0.01, look_s=0.01, grace_s=0.05)).run()
+        claimed.refresh_from_db()
+        return claimed, process.signals
+
+    return run
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(("answer", "signals"), [(3, ["asked"]), (1, ["asked"]), (None, ["asked", "killed"])])
+def test_a_process_is_asked_to_stop_and_killed_if_it_does_not(
+    runs: Runs, answer: int | None, signals: list[str]
+) -> None:
+    job, told = runs(Job.request_stop, answer=answer)
+    assert (job.state, told) == (JobState.STOPPED, signals)
+
+
+@pytest.mark.timeout(30)
+def test_whoever_lost_the_lease_kills_the_process_and_writes_nothing(
+    runs: Runs,
+) -> None:
+    job, told = runs(lambda job: Job.objects.filter(pk=job.pk).update(lease_owner="you"))
+    assert (job.state, job.lease_owner, told) == (JobState.RUNNING, "you", ["killed"])
+    assert not JobMetric.objects.exists()  # which would stand there twice
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("answer", [3, None])
+def test_a_worker_that_ends_hands_its_job_back_uncounted(runs: Runs, answer: int | None) -> None:
+    job, _ = runs(lambda _job: job_run.shutting_down.set(), answer=answer)
+    assert (job.state, job.attempt, job.sent_at) == (JobState.QUEUED, 0, None)
+
+
+@pytest.mark.timeout(30)
+def test_a_builder_whose_training_is_over_has_succeeded(runs: Runs) -> None:
+    training = Job.objects.create(kind=JobKind.PRETRAIN, state=JobState.RUNNING)
+
+    def over(_job: Job) -> None:
+        Job.objects.filter(pk=training.pk).update(state=JobState.FAILED)
+
+    job, told = runs(over, kind=JobKind.REFRESH, parent=training)
+    assert (job.state, told) == (JobState.SUCCEEDED, ["asked"])
+    job, told = runs(over, kind=JobKind.REFRESH, parent=training)  # claimed when it was over already
+    assert (job.state, told, job.run_dir.exists()) == (JobState.SUCCEEDED, [], False)
+
+
+@pytest.mark.timeout(30)
+def test_a_running_part_brings_its_whole_up_to_date(runs: Runs) -> None:
+    whole = Job.objects.create(kind=JobKind.INDEX, state=JobState.RUNNING, lease_owner=ITS_PARTS)
+    seen = []
+
+    def happens(job: Job) -> None:
+        (job.run_dir / "progress.json").write_text(json.dumps(PROGRESS))
+        whole.refresh_from_db()
+        if whole.progress.get("done"):
+            seen.append(whole.progress["done"])
+            job.request_stop()
+
+    runs(happens, kind=JobKind.INDEX_SHARD, parent=whole, parameters={"shard": 0, "rows": 9})
+    assert seen
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(("lease_s", "state"), [(60.0, JobState.STOPPED), (0.0, JobState.RUNNING)])
+def test_a_database_that_is_away_is_borne_as_long_as_the_lease_holds(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, lease_s: float, state: str
+) -> None:
+    heartbeat, missed = Job.heartbeat, []
+
+    def broken(self: Job, owner: str, lease_s: float, **values: Any) -> JobState | None:
+        if len(missed) < 3:
+            missed.append(owner)
+            raise OperationalError("the database does not answer")
+        return heartbeat(self, owner, lease_s, **values)
+
+    monkeypatch.setattr(Job, "heartbeat", broken)
+    monkeypatch.setattr(job_run, "close_old_connections", lambda: None)  # it is the test's
+    job, told = runs(Job.request_stop if lease_s else lambda _job: None, lease_s=lease_s)
+    assert told == (["asked"] if lease_s else ["killed"])
+    assert job.state == state
+
+
+@pytest.mark.parametrize(("free", "seen"), [("cuda:1", ["cuda:1"]), ("", ["cuda:0", "cuda:1"])])
+def test_what_is_no_training_computes_where_none_does(
+    monkeypatch: pytest.MonkeyPatch, free: str, seen: list[str]
+) -> None:
+    monkeypatch.setattr(devices, "own", lambda: ("cuda:0", "cuda:1"))
+    training, job = (Job.objects.create(kind=kind) for kind in (JobKind.ICT, JobKind.EVALUATE))
+    for device in {"cuda:0", "cuda:1"} - {free}:
+        DeviceLease.objects.create(device=devices.leased_as(device), job=training)
+    assert JobRun(job, "me", TIMING)._devices() == seen
+
+
+@pytest.mark.timeout(30)
+def test_the_lease_is_renewed_while_it_runs(runs: Runs) -> None:
+    now = timezone.now()
+    shortened: list[Job] = []
+
+    def happens(job: Job) -> None:
+        if not shortened:
+            shortened.append(job)
+            Job.objects.filter(pk=job.pk).update(lease_expires_at=now)
+        elif job.lease_expires_at is not None and job.lease_expires_at > now:
+            job.request_stop()
+
+    assert runs(happens)[0].state == JobState.STOPPED
 
 
 # ── A whole that is told to stop, or lost, before it could wait for its parts ───────────────────────────────────────

@@ -47,6 +47,18 @@ def test_metrics_are_copied_once_across_attempts(job: Job) -> None:
     assert steps(job) == [1, 2, 4, 5, 6]
 
 
+def test_a_line_is_read_when_it_is_complete(job: Job) -> None:
+    files = RunFiles(job)
+    half = len(line(2)) // 2
+    (files.folder / "metrics.jsonl").write_text(line(1) + line(2)[:half])
+    files.copy_metrics()
+    assert steps(job) == [1]
+    with open(files.folder / "metrics.jsonl", "a") as file:
+        file.write(line(2)[half:])
+    files.copy_metrics()
+    assert steps(job) == [1, 2]
+
+
 def test_metrics_go_on_where_the_run_folder_was_lost(job: Job) -> None:
     (RunFiles(job).folder / "metrics.jsonl").write_text(line(1) + line(2))
     RunFiles(job).copy_metrics()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -16,12 +18,20 @@ from webapp import queue
 from webapp.kinds import Given
 from webapp.kinds.settings import IndexSettings
 from webapp.models import DeviceLease, Job, JobKind, JobState, Queue, Worker
+from webapp.models.job import ITS_PARTS
+from webapp.services import retention
 from workers import devices, tasks
 from workers.beat import Here
 from workers.job_run import JobRun, Timing
 from workers.kinds import index
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _own_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection to the database is the test's, and not closed."""
+    monkeypatch.setattr(tasks, "close_old_connections", lambda: None)
 
 
 @pytest.fixture
@@ -86,9 +96,23 @@ def test_one_message_of_a_training_goes_round_later_and_later(
     assert (delays[0], delays[-1]) == (2.0, 60.0)
 
 
-def test_a_training_is_not_passed_on_to_who_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_is_not_passed_on_to_who_is_busy(
+    sent: list[tuple[str, float]], django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    job = Job.objects.create(kind=JobKind.ICT, queue=Queue.TRAIN)
+
+    def passed_on() -> bool:
+        with django_capture_on_commit_callbacks(execute=True):
+            queue.enqueue(job)
+            sent_at = job.sent_at
+            assert sent_at is not None
+            sent.clear()
+            tasks._pass_on(str(job.pk), sent_at.isoformat())
+        return len(sent) == 2
+
+    assert not passed_on()  # nobody else is there
     other = worker("elsewhere")
-    assert devices.free_elsewhere()
+    assert devices.free_elsewhere() and passed_on()
     running = Job.objects.create(kind=JobKind.INGEST, state=JobState.RUNNING, lease_owner=f"{other.name}:ab")
     assert not devices.free_elsewhere()  # its one slot is taken
     running.finish(running.lease_owner, JobState.SUCCEEDED)
@@ -127,6 +151,67 @@ def test_a_gpu_is_left_to_whoever_on_the_machine_builds(
     assert claimed is not None and claimed.devices.count() == 2 - left
 
 
+# ── The end of a job, and of a worker ───────────────────────────────────────────────────────────────────────────────
+
+
+def run(monkeypatch: pytest.MonkeyPatch, job: Job, end: Callable[[Job, str], object]) -> None:
+    """Receive the job's message; its process ends somehow."""
+    monkeypatch.setattr(tasks, "JobRun", lambda job, owner, _timing: SimpleNamespace(run=lambda: end(job, owner)))
+    tasks.run_job(str(job.pk))
+    job.refresh_from_db()
+
+
+def succeed(job: Job, owner: str) -> None:
+    assert job.finish(owner, JobState.SUCCEEDED)
+
+
+@pytest.mark.parametrize(("end", "builder"), [(succeed, JobState.STOPPED), (Job.give_back, JobState.QUEUED)])
+def test_what_waits_to_run_beside_a_job_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, end: Callable[[Job, str], object], builder: str
+) -> None:
+    job = Job.objects.create(kind=JobKind.PRETRAIN)
+    part = Job.objects.create(kind=JobKind.REFRESH, parent=job)
+    run(monkeypatch, job, end)
+    part.refresh_from_db()
+    assert part.state == builder
+
+
+def test_the_last_part_settles_its_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Job.objects.create(kind=JobKind.INDEX, state=JobState.RUNNING, lease_owner=ITS_PARTS)
+    run(monkeypatch, Job.objects.create(kind=JobKind.INDEX_SHARD, parent=whole), succeed)
+    whole.refresh_from_db()
+    assert whole.state == JobState.QUEUED
+
+
+def test_a_device_that_is_free_again_is_told_to_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Job.objects.create(kind=JobKind.ICT, queue=Queue.TRAIN) for _ in range(2))
+    assert second.mark_sent(timezone.now())  # and nobody could take it
+    before = second.sent_at
+    run(monkeypatch, first, succeed)
+    second.refresh_from_db()
+    assert before is not None and second.sent_at is not None and second.sent_at > before
+
+
+def test_a_worker_that_ends_takes_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = threading.Event()
+    ending.set()
+    monkeypatch.setattr(tasks, "shutting_down", ending)
+    job = Job.objects.create(kind=JobKind.ICT)
+    run(monkeypatch, job, succeed)
+    assert (job.state, job.attempt) == (JobState.QUEUED, 0)
+
+
+def test_a_worker_that_begins_sends_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_reporter", SimpleNamespace(start=lambda: None))
+    now = timezone.now()
+    waiting, just_sent = (Job.objects.create(kind=JobKind.ICT, queued_at=now - timedelta(60)) for _ in range(2))
+    assert waiting.mark_sent(now - timedelta(seconds=20)) and just_sent.mark_sent(now)
+    tasks.begin()
+    for job in (waiting, just_sent):
+        job.refresh_from_db()
+    assert waiting.sent_at is not None and waiting.sent_at > now and just_sent.sent_at == now
+
+
 # ── The scheduler ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -156,3 +241,48 @@ def test_a_lease_written_by_a_clock_that_was_ahead_ends_all_the_same() -> None:
     leases = [Job.objects.get(pk=job.pk).lease_expires_at for job in held]
     assert now + timedelta(seconds=59) < leases[0] < now + timedelta(seconds=90)
     assert leases[1] == now + timedelta(seconds=30)  # as it was
+
+
+def test_the_scheduler_brings_back_what_was_lost_and_ends_what_is_over() -> None:
+    now = timezone.now()
+    lost = Job.objects.create(kind=JobKind.ICT)
+    assert Job.claim(lost.pk, "gone", -1) is not None
+    rested = Job.objects.create(kind=JobKind.ICT, state=JobState.INTERRUPTED, finished_at=now - timedelta(days=1))
+    silent = Job.objects.create(kind=JobKind.ICT)
+    orphan = Job.objects.create(
+        kind=JobKind.INDEX_SHARD, parent=Job.objects.create(kind=JobKind.INDEX, state=JobState.FAILED)
+    )
+    worker("elsewhere", seen_at=now - timedelta(hours=2))
+    tasks.tidy()
+    for job in (lost, rested, silent):
+        job.refresh_from_db()
+        assert job.state == JobState.QUEUED and job.sent_at is not None
+    orphan.refresh_from_db()
+    assert orphan.state == JobState.STOPPED and not Worker.objects.exists()
+
+
+def test_the_scheduler_begins_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def run_due() -> Iterator[Job]:
+        asked.append(1)
+        yield Job(kind=JobKind.INDEX)
+
+    monkeypatch.setattr(tasks.scheduling, "run_due", run_due)
+    tasks.run_schedules()
+    assert asked == [1]
+
+
+def test_old_work_goes_if_the_rule_is_switched_on_and_no_backup_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def remove(*, by: str) -> list[Any]:
+        asked.append(by)
+        raise RealmError("A backup is being written.")
+
+    monkeypatch.setattr(tasks.retention, "remove", remove)
+    tasks.retain()
+    assert asked == []
+    retention.change_rule(enabled=True, generations=3, run_days=30, by=None)
+    tasks.retain()
+    assert asked == ["retention"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.core.training.towns import make_towns
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state, wait_until
 from tests.workers.work import record_work
 from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
+from webapp.queue import producer
 from webapp.services import jobs
 from workers import devices, reporting
 from workers.refusal import TOP
@@ -54,6 +56,16 @@ def test_a_worker_takes_jobs_of_its_queues_alone(workers: Workers) -> None:
         send(job)
     wait_for_state(own, "succeeded")
     assert Job.objects.get(pk=other.pk).state == "queued" and not steps(other)
+
+
+def test_a_worker_without_a_free_slot_leaves_messages_to_others(workers: Workers) -> None:
+    busy = make_job(steps=1000)
+    workers.worker(slots="1")  # which sends what waits when it begins
+    wait_until(lambda: steps(busy))
+    send(make_job(steps=1))
+    time.sleep(0.5)  # as long as a worker could take to fetch it ahead
+    with producer().connection_for_read() as connection:
+        assert connection.default_channel.client.llen("default") == 1
 
 
 @pytest.mark.django_db
