@@ -75,7 +75,6 @@ def test_without_a_broker_jobs_wait_and_one_asks_it_once(
     assert [job.pk for job in Job.waiting(30)] == [job.pk for job in jobs[1:]]  # to be sent at once
 
 
-<<<<<<< HEAD
 def test_who_starts_a_job_does_not_wait_for_a_broker_that_is_away(
     settings: Any, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
@@ -89,7 +88,8 @@ def test_who_starts_a_job_does_not_wait_for_a_broker_that_is_away(
         queue.producer.cache_clear()
     assert time.monotonic() - began < 5  # kombu's own attempts take six seconds
     assert Job.objects.get().sent_at is None
-=======
+
+
 def test_each_goes_to_the_workers_of_its_queue(
     monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
@@ -110,4 +110,3 @@ def test_nobody_fails_because_broker_and_database_are_both_away(
     with django_capture_on_commit_callbacks(execute=True):
         queue.enqueue(Job.objects.create(kind=JobKind.INDEX))
     assert len(broker.tried) == 1
->>>>>>> main
