@@ -6,27 +6,15 @@ from __future__ import annotations
 import importlib.util
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertModel
 
 from realm_core.errors import RealmError
 from realm_core.files import parse_json, read_json
+from realm_core.model.bert import Architecture, Bert
 from realm_core.settings import quoted
 from realm_core.tensors import load_tensors
-
-# Of an architecture: BERT's largest has 24 layers of 1,024. Beyond these a few words would fill the memory.
-_LARGEST: Final = {
-    "vocab_size": 1 << 18,
-    "hidden_size": 4096,
-    "num_hidden_layers": 48,
-    "num_attention_heads": 128,
-    "intermediate_size": 1 << 14,
-    "max_position_embeddings": 1 << 13,
-    "type_vocab_size": 16,
-}
 
 
 def base_folder(base: str) -> Path:
@@ -46,50 +34,49 @@ def base_folder(base: str) -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def base_bert(base: str) -> BertModel:
-    """A BertModel (no pooler) with the base weights in float32, dropout off; of an architecture alone, zeros."""
+def base_architecture(base: str) -> Architecture:
+    """Of an installed package, a folder, or an architecture alone."""
     if base.startswith("{"):
-        return _zeros(base)
-    folder = base_folder(base)
-    bert = _bert(read_json(folder / "config.json"), str(folder / "config.json"))
-    weights = load_tensors(folder / "model.safetensors")
-    own = bert.state_dict()
-    missing = sorted(name for name in own if name not in weights)
-    if missing:
-        raise RealmError(f"{folder / 'model.safetensors'} has no tensor {missing[0]!r}: it is not this architecture.")
-    for name, tensor in own.items():
-        if weights[name].shape != tensor.shape or not weights[name].is_floating_point():
-            raise RealmError(f"{folder / 'model.safetensors'}: tensor {name!r} is not of this architecture.")
+        where = f"The base {quoted(base)}"
+        try:
+            described = parse_json(base)
+        except RealmError as error:
+            raise RealmError(f"{where} {error}") from None
+        return _architecture(described, where)
+    path = base_folder(base) / "config.json"
+    return _architecture(read_json(path), str(path))
+
+
+def base_bert(base: str) -> Bert:
+    """With the base weights in float32, dropout off; of an architecture alone, zeros."""
+    bert = Bert(base_architecture(base)).eval()
+    if base.startswith("{"):
+        for parameter in bert.parameters():
+            torch.nn.init.zeros_(parameter)
+        return bert
+    path = base_folder(base) / "model.safetensors"
+    weights, own = load_tensors(path), bert.state_dict()
+    for name, like in own.items():
+        if name not in weights:
+            raise RealmError(f"{path} has no tensor {name!r}: it is not this architecture.")
+        if weights[name].shape != like.shape:
+            shapes = f"{tuple(weights[name].shape)}, not {tuple(like.shape)}"
+            raise RealmError(f"{path}: {name} is of shape {shapes}: it is not this architecture.")
+        if not weights[name].is_floating_point():
+            raise RealmError(f"{path}: {name} holds no fractions: it is not this architecture.")
     bert.load_state_dict({name: weights[name].to(torch.float32) for name in own})
-    return bert.eval()
+    return bert
 
 
-def _zeros(architecture: str) -> BertModel:
-    where = f"The base {quoted(architecture)}"
-    try:
-        told = parse_json(architecture)
-    except RealmError as error:
-        raise RealmError(f"{where} {error}") from None
-    bert = _bert(told, where)
-    for parameter in bert.parameters():
-        torch.nn.init.zeros_(parameter)
-    return bert.eval()
-
-
-def _bert(told: Any, where: str) -> BertModel:
-    """A BertModel (no pooler) of an architecture as JSON has it; RealmError for one that is none, or too large."""
-    if not isinstance(told, dict):
+def _architecture(described: object, where: str) -> Architecture:
+    if not isinstance(described, dict):
         raise RealmError(f"{where} is no architecture: an object is wanted.")
-    for name, largest in _LARGEST.items():
-        value = told.get(name, 1)
-        if type(value) is not int or not 1 <= value <= largest:
-            raise RealmError(f"{where}: {name} must be a whole number from 1 to {largest:,}, not {quoted(value)}.")
     try:
-        return BertModel(BertConfig(**told), add_pooling_layer=False)
-    except Exception as error:  # what transformers raises for values that do not fit together is not written down
-        raise RealmError(f"{where} is no architecture: {quoted(error)}.") from None
+        return Architecture.of(described)
+    except RealmError as error:
+        raise RealmError(f"{where}: {error}") from None
 
 
-def changed_tensors(bert: BertModel, base: dict[str, Tensor]) -> dict[str, Tensor]:
+def changed_tensors(bert: Bert, base: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of `bert` that differ from the base's."""
     return {name: tensor for name, tensor in bert.state_dict().items() if not torch.equal(tensor.cpu(), base[name])}
