@@ -42,6 +42,7 @@ os.environ.update(
 django.setup()  # conftest files of the folders below import records
 
 _skipped: list[str] = []
+_WAYS = {"test_console.py", "test_whole_way.py"}  # in a browser: through all of it, down to the database
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,10 +55,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what touches the database, so that it runs on PostgreSQL too, and what tests the library (tests/run.py)."""
-    library = Path(__file__).parent / "core"
+    top = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(library):
+        if item.path.is_relative_to(top / "core"):
             item.add_marker("library")
+        if item.path.parent == top / "browser" and item.path.name not in _WAYS:
+            continue  # how a page looks does not depend on where its rows are kept
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
             item.add_marker("database")

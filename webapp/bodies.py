@@ -6,13 +6,26 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse
+from django.utils.http import parse_header_parameters
 
 from webapp.services.roles import Action, may
 from webapp.views.errors import refusal
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _CHARSETS: Final = {"utf-8", "utf8", "us-ascii", "ascii"}
+
+
+class Request(WSGIRequest):
+    """A request, read as UTF-8 whatever it calls itself.
+
+    Django would look its encoding up among all of Python's codecs, and decode the address by it, before any middleware
+    has seen the request; some decompress, some fail whatever comes.
+    """
+
+    def _set_content_type_params(self, meta: dict[str, Any]) -> None:
+        self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
 
 
 def takes(most_bytes: int, action: Action) -> Callable[[_View], _View]:
@@ -29,8 +42,8 @@ class BodyMiddleware:
     """Refuses what is too large (413), and what says that it is written in another encoding (415).
 
     Django itself limits what it keeps in memory, not the files of a form, which it would write to the disk for anybody;
-    and it would take any codec of Python for an encoding. Stands before the middleware that looks for a CSRF token in
-    the body.
+    what says that it is in another encoding would be misread (`Request`). Stands before the middleware that looks for a
+    CSRF token in the body.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 
 from webapp.mcp.views import McpView
 from webapp.views import health
+from webapp.views.login import LoginForm
 
 handler500 = "webapp.views.errors.server_error"
 
@@ -17,8 +18,13 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
-    path("accounts/login/", auth.LoginView.as_view(template_name="manage/login.html"), name="login"),
+    path(
+        "accounts/login/",
+        auth.LoginView.as_view(template_name="manage/login.html", authentication_form=LoginForm),
+        name="login",
+    ),
     path("accounts/logout/", auth.LogoutView.as_view(), name="logout"),
+    path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),  # there is one way in
     path("admin/", admin.site.urls),
     path("manage/", include("webapp.urls_manage")),
     path("api/v1/", include("webapp.api.urls")),

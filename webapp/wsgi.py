@@ -7,6 +7,8 @@ from django.core.wsgi import get_wsgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 application = get_wsgi_application()
 
-from webapp.engine import watch  # noqa: E402  # needs Django's settings
+from webapp.bodies import Request  # noqa: E402  # needs Django's settings
+from webapp.engine import watch  # noqa: E402
 
+application.request_class = Request
 watch()

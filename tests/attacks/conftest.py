@@ -9,8 +9,15 @@ import pytest
 from tests.attacks.contract import SURROUNDINGS
 from tests.served import Served, served
 from tests.web.conftest import _empty_cache, curator, engine, loader, member, outsider, staff
+from webapp.bodies import Request
 
 __all__ = ["_empty_cache", "curator", "engine", "loader", "member", "outsider", "site", "staff"]
+
+
+@pytest.fixture(autouse=True)
+def _as_the_server_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Django's test client makes requests of Django's own class, the server those of ours."""
+    monkeypatch.setattr("django.test.client.WSGIRequest", Request)
 
 
 @pytest.fixture(scope="session")

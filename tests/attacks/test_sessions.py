@@ -76,12 +76,15 @@ def test_a_planted_session_stays_outside(somebody: User, engine: FakeEngine) -> 
     assert "Who?" not in browser.get(reverse("history")).content.decode()
 
 
-@pytest.mark.parametrize("address", ["login", "admin:login"])
-def test_passwords_are_not_guessed(address: str, somebody: User, settings: Any) -> None:
+def test_there_is_one_way_in(somebody: User) -> None:
+    assert Client().get("/admin/login/?next=/admin/").headers["Location"] == f"{reverse('login')}?next=/admin/"
+
+
+def test_passwords_are_not_guessed(somebody: User, settings: Any) -> None:
     form = {"username": "Somebody", "password": "wrong"}
     for number in range(10):
         # A client's own word on where it comes from does not make it another one.
-        Client().post(reverse(address), form, headers={"X-Forwarded-For": f"192.0.2.{number}"})
+        Client().post(reverse("login"), form, headers={"X-Forwarded-For": f"192.0.2.{number}"})
     assert log_in(Client()).status_code == 429
     assert log_in(Client(), REMOTE_ADDR="192.0.2.99").status_code == 302  # whoever guesses locks out nobody else
     settings.PROXIES = 1

@@ -34,12 +34,18 @@ def test_nothing_is_deployed(loader: Loader) -> None:
 def test_what_is_loaded_is_warmed_up_before_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
+    deployment = stored.deployment()
+
     class Slow:
+        model_id = f"realm-mini@{deployment.model.model_hash}"
+        index_id = deployment.index.generation
+        corpus_id = f"vital@{deployment.index.corpus.snapshot_id}"
+
         def warm_up(self) -> None:
             done.append("warmed up")
 
     monkeypatch.setattr("realm_core.engine.Engine.load", lambda *_folders, **_about: Slow())
-    assert isinstance(load_engine(stored.deployment()), Slow) and done == ["warmed up"]
+    assert isinstance(load_engine(deployment), Slow) and done == ["warmed up"]
 
 
 def test_the_first_question_starts_the_loading(loader: Loader) -> None:

@@ -32,7 +32,10 @@ GOOD_KEY = "".join(chr(ord("a") + number % 26) for number in range(50))
 
 def environment(data: Path, **changed: str) -> dict[str, str]:
     """That of a server in production, with one thing or another changed."""
-    return {**os.environ, "REALM_DATA": str(data), "DATABASE_URL": f"sqlite:///{data}/db.sqlite3", **changed}
+    surroundings = {
+        name: value for name, value in os.environ.items() if name != "DJANGO_ALLOW_ASYNC_UNSAFE"
+    }  # Playwright's
+    return {**surroundings, "REALM_DATA": str(data), "DATABASE_URL": f"sqlite:///{data}/db.sqlite3", **changed}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,9 @@ def ask(port: int, path: str, method: str = "GET", body: bytes | None = None) ->
     """Status and headers of the proxy's response, over TLS."""
     connection = HTTPSConnection("localhost", port, timeout=30, context=TRUSTING)
     try:
-        connection.request(method, path, body)
+        # With these, whoever is behind the proxy reads the body before saying anything.
+        form = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": f"csrftoken={'a' * 32}"}
+        connection.request(method, path, body, form | {"Referer": f"https://localhost:{port}/"} if body else {})
         response = connection.getresponse()
         response.read()
         return response.status, response.headers

@@ -15,7 +15,7 @@ from tests.workers.chaos import TOP
 def test_every_job_ends_right_whatever_is_killed() -> None:
     surroundings = {name: value for name, value in os.environ.items() if not name.endswith("_URL")}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.workers.chaos", "--kills", "4", "--pause-s", "8", "--steps", "200"],
+        [sys.executable, "-m", "tests.workers.chaos", "--kills", "4", "--pause-s", "6", "--steps", "120"],
         cwd=TOP,
         env=surroundings,
         capture_output=True,
