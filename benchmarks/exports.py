@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import BertModel
 
 from realm_core.files import read_json, write_json
 from realm_core.model.base import base_folder
+from realm_core.model.bert import Bert
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 
@@ -19,13 +19,13 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_m
 _WEIGHTS = "model.safetensors"
 
 
-def export_sentence_encoder(bert: BertModel, base: str, folder: Path) -> None:
+def export_sentence_encoder(bert: Bert, base: str, folder: Path) -> None:
     """The base's SentenceTransformer folder (BERT, mean pooling, unit length) with `bert`'s weights in it."""
     shutil.copytree(base_folder(base), folder)
     save_file({**load_file(folder / _WEIGHTS), **_weights(bert, "")}, folder / _WEIGHTS, metadata={"format": "pt"})
 
 
-def export_span_reader(bert: BertModel, base: str, folder: Path, *, seed: int = 0) -> None:
+def export_span_reader(bert: Bert, base: str, folder: Path, *, seed: int = 0) -> None:
     """A BertForQuestionAnswering folder of `bert` and a span head drawn from `seed` (BERT's usual σ = 0.02).
 
     The head decides what is answered, not how long it takes.
@@ -65,5 +65,5 @@ def export_realm(embedder: Embedder, encoder: Encoder, path: Path) -> None:
     )
 
 
-def _weights(bert: BertModel, prefix: str) -> dict[str, Tensor]:
+def _weights(bert: Bert, prefix: str) -> dict[str, Tensor]:
     return {prefix + name: tensor.detach().float().contiguous() for name, tensor in bert.state_dict().items()}

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import BertConfig
 
+from realm_core.model.bert import Architecture
 from realm_core.model.device import fast_dtype
 from realm_core.selfcheck.speed import fastest_product_s
 
@@ -53,13 +53,13 @@ def _cpuinfo(key: str) -> str:
 # ── Matrix peak ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def layer_shapes(config: BertConfig, rows: int) -> list[tuple[int, int, int, int]]:
+def layer_shapes(config: Architecture, rows: int) -> list[tuple[int, int, int, int]]:
     """Products of one BERT layer over `rows` wordpieces: (how many, m, k, n) of [m, k] × [k, n]."""
     width, inner = config.hidden_size, config.intermediate_size
     return [(4, rows, width, width), (1, rows, width, inner), (1, rows, inner, width)]
 
 
-def matrix_rates(config: BertConfig, *, rows: int, large: int, seconds: float) -> dict[str, dict[str, float]]:
+def matrix_rates(config: Architecture, *, rows: int, large: int, seconds: float) -> dict[str, dict[str, float]]:
     """GFLOP/s of torch.mm by dtype (float32, and bfloat16 where the processor multiplies it): `large` square matrices,
     and the encoder's own products taken together.
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BertConfig
 
 from benchmarks.exports import export_realm
 from benchmarks.inputs import TOP, Inputs, Size, run_activity
@@ -30,10 +29,10 @@ from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
-from realm_core.files import read_json
 from realm_core.index.embedding import embed_rows
 from realm_core.index.generation import Generation
-from realm_core.model.base import base_folder
+from realm_core.model.base import base_architecture
+from realm_core.model.bert import Architecture
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import fast_dtype
 from realm_core.model.joining import Joiner, Pieces
@@ -135,7 +134,7 @@ class _Side:
     model: Model
     step: _Step
     joiner: Joiner
-    bert_config: BertConfig
+    bert_config: Architecture
     batches: list[MaskedSentences]
     indexes: list[_SameBlocks]
     filled: list[Filled]
@@ -181,7 +180,7 @@ class _Side:
         step.eval()
         with torch.no_grad():
             filled = [step.fill(batch, own) for batch, own in zip(batches, indexes, strict=True)]
-        config = BertConfig(**read_json(base_folder(model.config.base) / "config.json"))
+        config = base_architecture(model.config.base)
         return cls(model, step, joiner, config, batches, indexes, filled)
 
     def train_s(self, dtype: str, first: int) -> float:
@@ -246,7 +245,7 @@ class _Side:
 def _prove_equal(side: _Side, peer: PeerProcess) -> None:
     """Give the peer our weights, and see that from the same sequences it computes the same states and losses."""
     config = {
-        **side.bert_config.to_dict(),
+        **dataclasses.asdict(side.bert_config),
         "retriever_proj_size": side.model.config.dimension,
         "num_candidates": _SETTINGS.k,
         "hidden_dropout_prob": _SETTINGS.dropout,

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import BertConfig
 
 from benchmarks import answering, indexing, pretraining, web
 from benchmarks.inputs import FULL, QUICK, prepare
@@ -19,7 +18,7 @@ from benchmarks.report import table
 from benchmarks.rounds import apart
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
-from realm_core.model.base import base_folder
+from realm_core.model.base import base_architecture
 from realm_core.model.identity import read_hashes
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -67,7 +66,7 @@ def measure(arguments: argparse.Namespace) -> None:
     if os.getloadavg()[0] > _QUIET_LOAD:
         print(f"The machine is busy (load {os.getloadavg()[0]:.1f}); figures from it mean little.", flush=True)
     config = read_json(inputs.model / "config.json")["model"]
-    bert = BertConfig(**read_json(base_folder(config["base"]) / "config.json"))
+    bert = base_architecture(config["base"])
     _say("how fast the machine multiplies matrices")
     rates = apart(lambda: matrix_rates(bert, rows=_BATCH_WORDPIECES, large=size.peak_large, seconds=size.peak_s))
     with PeerProcess(LIBRARIES) as peer:

@@ -5,12 +5,11 @@ Nothing is faked: the same code builds, loads and asks. Only the answers are no 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import BertConfig, BertModel
 
 from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
@@ -18,6 +17,7 @@ from realm_core.corpus.records import RawArticle
 from realm_core.corpus.sources import GivenArticles
 from realm_core.files import write_json
 from realm_core.index.build import build
+from realm_core.model.bert import Architecture, Bert
 from realm_core.model.checkpoint import Model, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 
@@ -41,7 +41,7 @@ def tiny_config(folder: Path) -> ModelConfig:
     """A configuration whose base weights are written to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "model.safetensors").exists():
-        config = BertConfig(
+        config = Architecture(
             vocab_size=30522,
             hidden_size=32,
             num_hidden_layers=2,
@@ -50,11 +50,11 @@ def tiny_config(folder: Path) -> ModelConfig:
             max_position_embeddings=512,
         )
         torch.manual_seed(0)
-        bert = BertModel(config, add_pooling_layer=False)
+        bert = Bert(config)
         save_file(
             {name: tensor.contiguous() for name, tensor in bert.state_dict().items()}, folder / "model.safetensors"
         )
-        write_json(folder / "config.json", config.to_dict())
+        write_json(folder / "config.json", asdict(config))
     return ModelConfig(base=str(folder), dimension=16, span_hidden=16, span_wordpieces=6)
 
 

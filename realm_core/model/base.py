@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertModel
 
 from realm_core.errors import RealmError
 from realm_core.files import read_json
+from realm_core.model.bert import Architecture, Bert
 from realm_core.tensors import load_tensors
 
 
@@ -32,33 +32,46 @@ def base_folder(base: str) -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def base_bert(base: str) -> BertModel:
-    """A BertModel (no pooler) with the base weights in float32, dropout off; of an architecture alone, zeros."""
+def base_architecture(base: str) -> Architecture:
+    """Of an installed package, a folder, or an architecture alone."""
     if base.startswith("{"):
-        return _zeros(base)
-    folder = base_folder(base)
-    config = BertConfig(**read_json(folder / "config.json"))
-    bert = BertModel(config, add_pooling_layer=False)
-    weights = load_tensors(folder / "model.safetensors")
-    own = bert.state_dict()
-    missing = sorted(name for name in own if name not in weights)
-    if missing:
-        raise RealmError(f"{folder / 'model.safetensors'} has no tensor {missing[0]!r}: it is not this architecture.")
+        where = f"The base {base!r} is no architecture"
+        try:
+            return _architecture(json.loads(base), where)
+        except json.JSONDecodeError as error:
+            raise RealmError(f"{where}: {error}.") from None
+    path = base_folder(base) / "config.json"
+    return _architecture(read_json(path), str(path))
+
+
+def base_bert(base: str) -> Bert:
+    """With the base weights in float32, dropout off; of an architecture alone, zeros."""
+    bert = Bert(base_architecture(base)).eval()
+    if base.startswith("{"):
+        for parameter in bert.parameters():
+            torch.nn.init.zeros_(parameter)
+        return bert
+    path = base_folder(base) / "model.safetensors"
+    weights, own = load_tensors(path), bert.state_dict()
+    for name, like in own.items():
+        if name not in weights:
+            raise RealmError(f"{path} has no tensor {name!r}: it is not this architecture.")
+        if weights[name].shape != like.shape:
+            shapes = f"{tuple(weights[name].shape)}, not {tuple(like.shape)}"
+            raise RealmError(f"{path}: {name} is of shape {shapes}: it is not this architecture.")
     bert.load_state_dict({name: weights[name].to(torch.float32) for name in own})
-    return bert.eval()
+    return bert
 
 
-def _zeros(architecture: str) -> BertModel:
+def _architecture(described: object, where: str) -> Architecture:
+    if not isinstance(described, dict):
+        raise RealmError(f"{where} is not an object of JSON.")
     try:
-        config = BertConfig(**json.loads(architecture))
-    except (json.JSONDecodeError, TypeError) as error:
-        raise RealmError(f"The base {architecture!r} is no architecture: {error}.") from None
-    bert = BertModel(config, add_pooling_layer=False)
-    for parameter in bert.parameters():
-        torch.nn.init.zeros_(parameter)
-    return bert.eval()
+        return Architecture.of(described)
+    except RealmError as error:
+        raise RealmError(f"{where}: {error}") from None
 
 
-def changed_tensors(bert: BertModel, base: dict[str, Tensor]) -> dict[str, Tensor]:
+def changed_tensors(bert: Bert, base: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of `bert` that differ from the base's."""
     return {name: tensor for name, tensor in bert.state_dict().items() if not torch.equal(tensor.cpu(), base[name])}

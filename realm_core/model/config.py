@@ -16,7 +16,7 @@ class ModelConfig:
     """Architecture and reading options of a model; stored as JSON beside its weights.
 
     base:               where unchanged weights come from: an installed package, a folder, or an architecture alone, as
-                        JSON of BertConfig, of which every weight is the model's own.
+                        JSON of `bert.Architecture`, of which every weight is the model's own.
     pooling:            what the embedder projects: the state at [CLS] (the paper); the same behind BERT's pooler, a
                         Dense and tanh (the release); or the mean over all wordpieces, which keeps more of a sentence
                         encoder's knowledge (in the default corpus's top 5 it finds 94 answers in 100, [CLS] 89).

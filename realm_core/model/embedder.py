@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from transformers import BertModel
 
+from realm_core.model.bert import Bert
 from realm_core.model.config import Pooling
 from realm_core.model.encoding import Encoding
 from realm_core.model.packed import Packed
@@ -17,7 +17,7 @@ class Embedder(Encoding):
     The LayerNorm's gain sets the scale of f(x, z), and with it how peaked the prior is.
     """
 
-    def __init__(self, bert: BertModel, dimension: int, pooling: Pooling) -> None:
+    def __init__(self, bert: Bert, dimension: int, pooling: Pooling) -> None:
         super().__init__(bert)
         width = bert.config.hidden_size
         self.pooler = nn.Linear(width, width) if pooling == "pooler" else None

@@ -11,9 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from transformers import BertConfig, BertModel
-from transformers.activations import ACT2FN
 
+from realm_core.model.bert import ACTIVATIONS, Architecture, Bert
 from realm_core.model.encoding import Encoding
 from realm_core.model.packed import Packed
 
@@ -21,10 +20,10 @@ from realm_core.model.packed import Packed
 class MaskedLanguageHead(nn.Module):
     """What stands between a state and the word embeddings, and the words' bias."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: Architecture) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = ACT2FN[config.hidden_act]
+        self.activation = ACTIVATIONS[config.hidden_act]
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
@@ -38,7 +37,7 @@ class MaskedLanguageHead(nn.Module):
 class Encoder(Encoding):
     """Scores words at masked positions. The word embeddings, and with them the decoder, are not trained."""
 
-    def __init__(self, bert: BertModel) -> None:
+    def __init__(self, bert: Bert) -> None:
         super().__init__(bert)
         self.head = MaskedLanguageHead(bert.config)
 

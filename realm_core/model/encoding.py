@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from transformers import BertModel
 
+from realm_core.model.bert import Bert
 from realm_core.model.device import fast_dtype
 from realm_core.model.inference import InferenceEncoder
 from realm_core.model.packed import Packed, encode
@@ -20,7 +20,7 @@ class Encoding(nn.Module):
 
     int8_serves = False
 
-    def __init__(self, bert: BertModel) -> None:
+    def __init__(self, bert: Bert) -> None:
         super().__init__()
         self.bert = bert
         self._inference: InferenceEncoder | None = None

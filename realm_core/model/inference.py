@@ -19,8 +19,8 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from transformers import BertModel
 
+from realm_core.model.bert import Bert
 from realm_core.model.packed import Packed, encode
 from realm_core.text.wordpieces import Wordpieces
 
@@ -57,15 +57,15 @@ class _Layer:
 
 
 class InferenceEncoder:
-    """The last layer's hidden states [T, W] of a BertModel on the CPU; copies its weights, takes no gradient.
+    """The last layer's hidden states [T, W] of a Bert on the CPU; copies its weights, takes no gradient.
 
     int8: multiply in int8 instead of bfloat16, where the processor adds such products up without overflow (VNNI).
     """
 
-    def __init__(self, bert: BertModel, *, int8: bool = False) -> None:
+    def __init__(self, bert: Bert, *, int8: bool = False) -> None:
         self._embeddings = bert.embeddings
-        self._heads: int = bert.config.num_attention_heads
-        self._width: int = bert.config.hidden_size
+        self._heads = bert.config.num_attention_heads
+        self._width = bert.config.hidden_size
         scale = (self._width // self._heads) ** -0.5  # of the attention scores, put into the queries' weights
         self.product = "int8" if int8 and _multiplies_int8() else "bfloat16"
         largest = _largest_inputs(bert) if self.product == "int8" else {}
@@ -79,7 +79,7 @@ class InferenceEncoder:
             return _Bfloat16(linear.weight, linear.bias)
 
         self._layers = []
-        for layer in bert.encoder.layer:
+        for layer in bert.layers:
             own = layer.attention.self
             qkv_weight = torch.cat([own.query.weight * scale, own.key.weight, own.value.weight])
             qkv_bias = torch.cat([own.query.bias * scale, own.key.bias, own.value.bias])
@@ -96,7 +96,7 @@ class InferenceEncoder:
             )
 
     @staticmethod
-    def serves(bert: BertModel) -> bool:
+    def serves(bert: Bert) -> bool:
         """Whether this machine, torch and model are what it is written for."""
         weight = bert.embeddings.word_embeddings.weight
         return bool(
@@ -110,11 +110,7 @@ class InferenceEncoder:
 
     def __call__(self, batch: Packed) -> Tensor:
         """Hidden states [T, W], bfloat16."""
-        hidden_TW: Tensor = self._embeddings(
-            input_ids=batch.ids_T.unsqueeze(0),
-            token_type_ids=batch.segments_T.unsqueeze(0),
-            position_ids=batch.positions_T.unsqueeze(0),
-        ).squeeze(0)
+        hidden_TW: Tensor = self._embeddings(batch.ids_T, batch.segments_T, batch.positions_T)
         for layer in self._layers:
             context_TW = self._attend(layer.qkv(hidden_TW), batch.lengths)
             hidden_TW = layer.attention_norm(layer.output.plus(context_TW, hidden_TW))
@@ -222,7 +218,7 @@ def _codes(rows_TK: Tensor) -> tuple[Tensor, float, int]:
 
 
 @torch.no_grad()
-def _largest_inputs(bert: BertModel) -> dict[nn.Linear, Tensor]:
+def _largest_inputs(bert: Bert) -> dict[nn.Linear, Tensor]:
     """The largest absolute value of each input of each product [K], seen over a few sentences.
 
     In every BERT a few inputs are some hundred times louder than the rest, whatever is read (Dettmers et al., 2022).

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformers import BertConfig
+from realm_core.model.bert import Architecture
 
 
-def encoder_flops(config: BertConfig, lengths: Sequence[int]) -> float:
+def encoder_flops(config: Architecture, lengths: Sequence[int]) -> float:
     """Of BERT's layers over sequences of `lengths` wordpieces.
 
     A layer over L wordpieces: projections 4 · 2LW², attention 2 · 2L²W (scores and weighted sum), feed-forward
@@ -26,7 +26,7 @@ def encoder_flops(config: BertConfig, lengths: Sequence[int]) -> float:
     return float(config.num_hidden_layers * per_layer)
 
 
-def encoder_training_flops(config: BertConfig, lengths: Sequence[int]) -> float:
+def encoder_training_flops(config: Architecture, lengths: Sequence[int]) -> float:
     """Of the same, forward and backward, where the embeddings of words, positions and segments are not trained.
 
     The gradient of a product is two products of its size; queries, keys and values of the first layer need but one,
@@ -50,7 +50,7 @@ class PretrainingWork:
     masks: int
     dimension: int
 
-    def flops(self, config: BertConfig) -> float:
+    def flops(self, config: Architecture) -> float:
         """Forward and backward; the word embeddings, and with them the decoder's matrix, are not trained."""
         width = config.hidden_size
         embedded = [*self.queries, *self.blocks]

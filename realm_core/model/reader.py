@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from transformers import BertModel
 
+from realm_core.model.bert import Bert
 from realm_core.model.encoding import Encoding
 from realm_core.model.packed import Packed
 
@@ -56,7 +56,7 @@ class Reader(Encoding):
 
     int8_serves = True
 
-    def __init__(self, bert: BertModel, hidden: int, max_width: int, *, not_here: bool = True) -> None:
+    def __init__(self, bert: Bert, hidden: int, max_width: int, *, not_here: bool = True) -> None:
         super().__init__(bert)
         self.max_width, self.not_here = max_width, not_here
         self.ends = nn.Linear(bert.config.hidden_size, 2 * hidden)  # both halves of the first Dense in one product

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from realm_core.index.search import ExactSearch
-from realm_core.model import packed
+from realm_core.model.attention import flash_serves
 from realm_core.model.device import fast_dtype
 from realm_core.selfcheck import losses, reference
 from realm_core.selfcheck.parts import Parts, Sample
@@ -119,11 +119,10 @@ def _compare(what: str, way: str, limit: float, error: Callable[[], float]) -> C
 
 
 def _attention(device: torch.device, dtype: torch.dtype) -> str:
-    """Which of `packed`'s kernels attends."""
+    """Which kernel attends."""
     if device.type == "cpu":
         return "one sequence at a time"
-    flash = getattr(packed, "varlen_attn", None) is not None and dtype != torch.float32
-    return "flash attention" if flash else "padded attention"
+    return "flash attention" if flash_serves(dtype) else "padded attention"
 
 
 def _on(parts: Parts, device: torch.device) -> Parts:

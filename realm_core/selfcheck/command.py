@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.metadata
 import json
 import math
 import platform
 from typing import Any
 
 import torch
-import transformers
 
 from realm_core.activity import Activity
 from realm_core.model.device import pick_device
@@ -87,7 +87,7 @@ def _machine(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        "transformers": importlib.metadata.version("transformers"),
     }
 
 

@@ -10,11 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformers import BertConfig
-
+from realm_core.model.bert import Architecture
 from realm_core.model.operations import PretrainingWork, encoder_flops
 
-BERT_BASE = BertConfig()
+BERT_BASE = Architecture()
 ASSUMED_SHARE = 0.4  # of a datasheet's peak, where nothing was measured
 COUNTS = (1, 8, 64)  # devices that train
 
@@ -72,8 +71,8 @@ def trained_parameters() -> int:
     """Of embedder and encoder together, the embeddings of words, positions and segments left out; heads too, which are
     under one in a hundred."""
     width, inner = BERT_BASE.hidden_size, BERT_BASE.intermediate_size
-    layer: int = 4 * (width**2 + width) + 2 * width * inner + inner + width + 4 * width
-    return 2 * int(BERT_BASE.num_hidden_layers) * layer
+    layer = 4 * (width**2 + width) + 2 * width * inner + inner + width + 4 * width
+    return 2 * BERT_BASE.num_hidden_layers * layer
 
 
 def index_bytes(bytes_each: int) -> int:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertModel
 
 from realm_core.model.base import base_bert
+from realm_core.model.bert import Architecture, Bert
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
@@ -26,7 +26,7 @@ from realm_core.model.reader import Bodies, Reader
 from realm_core.training.loop import freeze
 
 # Weights large enough for attention to prefer some wordpieces to others; with BERT's own 0.02 it would not.
-SMALL = BertConfig(
+SMALL = Architecture(
     hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512, initializer_range=0.06
 )
 _DEFAULTS = ModelConfig()
@@ -44,10 +44,9 @@ class Parts:
     reader: Reader
 
     @property
-    def config(self) -> BertConfig:
+    def config(self) -> Architecture:
         """The architecture of all three."""
-        config: BertConfig = self.embedder.bert.config
-        return config
+        return self.embedder.bert.config
 
 
 def default_parts(base: str | None = None) -> Parts:
@@ -59,15 +58,15 @@ def default_parts(base: str | None = None) -> Parts:
     return _parts(name, [base_bert(name) for _ in range(3)])
 
 
-def random_parts(name: str, config: BertConfig) -> Parts:
+def random_parts(name: str, config: Architecture) -> Parts:
     """With weights drawn at random, always the same."""
     torch.manual_seed(0)
-    parts = _parts(name, [BertModel(config, add_pooling_layer=False).eval() for _ in range(3)])
+    parts = _parts(name, [Bert(config).eval() for _ in range(3)])
     parts.reader.int8_serves = False  # it is fitted to sentences, for which a vocabulary is needed
     return parts
 
 
-def _parts(name: str, berts: Sequence[BertModel]) -> Parts:
+def _parts(name: str, berts: Sequence[Bert]) -> Parts:
     torch.manual_seed(0)
     embedder = Embedder(berts[0], _DEFAULTS.dimension, _DEFAULTS.pooling)
     embedder.norm.weight.data.fill_(math.sqrt(_SCORE_SCALE / _DEFAULTS.dimension))
@@ -112,7 +111,7 @@ class Sample:
 
 
 def draw_sample(
-    config: BertConfig, *, sentences: int, k: int, query: tuple[int, int], body: tuple[int, int], masks: int
+    config: Architecture, *, sentences: int, k: int, query: tuple[int, int], body: tuple[int, int], masks: int
 ) -> Sample:
     """Wordpieces, lengths and masks drawn at random, always the same.
 

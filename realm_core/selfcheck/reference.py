@@ -7,28 +7,45 @@ Legend as in losses.py; L wordpieces of one sequence, W hidden width, H width of
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import BertModel
 
+from realm_core.model.bert import Bert
 from realm_core.model.embedder import Embedder
 from realm_core.model.packed import Packed
 from realm_core.selfcheck.parts import Parts, Sample
 
 
 def in_double(parts: Parts) -> Parts:
-    """A copy in float64 whose BERTs attend in the plain way."""
+    """A copy in float64, whose BERTs are transformers' and attend in the plain way."""
     twin = copy.deepcopy(parts)
     for part in (twin.embedder, twin.encoder, twin.reader):
+        part.bert = _plain(part.bert)
         part.double()
-        part.bert.config._attn_implementation = "eager"
     return twin
 
 
-def states(bert: BertModel, batch: Packed) -> list[Tensor]:
+def _plain(bert: Bert) -> Any:
+    """transformers' BertModel with these weights, of which the same are trained."""
+    from transformers import (
+        BertConfig,
+        BertModel,
+    )  # here, because nothing else needs it, and it takes seconds to import
+
+    config = BertConfig(**dataclasses.asdict(bert.config), attn_implementation="eager")
+    plain = BertModel(config, add_pooling_layer=False).eval()
+    plain.load_state_dict(bert.state_dict())
+    for name, parameter in bert.named_parameters():
+        plain.get_parameter(name).requires_grad_(parameter.requires_grad)
+    return plain
+
+
+def states(bert: Any, batch: Packed) -> list[Tensor]:
     """Hidden states [L, W] of each sequence."""
     sequences = zip(batch.ids_T.split(batch.lengths), batch.segments_T.split(batch.lengths), strict=True)
     return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from tokenizers import Tokenizer
 
 from realm_core.corpus.store import Snapshot
 from realm_core.index.generation import Generation
+from realm_core.model.bert import Bert
 from realm_core.model.checkpoint import load_model
 from realm_core.text.wordpieces import Wordpieces
 from tests.core.conftest import Deployment
+from tests.core.model.plain import plain_bert
 
 
 class ByHand:
@@ -26,18 +29,19 @@ class ByHand:
         self.tokenizer = Tokenizer.from_file(str(Wordpieces.default().path))
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
+        self._plain = cache(plain_bert)
 
     def ids(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def hidden(self, bert: Any, first: list[int], second: list[int] | None) -> np.ndarray[Any, Any]:
+    def hidden(self, bert: Bert, first: list[int], second: list[int] | None) -> np.ndarray[Any, Any]:
         """Of `[CLS] first [SEP]`, or of `[CLS] first [SEP] second [SEP]`."""
         cls, sep = self.tokenizer.token_to_id("[CLS]"), self.tokenizer.token_to_id("[SEP]")
         ids, segments = [cls, *first, sep], [0] * (len(first) + 2)
         if second is not None:
             ids, segments = [*ids, *second, sep], [*segments, *[1] * (len(second) + 1)]
         with torch.no_grad():
-            states = bert(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([segments]))[0][0]
+            states = self._plain(bert)(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([segments]))[0][0]
         return np.asarray(states.double().numpy())
 
     def vector(self, first: list[int], second: list[int] | None = None) -> np.ndarray[Any, Any]:

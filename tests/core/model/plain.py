@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertModel
 
+from realm_core.model.bert import Architecture, Bert
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 
 
-def plain_config(bert: BertModel) -> BertConfig:
-    """The configuration of a BERT that attends as transformers does."""
-    own = {key: value for key, value in bert.config.to_dict().items() if not key.startswith("_")}
-    return BertConfig(**own, attn_implementation="eager")
+def plain_config(architecture: Architecture) -> BertConfig:
+    """The same for transformers' BERT, attending in its plain way."""
+    return BertConfig(**asdict(architecture), attn_implementation="eager")
+
+
+def plain_bert(bert: Bert) -> BertModel:
+    """transformers' own BERT with these weights, dropout off."""
+    plain = BertModel(plain_config(bert.config), add_pooling_layer=False).eval()
+    plain.load_state_dict(bert.state_dict())
+    return plain.to(bert.dtype)
 
 
 def plain_masked_words(encoder: Encoder) -> BertForMaskedLM:
     """transformers' own masked-language model with this encoder's weights."""
-    model = BertForMaskedLM(plain_config(encoder.bert))
+    model = BertForMaskedLM(plain_config(encoder.bert.config))
     head = {
         "transform.dense.weight": encoder.head.dense.weight,
         "transform.dense.bias": encoder.head.dense.bias,
@@ -46,8 +54,7 @@ class PlainEmbedder:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._bert = BertModel(plain_config(embedder.bert), add_pooling_layer=False).eval()
-        self._bert.load_state_dict(embedder.bert.state_dict())
+        self._bert = plain_bert(embedder.bert)
 
     def __call__(self, ids: Sequence[int], segments: Sequence[int] | None = None) -> Tensor:
         """The vector [D]; segments: default 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -43,7 +44,7 @@ def test_it_does_not_serve_what_it_was_not_written_for() -> None:
     bert = base_bert(ModelConfig.base)
     assert not InferenceEncoder.serves(bert)  # float32
     low = copy.deepcopy(bert).to(dtype=torch.bfloat16)
-    low.config.hidden_act = "relu"
+    low.config = replace(low.config, hidden_act="relu")
     assert not InferenceEncoder.serves(low)
 
 

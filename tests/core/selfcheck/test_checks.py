@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import BertConfig
 
 from realm_core.index.search import ExactSearch
+from realm_core.model.bert import Architecture
 from realm_core.model.encoder import MaskedLanguageHead
 from realm_core.model.reader import Bodies, Reader
 from realm_core.selfcheck.checks import Check, run_checks, search_checks
@@ -30,7 +30,7 @@ _attend, _find, _score_words, _spans = (
 
 @pytest.fixture(scope="module")
 def parts() -> Parts:
-    config = BertConfig(
+    config = Architecture(
         vocab_size=200,
         hidden_size=32,
         num_hidden_layers=2,
@@ -72,8 +72,8 @@ def test_a_sound_machine_passes(parts: Parts, sample: Sample) -> None:
     assert {check.way for check in checks} >= {"float32, one sequence at a time", "whole numbers, 7 shards"}
 
 
-def _too_sharp(*tensors: Tensor, scale: float, **options: Any) -> Tensor:
-    return _attend(*tensors, scale=1.05 * scale, **options)
+def _too_sharp(query: Tensor, *others: Tensor, **options: Any) -> Tensor:
+    return _attend(1.05 * query, *others, **options)
 
 
 def _forgets_the_last(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:

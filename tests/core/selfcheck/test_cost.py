@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import BertModel
 
+from realm_core.model.bert import Bert
 from realm_core.selfcheck import cost
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cost.md"
@@ -37,7 +37,7 @@ def test_the_corpus_and_the_index() -> None:
 
 def test_parameters_are_those_of_two_encoders() -> None:
     with torch.device("meta"):
-        layers = BertModel(cost.BERT_BASE, add_pooling_layer=False).encoder
+        layers = Bert(cost.BERT_BASE).encoder
     assert cost.trained_parameters() == 2 * sum(parameter.numel() for parameter in layers.parameters())
 
 

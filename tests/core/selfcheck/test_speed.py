@@ -6,14 +6,14 @@ import time
 
 import pytest
 import torch
-from transformers import BertConfig
 
+from realm_core.model.bert import Architecture
 from realm_core.model.operations import encoder_flops, encoder_training_flops
 from realm_core.selfcheck import speed
 from realm_core.selfcheck.parts import random_parts
 
 CPU = torch.device("cpu")
-CONFIG = BertConfig(vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
+CONFIG = Architecture(vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
 
 
 def test_rates_follow_from_operations_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,118 @@
+"""Attention over sequences laid end to end: each wordpiece attends to those of its own sequence alone.
+
+On a CPU one sequence at a time; on CUDA by flash attention over sequences of any lengths, or, where that cannot serve,
+by one kernel over sequences padded for it alone.
+
+Legend: B sequences, T wordpieces of all of them together, L longest sequence, H heads, D width of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@cache
+def _flash() -> Callable[..., object] | None:
+    """Flash attention over sequences of any lengths, of torch 2.10 and later.
+
+    Loaded where it is used: it brings torch's compiler along, which takes longer to load than torch itself.
+    """
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:  # pragma: no cover
+        return None
+    return varlen_attn
+
+
+class Layout:
+    """Boundaries of packed sequences; what a kernel needs of them is made once for all layers.
+
+    lengths: B positive integers that sum to T.
+    """
+
+    def __init__(self, lengths: tuple[int, ...], device: torch.device) -> None:
+        self.lengths = lengths
+        self._device = device
+
+    @cached_property
+    def longest(self) -> int:
+        return max(self.lengths)
+
+    @cached_property
+    def bounds_B1(self) -> Tensor:
+        """Where each sequence begins and, last, where all end; int32 [B + 1]."""
+        bounds = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
+        return torch.from_numpy(bounds).to(self._device)
+
+    @cached_property
+    def places_T(self) -> Tensor:
+        """Place of each wordpiece among B · L padded ones; int64 [T]."""
+        lengths_B = np.asarray(self.lengths)
+        shift_B = np.arange(len(lengths_B)) * self.longest - np.concatenate([[0], np.cumsum(lengths_B)[:-1]])
+        return torch.from_numpy(np.arange(lengths_B.sum()) + np.repeat(shift_B, lengths_B)).to(self._device)
+
+    @cached_property
+    def present_BL(self) -> Tensor:
+        """bool [B, L], False at padding."""
+        lengths_B1 = torch.tensor(self.lengths, device=self._device).unsqueeze(1)
+        return torch.arange(self.longest, device=self._device) < lengths_B1
+
+
+def flash_serves(dtype: torch.dtype) -> bool:
+    """Whether flash attention over sequences of any lengths computes in it, on CUDA and without dropout."""
+    return dtype in (torch.bfloat16, torch.float16) and _flash() is not None
+
+
+def attend(query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, *, dropout: float = 0.0) -> Tensor:
+    """softmax(q · k / √D) · v within each sequence [T, H, D]; dropout: share of the weights that is dropped."""
+    if not query_THD.is_cuda:
+        return _one_by_one(query_THD, key_THD, value_THD, layout, dropout)
+    flash = None if dropout or not flash_serves(query_THD.dtype) else _flash()
+    if flash is None:
+        return _padded(query_THD, key_THD, value_THD, layout, dropout)
+    bounds_B1, longest = layout.bounds_B1, layout.longest
+    context_THD = flash(query_THD, key_THD, value_THD, bounds_B1, bounds_B1, longest, longest)
+    assert isinstance(context_THD, Tensor)
+    return context_THD
+
+
+def _one_by_one(query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, dropout: float) -> Tensor:
+    """A call per sequence wastes nothing on a CPU, and stays in its cache."""
+    dtype = query_THD.dtype
+    three = (query_THD, key_THD, value_THD)
+    if torch.is_grad_enabled() and dtype.itemsize < 4:  # there torch's backward kernel takes several times as long
+        three = (query_THD.float(), key_THD.float(), value_THD.float())
+    with torch.autocast("cpu", enabled=False):
+        contexts = [
+            F.scaled_dot_product_attention(query_1HLD, key_1HLD, value_1HLD, dropout_p=dropout)
+            for query_1HLD, key_1HLD, value_1HLD in zip(*(_each(rows_THD, layout) for rows_THD in three), strict=True)
+        ]
+    return torch.cat([context_1HLD[0].transpose(0, 1) for context_1HLD in contexts]).to(dtype)
+
+
+def _each(rows_THD: Tensor, layout: Layout) -> Iterator[Tensor]:
+    """[1, H, L, D] of each sequence."""
+    return (own_LHD.transpose(0, 1).unsqueeze(0) for own_LHD in rows_THD.split(layout.lengths))
+
+
+def _padded(query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, dropout: float) -> Tensor:
+    count, longest = len(layout.lengths), layout.longest
+
+    def spread(packed_THD: Tensor) -> Tensor:  # [T, H, D] → [B, H, L, D]
+        padded = packed_THD.new_zeros(count * longest, *packed_THD.shape[1:]).index_copy(0, layout.places_T, packed_THD)
+        return padded.view(count, longest, *packed_THD.shape[1:]).transpose(1, 2)
+
+    context_BHLD = F.scaled_dot_product_attention(
+        spread(query_THD),
+        spread(key_THD),
+        spread(value_THD),
+        attn_mask=layout.present_BL[:, None, None, :],
+        dropout_p=dropout,
+    )
+    return context_BHLD.transpose(1, 2).flatten(0, 1)[layout.places_T]

@@ -1,0 +1,225 @@
+"""BERT (Devlin et al., 2019) over sequences laid end to end: a stack of Transformer layers, no pooler, no head.
+
+Tensors have the names and shapes of transformers' `BertModel`, so that stored weights fit both. A post-norm layer is
+
+    h ← LayerNorm(h + Dense(attention(h)))      h ← LayerNorm(h + Dense(activation(Dense(h))))
+
+Legend: T wordpieces of all sequences together, W hidden width, I inner width, H heads, D width of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from realm_core.errors import RealmError
+from realm_core.model.attention import Layout, attend
+
+# By the names of config.json. In the release gelu_new is written out with tanh; here it is torch's kernel for the same
+# formula, equal to rounding.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+}
+_LARGEST = {
+    "vocab_size": 10_000_000,
+    "hidden_size": 65_536,
+    "num_hidden_layers": 1_000,
+    "num_attention_heads": 1_000,
+    "intermediate_size": 1_000_000,
+    "max_position_embeddings": 1_000_000,
+    "type_vocab_size": 1_000,
+}
+_PADDING = 0  # the wordpiece [PAD]: its embedding begins as zeros and takes no gradient
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What BERT is made of, by the keys of a config.json; BERT-base unless said otherwise.
+
+    RealmError where a value is impossible; its sentence begins with the key.
+
+    hidden_act:                     of the inner Dense: gelu, gelu_new (its approximation by tanh) or relu.
+    max_position_embeddings:        wordpieces of the longest sequence.
+    hidden_dropout_prob:            share dropped of embeddings and of what a layer adds, in training.
+    attention_probs_dropout_prob:   share dropped of the attention's weights, in training.
+    initializer_range:              standard deviation of drawn weights.
+    """
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    layer_norm_eps: float = 1e-12
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    initializer_range: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name, largest in _LARGEST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
+                raise RealmError(f"{name} must be a whole number from 1 to {largest:,}, not {value!r}.")
+        if self.hidden_size % self.num_attention_heads:
+            raise RealmError(
+                f"num_attention_heads must divide hidden_size, {self.hidden_size}, "
+                f"which {self.num_attention_heads} does not."
+            )
+        if not isinstance(self.hidden_act, str) or self.hidden_act not in ACTIVATIONS:
+            raise RealmError(f"hidden_act must be one of {', '.join(ACTIVATIONS)}, not {self.hidden_act!r}.")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            if not 0 <= _number(value := getattr(self, name)) < 1:
+                raise RealmError(f"{name} must be a number from 0 up to 1, not {value!r}.")
+        for name in ("layer_norm_eps", "initializer_range"):
+            if not 0 < _number(value := getattr(self, name)) <= 1:
+                raise RealmError(f"{name} must be a number above 0 and at most 1, not {value!r}.")
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, Any]) -> Architecture:
+        """Of a config.json, whose other keys are left aside."""
+        return cls(**{field.name: mapping[field.name] for field in fields(cls) if field.name in mapping})
+
+
+def _number(value: object) -> float:
+    """As it is, or not a number, which no limit admits."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+class Bert(nn.Module):
+    """Embeddings and layers, drawn at random: matrices from a normal distribution, biases zero, gains one."""
+
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = _Embeddings(config)
+        self.encoder = _Layers(config)
+        self.apply(self._draw)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights."""
+        return self.embeddings.word_embeddings.weight.dtype
+
+    @property
+    def layers(self) -> list[Layer]:
+        """From the first to the last."""
+        return cast(list[Layer], list(self.encoder.layer))
+
+    def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor, layout: Layout) -> Tensor:
+        """Hidden states [T, W] of the last layer."""
+        hidden_TW: Tensor = self.embeddings(ids_T, segments_T, positions_T)
+        for layer in self.layers:
+            hidden_TW = layer(hidden_TW, layout)
+        return hidden_TW
+
+    def _draw(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.initializer_range)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx])
+
+
+class _Embeddings(nn.Module):
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, width, padding_idx=_PADDING)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor) -> Tensor:
+        sum_TW = self.word_embeddings(ids_T) + self.token_type_embeddings(segments_T)
+        hidden_TW: Tensor = self.dropout(self.LayerNorm(sum_TW + self.position_embeddings(positions_T)))
+        return hidden_TW
+
+
+class _Layers(nn.Module):
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+
+
+class Layer(nn.Module):
+    """Attention, then a Dense up to the inner width and one down again."""
+
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        self.attention = _Attention(config)
+        self.intermediate = _Rise(config)
+        self.output = _Output(config.intermediate_size, config)
+
+    def forward(self, hidden_TW: Tensor, layout: Layout) -> Tensor:
+        """Hidden states [T, W]."""
+        attended_TW = self.attention(hidden_TW, layout)
+        result_TW: Tensor = self.output(self.intermediate(attended_TW), attended_TW)
+        return result_TW
+
+
+class _Attention(nn.Module):
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        self.self = _SelfAttention(config)
+        self.output = _Output(config.hidden_size, config)
+
+    def forward(self, hidden_TW: Tensor, layout: Layout) -> Tensor:
+        result_TW: Tensor = self.output(self.self(hidden_TW, layout), hidden_TW)
+        return result_TW
+
+
+class _SelfAttention(nn.Module):
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)  # never called: a kernel does it
+        self._shape_HD = (config.num_attention_heads, width // config.num_attention_heads)
+
+    def forward(self, hidden_TW: Tensor, layout: Layout) -> Tensor:
+        context_THD = attend(
+            self.query(hidden_TW).unflatten(1, self._shape_HD),
+            self.key(hidden_TW).unflatten(1, self._shape_HD),
+            self.value(hidden_TW).unflatten(1, self._shape_HD),
+            layout,
+            dropout=self.dropout.p if self.training else 0.0,
+        )
+        return context_THD.flatten(1)
+
+
+class _Rise(nn.Module):
+    def __init__(self, config: Architecture) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.intermediate_size)
+        self._activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden_TW: Tensor) -> Tensor:
+        return self._activation(self.dense(hidden_TW))
+
+
+class _Output(nn.Module):
+    """LayerNorm(residual + Dense(rows))."""
+
+    def __init__(self, inputs: int, config: Architecture) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inputs, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, rows_TI: Tensor, residual_TW: Tensor) -> Tensor:
+        result_TW: Tensor = self.LayerNorm(self.dropout(self.dense(rows_TI)) + residual_TW)
+        return result_TW
