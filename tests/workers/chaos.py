@@ -146,8 +146,12 @@ class Chaos:
         connection.close()
 
     def _twice(self) -> None:
-        """Two processes that were started for the same run folder, seen at one time."""
-        for run, pids in _runs().items():
+        """Two processes that were started for the same run folder, seen at one time.
+
+        A child that has not become another program yet still has the words of its parent.
+        """
+        for run, found in _runs().items():
+            pids = [pid for pid in found if _parent(pid) not in found]
             if len(pids) > 1 and all(_alive(pid) for pid in pids):
                 self.wrong.append(f"Processes {pids} work in {run} at once.")
 
