@@ -60,7 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(top / "core"):
             item.add_marker("library")
         if item.path.parent == top / "browser" and item.path.name not in _WAYS:
-            continue  # how a page looks does not depend on where its rows are kept
+            item.add_marker("looks")  # which do not depend on where the rows are kept
+            continue
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
             item.add_marker("database")

@@ -2,8 +2,8 @@
 
 python -m tests.run [arguments for pytest]
 
-Four streams at once: the tests that touch the database, on either database, those of the library, and the others. The
-first writes to the terminal as it goes, the others' output follows when they are done. Each computes with one thread,
+Four streams at once: the tests that touch the database, on either database (how pages look is seen on SQLite alone),
+those of the library, and the others. The first writes to the terminal as it goes, the others' output follows when they are done. Each computes with one thread,
 because the streams share the processors and threads that wait for one another take several times as long then.
 """
 
@@ -53,10 +53,10 @@ def main() -> int:
         kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         print("== the tests that touch the database, on SQLite ==", flush=True)
         streams = [
-            Stream("on SQLite", "database", arguments),
+            Stream("on SQLite", "database or looks", arguments),
             Stream("the same, on PostgreSQL", "database", arguments, url, kept[0]),
             Stream("the library's tests", "library and not database", arguments, "", kept[1]),
-            Stream("the others", "not library and not database", arguments, "", kept[2]),
+            Stream("the others", "not library and not database and not looks", arguments, "", kept[2]),
         ]
         for stream in streams:
             stack.callback(stream.end)

@@ -176,17 +176,12 @@ def test_deep_toml(tmp_path: Path) -> None:
         *(("[[a ", "(", "|]]"), ("{{convert|", "1", "a}}"), (":", ":", "''for"), ("{{nowrap|", "a|", "}}")),
     ],
 )
-def test_markup_takes_time_in_proportion(before: str, part: str, after: str) -> None:
-    """Quadratic ones took minutes for this much. Eight times the text may take sixteen times as long."""
-
-    def took_s(length: int) -> float:
-        text, start = before + part * (length // len(part)) + after, time.process_time()
-        to_prose(text)
-        return time.process_time() - start
-
-    short_s = took_s(10_000)
-    # Whatever else the process has to do in between, such as looking for garbage, is no fault of the text's.
-    assert min(took_s(80_000) for _ in range(3)) < 1 + 16 * short_s
+def test_hostile_markup_takes_seconds_at_most(before: str, part: str, after: str) -> None:
+    """What took time in the square of its length took minutes for this much; tests of times themselves would fail when
+    the machine has other things to do."""
+    text, start = before + part * (80_000 // len(part)) + after, time.process_time()
+    to_prose(text)
+    assert time.process_time() - start < 5
 
 
 # ── Weights ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -118,6 +118,7 @@ def test_a_list_of_ones_own_answers(engine: FakeEngine, member: Person, staff: P
     assert asked("") == ["Second?", "First?"]
     assert asked("order=created_at") == asked("order=-latency_ms") == ["First?", "Second?"]
     assert asked("answered=true") == ["Second?"] and asked("answered=false") == ["First?"]
+    assert len(asked("since=0896-10-07T03:31:21%2B23:18")) == 2  # an offset that PostgreSQL does not know
     assert asked("since=2999-01-01T00:00:00Z") == [] and len(asked("before=2999-01-01T00:00:00Z")) == 2
     assert asked("deployment=0") == [] and asked(f"deployment={engine.deployment_id}") == ["Second?", "First?"]
     assert asked("", TokenClient(member.user, "ask")) == ["Second?", "First?"]
@@ -134,6 +135,7 @@ def test_a_list_of_ones_own_answers(engine: FakeEngine, member: Person, staff: P
         ("answered=yes", "answered"),
         ("since=yesterday", "since"),
         ("since=2026-01-01T00:00:00", "since"),
+        ("since=0001-01-01T00:00:00%2B01:00", "since"),
         ("before=2026-13-01T00:00:00Z", "before"),
         ("deployment=x", "deployment"),
         ("asker=1", "asker"),

@@ -46,7 +46,7 @@ def check(headers: Any) -> None:
         ("/static/nowhere.css", 404),
         ("/nowhere/", 404),
         ("/account/", 302),
-        ("/admin/login/", 200),
+        ("/admin/login/", 302),
         ("/healthz", 200),
         ("/readyz", 200),
         ("/metrics", 200),

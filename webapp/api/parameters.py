@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from django.db.models import Model, QuerySet
@@ -132,4 +132,7 @@ def _time(text: str) -> datetime:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise ValueError("This must be a time with its offset, such as 2026-01-31T12:00:00Z.")
-    return moment
+    try:
+        return moment.astimezone(UTC)  # PostgreSQL refuses offsets that no place has, such as +23:18
+    except OverflowError:
+        raise ValueError("This must be a time between the years 1 and 9999.") from None
