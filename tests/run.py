@@ -3,8 +3,9 @@
 python -m tests.run [arguments for pytest]
 
 Four streams at once: the tests that touch the database, on either database (how pages look is seen on SQLite alone),
-those of the library, and the others. The first writes to the terminal as it goes, the others' output follows when they are done. Each computes with one thread,
-because the streams share the processors and threads that wait for one another take several times as long then.
+those of the library, and the others. The first writes to the terminal as it goes, the others' output follows when they
+are done. Each computes with one thread, because the streams share the processors and threads that wait for one another
+take several times as long then.
 """
 
 from __future__ import annotations
