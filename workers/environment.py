@@ -57,7 +57,9 @@ class Environment:
             # FAISS for the CPU and for the GPU are two packages with the same module: start afresh.
             self._create()
             stamp = {}
-        wanted = sorted({self._hardware, *extras, *stamp.get("extras", [])})
+        # What a newer checkout had installed besides is no concern of an older one.
+        earlier = [extra for extra in stamp.get("extras", []) if extra in self._extras]
+        wanted = sorted({self._hardware, *extras, *earlier})
         requirements = [*self._base, *(line for extra in wanted for line in self._extras[extra])]
         key = self._key(requirements)
         if stamp.get("key") != key:

@@ -144,3 +144,13 @@ def test_a_python_without_venv(checkout: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sys, "executable", str(program))
     with pytest.raises(Refusal, match="apt-get install python3-venv"):
         Environment(checkout, "cpu").ensure([])
+
+
+def test_an_older_checkout_takes_what_a_newer_one_has_extended(checkout: Path) -> None:
+    told = checkout / "pyproject.toml"
+    older = told.read_text()
+    told.write_text(older.replace("test =", "later = []\ntest ="))
+    Environment(checkout, "cpu").ensure(["later"])
+    told.write_text(older)
+    Environment(checkout, "cpu").ensure([])
+    assert has(Environment(checkout, "cpu"), "first")
