@@ -188,9 +188,11 @@ class Engine:
         assert isinstance(answer, Answer)
         return answer
 
-    def retrieve(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> list[RetrievedBlock]:
-        """The k best blocks, without reading them."""
-        blocks = self._line.ask(self._question(question, k, exclude, None, read=False))
+    def retrieve(
+        self, question: str, *, k: int = 5, exclude: Sequence[str] = (), listens: Callable[[], bool] | None = None
+    ) -> list[RetrievedBlock]:
+        """The k best blocks, without reading them. listens: as of `ask`."""
+        blocks = self._line.ask(self._question(question, k, exclude, None, read=False), listens=listens)
         assert isinstance(blocks, list)
         return blocks
 
@@ -199,10 +201,19 @@ class Engine:
         """Whether the model has an encoder of masked sentences."""
         return self._can_fill
 
-    def fill(self, sentence: str, *, k: int = 8, exclude: Sequence[str] = (), truth: str | None = None) -> Filling:
+    def fill(
+        self,
+        sentence: str,
+        *,
+        k: int = 8,
+        exclude: Sequence[str] = (),
+        truth: str | None = None,
+        listens: Callable[[], bool] | None = None,
+    ) -> Filling:
         """What fills the masks of `sentence`: from the null block, the k − 1 best blocks, and all of them together.
 
-        truth: the words that stand there, whose probabilities are wanted. `CannotFill` where `can_fill` is false.
+        truth: the words that stand there, whose probabilities are wanted. listens: as of `ask`.
+        `CannotFill` where `can_fill` is false.
         """
         if not self.can_fill:
             raise CannotFill(
@@ -212,7 +223,7 @@ class Engine:
         truth = None if truth is None else _checked_text(truth, "truth")
         if not 2 <= k <= MAX_BLOCKS:
             raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_BLOCKS}, not {k}.")
-        filling = self._line.ask(_Sentence(masked_sentence(text, truth), k, tuple(exclude)))
+        filling = self._line.ask(_Sentence(masked_sentence(text, truth), k, tuple(exclude)), listens=listens)
         assert isinstance(filling, Filling)
         return filling
 

@@ -58,6 +58,8 @@ ALLOWED_HOSTS = envlist("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = envlist("CSRF_TRUSTED_ORIGINS", [])
 if HTTPS:
     check_production(key=SECRET_KEY, debug=DEBUG, hosts=ALLOWED_HOSTS)
+# Where the supervisor asks whether the site is ready, whatever the site is called.
+ALLOWED_HOSTS = [*ALLOWED_HOSTS, "127.0.0.1"]
 
 # ---- parts
 

@@ -8,7 +8,7 @@ from django.views.generic import RedirectView
 
 from webapp.mcp.views import McpView
 from webapp.views import health
-from webapp.views.login import LoginForm
+from webapp.views.login import LoginView
 
 handler500 = "webapp.views.errors.server_error"
 
@@ -20,7 +20,7 @@ urlpatterns = [
     path("metrics", health.metrics, name="metrics"),
     path(
         "accounts/login/",
-        auth.LoginView.as_view(template_name="manage/login.html", authentication_form=LoginForm),
+        LoginView.as_view(),
         name="login",
     ),
     path("accounts/logout/", auth.LogoutView.as_view(), name="logout"),

@@ -85,12 +85,10 @@ def answer_spans(
     text: str, normal: NormalText, encoded: Encoded, answers: Sequence[str], answer_type: str, max_wordpieces: int
 ) -> set[tuple[int, int]]:
     """All spans (first wordpiece, last wordpiece) of whole words that read one of the answers."""
-    regions = []
+    regions: list[tuple[int, int, int, int]] = []
     if answer_type == "regex":
         for expression in answers:
-            for match in answer_pattern(expression).finditer(text):
-                if match.end() > match.start():
-                    regions.append((match.start(), match.start(), match.end(), match.end()))
+            regions.extend((start, start, end, end) for start, end in answer_pattern(expression).spans(text))
     else:
         for answer in answers:
             regions.extend(_regions(normal, normalise_answer(answer), len(text)))

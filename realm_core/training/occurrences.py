@@ -149,10 +149,7 @@ class OccurrenceFinder:
         found: list[tuple[int, int, int]] = []
         rows = sorted(set(candidates))
         texts = [self._snapshot.block(row).text for row in rows]
-        matches = [
-            sorted({m.span() for one in expressions for m in answer_pattern(one).finditer(text) if m.end() > m.start()})
-            for text in texts
-        ]
+        matches = [sorted({span for one in expressions for span in answer_pattern(one).spans(text)}) for text in texts]
         places = [[place for start, end in own for place in (max(start - 1, 0), start, end - 1)] for own in matches]
         hits = [number for number, own in enumerate(matches) if own]
         encoded = self._wordpieces.ids_and_places([texts[i] for i in hits], [places[i] for i in hits])

@@ -19,6 +19,7 @@ from tests.web.pages import stored
 from tests.web.test_authorisation import API, PAGES, Address, _ends
 from webapp.logs import JSONLines, Lines
 from webapp.models import ApiToken, Feedback, Job, Schedule
+from webapp.services import limits
 
 PASSWORD = "a long walk by the sea"
 
@@ -90,6 +91,15 @@ def test_passwords_are_not_guessed(somebody: User, settings: Any) -> None:
     settings.PROXIES = 1
     assert log_in(Client(), headers={"X-Forwarded-For": "192.0.2.7"}).status_code == 302
     assert log_in(Client(), headers={"X-Forwarded-For": "192.0.2.7, 127.0.0.1"}).status_code == 429
+
+
+def test_an_address_does_not_try_a_password_with_everybody(somebody: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_LOGINS", (12, 1800))  # more than axes allows one name
+    for number in range(12):
+        response = Client().post(reverse("login"), {"username": f"name{number}", "password": "Password1"})
+        assert response.status_code == 200
+    assert log_in(Client()).status_code == 429
+    assert log_in(Client(), REMOTE_ADDR="192.0.2.99").status_code == 302
 
 
 def test_a_wrong_token_tells_nothing(engine: FakeEngine, somebody: User) -> None:

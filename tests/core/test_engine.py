@@ -393,8 +393,9 @@ def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, mo
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(engine.ask, "hold")
         assert held.busy.wait(60)
-        with pytest.raises(EngineUnavailable, match="gone"):
-            engine.ask("gone", listens=lambda: False)
+        for gone in (engine.ask, engine.retrieve):
+            with pytest.raises(EngineUnavailable, match="gone"):
+                gone("gone", listens=lambda: False)
         with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
             engine.ask("late", listens=lambda: True)
         with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):

@@ -86,11 +86,26 @@ class FakeEngine:
             raise self.error
         return replace(Answer.from_dict(self.value), question=question)
 
-    def retrieve(self, question: str, *, k: int = 5, exclude: Sequence[str] = ()) -> list[Any]:
+    def retrieve(
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        exclude: Sequence[str] = (),
+        listens: Callable[[], bool] | None = None,
+    ) -> list[Any]:
         assert not self.closed
         return [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
 
-    def fill(self, sentence: str, *, k: int = 8, exclude: Sequence[str] = (), truth: str | None = None) -> Filling:
+    def fill(
+        self,
+        sentence: str,
+        *,
+        k: int = 8,
+        exclude: Sequence[str] = (),
+        truth: str | None = None,
+        listens: Callable[[], bool] | None = None,
+    ) -> Filling:
         assert not self.closed
         if not self.can_fill:
             raise CannotFill("The model realm-mini has no encoder of masked sentences; it answers questions only.")

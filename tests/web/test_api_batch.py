@@ -13,11 +13,12 @@ from django.db import close_old_connections
 from django.http import StreamingHttpResponse
 from django.test import Client
 
-from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.operating import post, problem
 from webapp.api import batch
 from webapp.models import AskedAnswer
+from webapp.services import asking
 
 LINES = {"Accept": "application/jsonl"}
 
@@ -77,22 +78,36 @@ def test_what_the_engine_refuses_and_a_bug_are_told_in_place(client: Client, eng
     assert response.json()["results"][0]["problem"]["status"] == 500 and b"secret" not in response.content
 
 
-def test_a_batch_finds_room_in_a_short_line(
-    client: Client, engine: FakeEngine, settings: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def short_line(settings: Any) -> Iterator[None]:
+    """A line of eight, of which batches may take two places."""
+    settings.ASK_QUEUE = 8
+    asking._lanes.cache_clear()
+    yield
+    asking._lanes().shutdown()
+    asking._lanes.cache_clear()
+
+
+def test_all_batches_together_leave_room_in_the_line(
+    engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.ASK_QUEUE, answer = 8, engine.ask
-    room = threading.Semaphore(settings.ASK_QUEUE)
+    answer, lock, waiting, most = engine.ask, threading.Lock(), 0, 0
 
     def ask(question: str, **options: Any) -> Any:
-        if not room.acquire(blocking=False):
-            raise EngineUnavailable("8 questions are waiting already.")
+        nonlocal waiting, most
+        with lock:
+            waiting += 1
+            most = max(most, waiting)
         threading.Event().wait(0.005)
-        room.release()
+        with lock:
+            waiting -= 1
         return answer(question, **options)
 
     monkeypatch.setattr(engine, "ask", ask)
-    results = post(client, "ask/batch", {"questions": questions(40)}).json()["results"]
-    assert [result.get("problem") for result in results] == [None] * 40
+    batches = [asking.ask_many(map(asking.checked, questions(20))) for _ in range(4)]
+    for results in zip(*batches, strict=True):
+        assert all(isinstance(result, AskedAnswer) for result in results)
+    assert most == 2
 
 
 @pytest.mark.parametrize(
@@ -131,21 +146,39 @@ def test_a_long_batch_is_streamed(client: Client, engine: FakeEngine) -> None:
     assert AskedAnswer.objects.count() == 150
 
 
-def test_a_line_comes_before_the_last_question_is_answered(
+def test_a_line_comes_as_soon_as_its_question_is_answered(
     client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on, answer = threading.Event(), engine.ask
 
     def ask(question: str, **options: Any) -> Any:
-        assert question != "Question 149?" or may_go_on.wait(20)
+        assert question != "Question 3?" or may_go_on.wait(20)
         return answer(question, **options)
 
     monkeypatch.setattr(engine, "ask", ask)
     response = stream(client, {"questions": questions(150)})
     content = iter(response.streaming_content)
-    assert json.loads(next(content))["index"] == 0
+    assert [json.loads(next(content))["index"] for _ in range(3)] == [0, 1, 2]
     may_go_on.set()
-    assert len(list(content)) == 149
+    assert len(list(content)) == 147
+
+
+def test_what_nobody_wants_any_more_is_not_computed(
+    engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, answer = threading.Event(), engine.ask
+
+    def ask(question: str, **options: Any) -> Any:
+        assert question == "Question 0?" or gone.wait(20)
+        return answer(question, **options)
+
+    monkeypatch.setattr(engine, "ask", ask)
+    results = asking.ask_many(map(asking.checked, questions(64)))
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    gone.set()
+    asking._lanes().shutdown()
+    assert len(engine.asked) <= 3  # those that two places had begun with
 
 
 def test_only_so_many_are_streamed_at_once(client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:

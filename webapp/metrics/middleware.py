@@ -55,6 +55,12 @@ def asking() -> Asking | None:
     return _asking.get()
 
 
+def listens() -> Callable[[], bool] | None:
+    """What says whether whoever asked is still there; None outside of a request."""
+    current = asking()
+    return current.listens if current else None
+
+
 class MeasuringMiddleware:
     """Keeps an `Asking` while a request is being served."""
 

@@ -11,8 +11,9 @@ import time
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from django.db import Error, close_old_connections, transaction
 
 from webapp import metrics
 from webapp.engine import EngineUnavailable, Serving, serving
-from webapp.metrics.middleware import asking
+from webapp.metrics.middleware import asking, listens
 from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.request_id import set_answer_id
 
@@ -36,7 +37,8 @@ MAX_QUESTION_CHARACTERS: Final = 1000
 DEFAULT_K: Final = 5
 MAX_K: Final = 20  # blocks read in one go; memory and time grow with it
 MAX_EXCLUDED: Final = 100
-# Of a batch so many questions wait at the engine at once, two of its batches: one is computed, the next is complete.
+# Of all batches together so many questions wait at the engine, two of its own batches: one is computed, the next is
+# complete.
 _LANES: Final = 32
 _CHUNK: Final = 64  # after so many the batch looks at which deployment is active
 
@@ -160,19 +162,17 @@ def ask_many(
     are answered all the same; so stays an exception among the requests where it is.
     """
     remaining = iter(requests)
-    # No more than a quarter of the engine's line: a batch does not stand in its own way, and others find room.
-    most = max(1, min(_LANES, settings.ASK_QUEUE // 4))
-    with ThreadPoolExecutor(max_workers=most, thread_name_prefix="ask-many") as lanes:
-        while chunk := list(islice(remaining, _CHUNK)):
+    while chunk := list(islice(remaining, _CHUNK)):
+        with ExitStack() as held:
             try:
-                with serving() as service:
-                    answers = list(lanes.map(partial(_attempt, service), chunk))
+                service = held.enter_context(serving())
             except (EngineUnavailable, Error) as unavailable:
                 close_old_connections()  # a broken one, so that what follows gets another
                 _count(unavailable, sum(isinstance(request, Request) for request in chunk))
                 yield from (request if isinstance(request, Exception) else unavailable for request in chunk)
                 continue
-            for request, answer in zip(chunk, answers, strict=True):
+            # Answers are kept while those after them are computed. Whoever wants no more leaves the rest uncomputed.
+            for request, answer in zip(chunk, _lanes().map(partial(_attempt, service), chunk), strict=True):
                 if isinstance(answer, Exception):  # also what stood among the requests
                     yield answer
                     continue
@@ -191,7 +191,7 @@ def retrieve(question: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = ()) 
     request = checked(question, k, exclude)
     with serving() as service:
         engine = service.engine
-        blocks = engine.retrieve(request.question, k=request.k, exclude=request.exclude)
+        blocks = engine.retrieve(request.question, k=request.k, exclude=request.exclude, listens=listens())
         return Retrieval(request.question, list(blocks), engine.model_id, engine.index_id, engine.corpus_id)
 
 
@@ -220,12 +220,19 @@ def _answer(service: Serving, request: Request) -> Answer:
         metrics.REPEATS.inc()
         found_ms = (time.perf_counter() - began) * 1e3
         return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
-    current = asking()
-    answer = service.engine.ask(
-        request.question, k=request.k, exclude=request.exclude, listens=current.listens if current else None
-    )
+    answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude, listens=listens())
     service.repeats.put(request, answer)
     return answer
+
+
+@cache
+def _lanes() -> ThreadPoolExecutor:
+    """The threads that wait at the engine for the questions of batches, however many batches there are.
+
+    No more than a quarter of the engine's line, so that others always find room.
+    """
+    most = max(1, min(_LANES, settings.ASK_QUEUE // 4))
+    return ThreadPoolExecutor(max_workers=most, thread_name_prefix="ask-many")
 
 
 def _attempt(service: Serving, request: Request | Exception) -> Answer | Exception:

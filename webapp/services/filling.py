@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from realm_core.text.masked import MASK, MOST_MASKS, between_masks
 from webapp.engine import EngineUnavailable, serving
+from webapp.metrics.middleware import listens
 from webapp.services.asking import MAX_K, FieldError, InvalidRequest, clean_question, wrong_ids
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def fill(sentence: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = (), trut
     """
     request = checked(sentence, k, exclude, truth)
     with serving() as service:
-        return service.engine.fill(request.sentence, k=request.k, exclude=request.exclude, truth=request.truth)
+        return service.engine.fill(
+            request.sentence, k=request.k, exclude=request.exclude, truth=request.truth, listens=listens()
+        )
 
 
 def can_fill() -> bool | None:

@@ -1,4 +1,5 @@
-"""How often one asker may ask, counted in the shared cache for page, API and MCP together.
+"""How often one asker may ask, counted in the shared cache for page, API and MCP together; and how often an address
+may try to log in.
 
 A fixed window: one counter for each asker and period, incremented by the server in one step. When the cache
 is out of reach nobody is refused: answering matters more than counting.
@@ -21,6 +22,7 @@ from redis.exceptions import RedisError
 log = logging.getLogger(__name__)
 
 _CLIENT_BITS: Final = 64  # of an address of IPv6: the network that a provider gives one client, at least
+_LOGINS: Final = (100, 1800)  # attempts in so many seconds: enough for an office behind one address
 _PERIOD_S: Final = {"s": 1, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 
@@ -47,17 +49,13 @@ def count(request: HttpRequest, questions: int = 1) -> Allowance | None:
     if settings.ASK_RATE == "0":
         return None
     number, _, period = settings.ASK_RATE.partition("/")
-    limit, period_s = int(number), _PERIOD_S[period]
-    now = time.time()
-    key = f"ask:{asker_name(request)}:{int(now // period_s)}"
-    try:
-        cache.add(key, 0, timeout=period_s + 1)
-        asked = cache.incr(key, questions)
-    except (RedisError, ValueError) as error:  # ValueError: the key ran out in between
-        log.warning("Questions are not counted, the cache is out of reach: %s", error)
-        return None
-    granted = min(questions, max(0, limit - (asked - questions)))
-    return Allowance(limit, period_s, granted, max(0, limit - asked), max(1, round(period_s - now % period_s)))
+    return _counted("ask", asker_name(request), int(number), _PERIOD_S[period], questions)
+
+
+def may_log_in(request: HttpRequest) -> bool:
+    """Count an attempt to log in, whatever the name: one address may not try a password with everybody's."""
+    allowance = _counted("login", _hidden(client_address(request)), *_LOGINS)
+    return allowance is None or allowance.granted > 0
 
 
 def seconds_to_wait(request: HttpRequest) -> int | None:
@@ -68,10 +66,7 @@ def seconds_to_wait(request: HttpRequest) -> int | None:
 
 def asker_name(request: HttpRequest) -> str:
     """A name for who asks, at most 24 characters; addresses are not kept as they are."""
-    if request.user.is_authenticated:
-        return f"user{request.user.pk}"
-    key = str(settings.SECRET_KEY).encode()[:64]
-    return hashlib.blake2b(client_address(request).encode(), digest_size=12, key=key).hexdigest()
+    return f"user{request.user.pk}" if request.user.is_authenticated else _hidden(client_address(request))
 
 
 def client_address(request: HttpRequest) -> str:
@@ -84,6 +79,24 @@ def client_address(request: HttpRequest) -> str:
     if settings.PROXIES and len(forwarded) >= settings.PROXIES:
         return _of_one_client(forwarded[-settings.PROXIES])
     return _of_one_client(str(request.META.get("REMOTE_ADDR", "")))
+
+
+def _counted(what: str, who: str, limit: int, period_s: int, number: int = 1) -> Allowance | None:
+    now = time.time()
+    key = f"{what}:{who}:{int(now // period_s)}"
+    try:
+        cache.add(key, 0, timeout=period_s + 1)
+        counted = cache.incr(key, number)
+    except (RedisError, ValueError) as error:  # ValueError: the key ran out in between
+        log.warning("Nothing is counted, the cache is out of reach: %s", error)
+        return None
+    granted = min(number, max(0, limit - (counted - number)))
+    return Allowance(limit, period_s, granted, max(0, limit - counted), max(1, round(period_s - now % period_s)))
+
+
+def _hidden(address: str) -> str:
+    key = str(settings.SECRET_KEY).encode()[:64]
+    return hashlib.blake2b(address.encode(), digest_size=12, key=key).hexdigest()
 
 
 def _of_one_client(address: str) -> str:

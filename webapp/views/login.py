@@ -1,10 +1,15 @@
-"""What the login's form takes."""
+"""The way in: what its form takes, and how often."""
 
 from __future__ import annotations
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm, UsernameField
 from django.contrib.auth.models import User
+from django.contrib.auth.views import LoginView as DjangosLoginView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from webapp.services import limits
 
 
 class LoginForm(AuthenticationForm):
@@ -13,3 +18,16 @@ class LoginForm(AuthenticationForm):
     username = UsernameField(
         max_length=User._meta.get_field("username").max_length, widget=forms.TextInput(attrs={"autofocus": True})
     )
+
+
+class LoginView(DjangosLoginView):
+    """As Django's. axes counts the failures of a name from an address; here an address with all names is counted."""
+
+    template_name = "manage/login.html"
+    authentication_form = LoginForm
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        """An attempt."""
+        if not limits.may_log_in(request):
+            return render(request, "manage/locked_out.html", status=429)
+        return super().post(request, *args, **kwargs)

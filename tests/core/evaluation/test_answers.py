@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm_core.errors import RealmError
+from realm_core.evaluation import answers as answers_module
 from realm_core.evaluation.answers import (
+    AnswerPattern,
     answer_pattern,
     exact_match,
     holds_answer,
@@ -98,6 +102,27 @@ def test_a_text_is_taken_literally_unless_it_is_an_expression() -> None:
 def test_an_invalid_expression_is_named() -> None:
     with pytest.raises(RealmError, match=r"regular expression '\(' is not valid"):
         answer_pattern("(")
+
+
+@pytest.mark.parametrize("look", [AnswerPattern.begins, AnswerPattern.occurs_in, AnswerPattern.spans])
+def test_an_expression_that_never_ends_is_named(
+    look: Callable[[AnswerPattern, str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers_module, "_MATCHING_S", 0.05)
+    with pytest.raises(RealmError, match=r"'\(a\|aa\)\+\$' takes more than 0.05 s"):
+        look(AnswerPattern("(a|aa)+$"), "a" * 80 + "b")
+
+
+@given(
+    st.from_regex(r"(\w|\.|\d\d|[a-d]|\w\?|a\+|\(b\|c\)|, ){1,6}", fullmatch=True),
+    st.text("abcd12, .B\nC", max_size=40),
+)
+def test_expressions_say_what_those_of_the_release_say(expression: str, text: str) -> None:
+    release = re.compile(expression, re.IGNORECASE | re.UNICODE | re.MULTILINE)
+    pattern = answer_pattern(expression)
+    assert pattern.spans(text) == [match.span() for match in release.finditer(text) if match.group()]
+    assert pattern.begins(text) == (release.match(text) is not None)
+    assert pattern.occurs_in(text) == (release.search(text) is not None)
 
 
 @pytest.mark.parametrize(

@@ -283,9 +283,9 @@ def test_what_an_expression_finds_it_matches(marked: Corpus, expressions: list[s
         starts = {start: i for i, (start, _) in enumerate(offsets) if i == 0 or words[i] != words[i - 1]}
         ends = {end: i for i, (_, end) in enumerate(offsets) if i + 1 == len(words) or words[i] != words[i + 1]}
         for one in expressions:
-            for match in answer_pattern(one).finditer(marked.texts[row]):
-                if match.start() in starts and match.end() in ends and match.end() > match.start():
-                    assert (row, starts[match.start()], ends[match.end()]) in spans
+            for start, end in answer_pattern(one).spans(marked.texts[row]):
+                if start in starts and end in ends:
+                    assert (row, starts[start], ends[end]) in spans
 
 
 # ── Occurrences ─────────────────────────────────────────────────────────────────────────────────────────────────────
