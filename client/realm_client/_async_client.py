@@ -87,7 +87,10 @@ class AsyncClient:
                                 yield result
                 await asyncio.sleep(batch.end(patience))
             except (ApiError, httpx.TransportError) as error:
-                await self._pause(patience, error, call)
+                if (result := batch.too_large(error)) is not None:
+                    yield result
+                else:
+                    await self._pause(patience, error, call)
 
     async def retrieve(self, question: str, *, k: int | None = None, exclude: Sequence[str] = ()) -> records.Retrieval:
         """Find blocks without reading them; nothing is kept."""

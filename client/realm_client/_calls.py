@@ -198,6 +198,13 @@ class Batch:
         answer = record(records.Answer, told["answer"]) if error is None else None
         return records.Result(position, answer, error)
 
+    def too_large(self, error: Exception) -> records.Result | None:
+        """The result of a question so long that the server takes no request with it; None: the error is another one."""
+        if not (isinstance(error, ApiError) and error.status == 413 and len(self.sent) == 1):
+            return None
+        self.waiting.remove(self.sent[0])
+        return records.Result(self.sent[0], None, error)
+
     def end(self, patience: Patience) -> float:
         """The response is over: seconds to wait before what was refused is sent again."""
         if self._lines < len(self.sent):

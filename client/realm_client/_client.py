@@ -85,7 +85,10 @@ class Client:
                                 yield result
                 time.sleep(batch.end(patience))
             except (ApiError, httpx.TransportError) as error:
-                self._pause(patience, error, call)
+                if (result := batch.too_large(error)) is not None:
+                    yield result
+                else:
+                    self._pause(patience, error, call)
 
     def retrieve(self, question: str, *, k: int | None = None, exclude: Sequence[str] = ()) -> records.Retrieval:
         """Find blocks without reading them; nothing is kept."""

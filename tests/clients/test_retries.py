@@ -10,7 +10,16 @@ from typing import Any
 import httpx
 import pytest
 
-from realm_client import ApiError, AsyncClient, Client, Conflict, TooManyRequests, Unavailable, Unreachable
+from realm_client import (
+    ApiError,
+    AsyncClient,
+    Client,
+    Conflict,
+    InvalidRequest,
+    TooManyRequests,
+    Unavailable,
+    Unreachable,
+)
 from webapp.api import examples
 
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -187,6 +196,19 @@ def test_long_batches_are_cut(slept: list[float]) -> None:
     assert [result.index for result in results] == list(range(2000))
     assert [len(questions) for questions in server.asked] == [995, 995, 10]
     assert list(client(server).ask_many([])) == [] and len(server.asked) == 3
+
+
+def test_a_question_that_no_request_can_hold_stops_no_other(slept: list[float]) -> None:
+    server = Batches()
+
+    def limited(request: httpx.Request) -> httpx.Response:
+        if len(request.content) > 1 << 20:
+            return httpx.Response(413, json={"status": 413, "detail": "Too large."})
+        return server(request)
+
+    results = list(client(limited).ask_many(["0?", "x" * (1 << 20), "2?"]))
+    assert [result.index for result in results] == [0, 1, 2] and slept == [0.0, 0.0]
+    assert isinstance(results[1].error, InvalidRequest) and results[2].answer
 
 
 def test_only_a_line_feed_ends_a_line(slept: list[float]) -> None:
