@@ -16,12 +16,13 @@ from torch import Tensor, nn
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.tensors import load_tensors, save_tensors
 from realm_core.training.distributed import World
 
 _ADAM_EPSILON = 1e-6  # BERT's
 _METRICS_EVERY = 10
+_TENSORS = "state.safetensors"
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,16 @@ class Loop:
         for name, parameter in self._named.items():
             for key, value in self._optimizer.state[parameter].items():
                 tensors[f"{key}.{name}"] = value.detach().contiguous().reshape(value.shape)
-        save_tensors(temporary / "state.safetensors", tensors)
+        save_tensors(temporary / _TENSORS, tensors)
         write_json(
             temporary / "state.json",
-            {"step": self.step, "steps": self.steps, "identity": self._identity, "measured": measured},
+            {
+                "step": self.step,
+                "steps": self.steps,
+                "identity": self._identity,
+                "measured": measured,
+                "sha256": sha256_of_file(temporary / _TENSORS),
+            },
         )
         publish_folder(temporary, final)
         for folder in self._folder.glob("checkpoint-*"):
@@ -214,7 +221,9 @@ class Loop:
             raise RealmError(f"{folder} is of other rows or settings than this run's; choose another run folder.")
         if state["steps"] != self.steps:
             self._activity.say(f"{self.name}: {self.steps:,} steps are wanted now, not {state['steps']:,} as before.")
-        tensors = load_tensors(folder / "state.safetensors")
+        tensors = load_tensors(folder / _TENSORS)
+        if state.get("step") != saved or sha256_of_file(folder / _TENSORS) != state.get("sha256"):
+            raise RealmError(f"{folder} is damaged: {_TENSORS} or state.json is not what was written there.")
         try:
             with torch.no_grad():
                 for name, parameter in self._named.items():

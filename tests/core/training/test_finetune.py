@@ -18,6 +18,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.engine import Engine
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation.answers import exact_match
+from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
@@ -323,7 +324,7 @@ def test_a_checkpoint_of_another_model_is_refused(deployment: Deployment, stoppe
     refused(deployment, stopped, OTHER, "--model", other, "--index", index)
 
 
-@pytest.mark.parametrize("damage", ["missing", "resized", "cut"])
+@pytest.mark.parametrize("damage", ["missing", "resized"])
 def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(deployment: Deployment, stopped: Path, damage: str) -> None:
     path = stopped / "run" / "finetune" / "checkpoint-2" / "state.safetensors"
     tensors = load_file(path)
@@ -333,9 +334,24 @@ def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(deployment: Deployment
     if damage == "resized":
         tensors[name] = torch.zeros(3, 3)
     save_file(tensors, path)
+    state = read_json(path.with_name("state.json"))
+    write_json(path.with_name("state.json"), {**state, "sha256": sha256_of_file(path)})
+    refused(deployment, stopped, "is of another model")
+
+
+@pytest.mark.parametrize("damage", ["cut", "one bit", "another step"])
+def test_a_damaged_checkpoint_is_refused(deployment: Deployment, stopped: Path, damage: str) -> None:
+    path = stopped / "run" / "finetune" / "checkpoint-2" / "state.safetensors"
+    content = bytearray(path.read_bytes())
     if damage == "cut":
-        path.write_bytes(path.read_bytes()[:-100])
-    refused(deployment, stopped, r"state.safetensors cannot be read" if damage == "cut" else "is of another model")
+        path.write_bytes(content[:-100])
+    elif damage == "one bit":
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    else:
+        state = read_json(path.with_name("state.json"))
+        write_json(path.with_name("state.json"), {**state, "step": 3})
+    refused(deployment, stopped, "state.safetensors cannot be read" if damage == "cut" else "checkpoint-2 is damaged")
 
 
 def test_a_model_that_exists_is_refused(deployment: Deployment, tmp_path: Path) -> None:
