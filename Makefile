@@ -22,7 +22,7 @@ run: ## install what is missing, then start everything; Ctrl-C stops it
 install: ## the virtual environment alone
 	$(BOOTSTRAP) install
 
-test: ## all tests, on SQLite and then on PostgreSQL
+test: ## all tests, on SQLite and on PostgreSQL
 	$(BOOTSTRAP) test
 
 lint: ## ruff, mypy, djlint, and the audit where it is possible

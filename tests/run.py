@@ -1,11 +1,12 @@
-"""`make test`: every test on SQLite, and those that touch the database once more on PostgreSQL.
+"""`make test`: every test, those that touch the database on SQLite and on PostgreSQL.
 
 python -m tests.run [arguments for pytest]
 
-Four streams at once: the tests that touch the database, on either database (how pages look is seen on SQLite alone),
-those of the library, and the others. The first writes to the terminal as it goes, the others' output follows when they
-are done. Each computes with one thread, because the streams share the processors and threads that wait for one another
-take several times as long then.
+Four streams at once, about as long as one another: the tests that touch the database, on either database (how pages
+look is seen on SQLite alone); those of the library; and the others, with those that send thousands of requests to
+PostgreSQL alone. The first writes to the terminal as it goes, the others' output follows when they are done. Each
+computes with one thread, because the streams share the processors and threads that wait for one another take several
+times as long then.
 """
 
 from __future__ import annotations
@@ -51,13 +52,14 @@ def main() -> int:
     arguments = sys.argv[1:]
     with ExitStack() as stack:
         url = stack.enter_context(postgres())
+        another_url = url.removesuffix("postgres") + "others"  # another database of the same server
         kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         print("== the tests that touch the database, on SQLite ==", flush=True)
         streams = [
-            Stream("on SQLite", "database or looks", arguments),
-            Stream("the same, on PostgreSQL", "database", arguments, url, kept[0]),
-            Stream("the library's tests", "library and not database", arguments, "", kept[1]),
-            Stream("the others", "not library and not database and not looks", arguments, "", kept[2]),
+            Stream("on SQLite", "(database and not stricter) or looks", arguments),
+            Stream("the same, on PostgreSQL", "database and not stricter", arguments, url, kept[0]),
+            Stream("the library's tests", "library", arguments, "", kept[1]),
+            Stream("the others", "stricter or not (library or database or looks)", arguments, another_url, kept[2]),
         ]
         for stream in streams:
             stack.callback(stream.end)

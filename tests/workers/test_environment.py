@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -58,6 +59,25 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return top
 
 
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment as Python makes it, which takes seconds."""
+    folder = tmp_path_factory.mktemp("empty") / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def made_at_once(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment is made by copying an empty one."""
+
+    def copy(self: Environment) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(empty, self.folder, symlinks=True)
+
+    monkeypatch.setattr(Environment, "_create", copy)
+
+
 @pytest.fixture
 def pip_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     calls: list[tuple[str, ...]] = []
@@ -108,7 +128,7 @@ def test_it_is_made_once_extended_and_mended(checkout: Path, pip_calls: list[tup
     assert has(env, "first", "data")
 
 
-def test_other_hardware_starts_afresh(checkout: Path, pip_calls: list[tuple[str, ...]]) -> None:
+def test_other_hardware_starts_afresh(checkout: Path, made_at_once: None, pip_calls: list[tuple[str, ...]]) -> None:
     Environment(checkout, "cpu").ensure([])
     pip_calls.clear()
     env = Environment(checkout, "gpu")
@@ -117,7 +137,7 @@ def test_other_hardware_starts_afresh(checkout: Path, pip_calls: list[tuple[str,
     assert has(env, "first")
 
 
-def test_a_registry_out_of_reach(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_out_of_reach(checkout: Path, made_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "NO_INDEX": "0",
         "FIND_LINKS": "",
@@ -129,7 +149,7 @@ def test_a_registry_out_of_reach(checkout: Path, monkeypatch: pytest.MonkeyPatch
         Environment(checkout, "cpu").ensure([])
 
 
-def test_a_package_that_does_not_exist(checkout: Path) -> None:
+def test_a_package_that_does_not_exist(checkout: Path, made_at_once: None) -> None:
     (checkout / "pyproject.toml").write_text(PROJECT.replace('"first"', '"third"'))
     with pytest.raises(Refusal, match="pip could not install the packages: ERROR: No matching distribution"):
         Environment(checkout, "cpu").ensure([])
@@ -146,7 +166,7 @@ def test_a_python_without_venv(checkout: Path, monkeypatch: pytest.MonkeyPatch) 
         Environment(checkout, "cpu").ensure([])
 
 
-def test_an_older_checkout_takes_what_a_newer_one_has_extended(checkout: Path) -> None:
+def test_an_older_checkout_takes_what_a_newer_one_has_extended(checkout: Path, made_at_once: None) -> None:
     told = checkout / "pyproject.toml"
     older = told.read_text()
     told.write_text(older.replace("test =", "later = []\ntest ="))
