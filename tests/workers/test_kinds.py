@@ -166,6 +166,25 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
     assert given(job)["dev"] == [work.measure]
 
 
+@pytest.mark.stricter
+def test_an_ablation_comes_to_its_table(work: Work) -> None:
+    """With the processes that it starts, each of which must find what the job was told."""
+    steps = "".join(f"[{stage}]\nsteps = 2\nbatch = 4\n" for stage in ("ict", "mlm"))
+    parameters = {
+        **{"model": work.model.pk, "corpus": work.corpus.pk, "spans": work.spans.pk},
+        **{"questions": [work.learn.pk], "dev": [work.measure.pk], "rows": "bm25"},
+        "config": f"{steps}[finetune]\nepochs = 1\nbatch = 8\n",
+    }
+    job = jobs.start(JobKind.ABLATE, parameters, by=None)
+    run(job)
+    assert job.state == "succeeded", job.log
+    (row,) = job.result["rows"]
+    assert job.result["questions"] == [["others", 8]] and 0 <= row["exact_match"]["others"] <= 1
+    assert {stage["name"] for stage in job.result["stages"]} >= {"mlm", "finetune-bm25"}
+    assert "Town" in (job.run_dir / "excluded-titles.json").read_text()
+    assert not ModelVersion.objects.filter(job=job).exists()  # what is made on the way is for the table alone
+
+
 def test_values_in_toml() -> None:
     values = [True, 3, 1e-5, 'a "b" \\ \x7f é', {"plain-train": 2}]
     assert [in_toml(value) for value in values] == [
