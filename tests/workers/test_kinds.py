@@ -171,8 +171,12 @@ def test_an_ablation_comes_to_its_table(work: Work) -> None:
     """With the processes that it starts, each of which must find what the job was told."""
     steps = "".join(f"[{stage}]\nsteps = 2\nbatch = 4\n" for stage in ("ict", "mlm"))
     parameters = {
-        **{"model": work.model.pk, "corpus": work.corpus.pk, "spans": work.spans.pk},
-        **{"questions": [work.learn.pk], "dev": [work.measure.pk], "rows": "bm25"},
+        "model": work.model.pk,
+        "corpus": work.corpus.pk,
+        "spans": work.spans.pk,
+        "questions": [work.learn.pk],
+        "dev": [work.measure.pk],
+        "rows": "bm25",
         "config": f"{steps}[finetune]\nepochs = 1\nbatch = 8\n",
     }
     job = jobs.start(JobKind.ABLATE, parameters, by=None)
