@@ -42,7 +42,6 @@ os.environ.update(
 django.setup()  # conftest files of the folders below import records
 
 _skipped: list[str] = []
-_WAYS = {"test_console.py", "test_whole_way.py"}  # in a browser: through all of it, down to the database
 # Everybody and everything at every address: minutes, and of the two databases PostgreSQL is the one that refuses more.
 _MANY_REQUESTS = {"test_authorisation.py", "test_api_contract.py"}
 
@@ -61,14 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(top / "core") and not item.path.is_relative_to(top / "core" / "corpus"):
             item.add_marker("library")
-        if item.path.parent == top / "browser" and item.path.name not in _WAYS:
-            item.add_marker("looks")  # which do not depend on where the rows are kept
-            continue
+        if item.path.parent == top / "browser" and item.path.name != "test_whole_way.py":
+            item.add_marker("sqlite_only")  # how pages look does not depend on where the rows are kept
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
             item.add_marker("database")
             if item.path.parent == top / "attacks" or item.path.name in _MANY_REQUESTS:
-                item.add_marker("stricter")
+                item.add_marker("postgresql_only")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -56,10 +56,16 @@ def main() -> int:
         kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         print("== the tests that touch the database, on SQLite ==", flush=True)
         streams = [
-            Stream("on SQLite", "(database and not stricter) or looks", arguments),
-            Stream("the same, on PostgreSQL", "database and not stricter", arguments, url, kept[0]),
+            Stream("on SQLite", "database and not postgresql_only", arguments),
+            Stream(
+                "the same, on PostgreSQL",
+                "database and not postgresql_only and not sqlite_only",
+                arguments,
+                url,
+                kept[0],
+            ),
             Stream("the library's tests", "library", arguments, "", kept[1]),
-            Stream("the others", "stricter or not (library or database or looks)", arguments, another_url, kept[2]),
+            Stream("the others", "postgresql_only or not (library or database)", arguments, another_url, kept[2]),
         ]
         for stream in streams:
             stack.callback(stream.end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from realm_core.activity import Activity
@@ -17,6 +18,8 @@ from webapp.services.deploying import deploy
 from webapp.services.jobs import start_index_build
 from webapp.services.places import resolve
 from webapp.services.registering import record_corpus, record_model
+
+pytestmark = pytest.mark.postgresql_only  # minutes of processes; here they really write at once
 
 
 def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from webapp.models import Job, JobKind, ModelVersion
 from webapp.services import jobs
 from webapp.services.places import resolve
 
+pytestmark = pytest.mark.sqlite_only  # minutes of processes; SQLite lets one write at a time
+
 PATIENCE_S = 150  # each process imports torch first, on a machine that does other things too
 
 
