@@ -64,6 +64,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("sqlite_only")  # how pages look does not depend on where the rows are kept
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
+            if item.path.is_relative_to(top / "core"):
+                raise pytest.UsageError(f"{item.nodeid} touches the database, and realm_core knows none.")
             item.add_marker("database")
             if item.path.parent == top / "attacks" or item.path.name in _MANY_REQUESTS:
                 item.add_marker("postgresql_only")
