@@ -141,6 +141,20 @@ def explain(kind: type[Settings]) -> str:
     return "\n".join(lines)
 
 
+def template(kind: type[Settings], without: Sequence[str] = ()) -> str:
+    """Every setting in TOML with its default, behind a comment of what it means and may be.
+
+    without: names of those to leave out. What has no default is a comment itself.
+    """
+    lines = []
+    for one in describe(kind):
+        if one.name not in without:
+            limit = "" if one.limit is ANY else f" ({one.limit.says})"
+            value = f"# {one.name} =" if one.default is None else f"{one.name} = {_toml(one.default)}"
+            lines += [f"# {one.help}{limit}", value]
+    return "\n".join(lines)
+
+
 def make(kind: type[T], values: dict[str, Any]) -> T:
     """Settings of `kind` from values as TOML or JSON has them; what is not among them has its default.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
-from realm_core.settings import make, read_toml
+from realm_core.settings import make, read_toml, template
 from realm_core.training.config import EvaluateConfig, FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
@@ -64,6 +64,15 @@ class AblationConfig:
                 f"[pretrain]: the index would never be refreshed in {self.pretrain.steps:,} steps; "
                 f"refresh_every must be less than that, not {self.pretrain.refresh_every:,}."
             )
+
+    @classmethod
+    def template(cls) -> str:
+        """A TOML file of all defaults, with what each setting means and may be."""
+        sections = (
+            f"[{one.name}]\n" + template(type(getattr(cls(), one.name)), without=("masking",))  # of which rows differ
+            for one in dataclasses.fields(cls)
+        )
+        return "\n\n".join(sections)
 
     @classmethod
     def read(cls, path: Path) -> AblationConfig:

@@ -10,6 +10,7 @@ import pytest
 
 from realm_core.errors import RealmError
 from realm_core.settings import (
+    ANY,
     NOT_NEGATIVE,
     SHARE,
     SettingError,
@@ -21,7 +22,9 @@ from realm_core.settings import (
     printable,
     read_settings,
     setting,
+    template,
 )
+from realm_core.training.ablation import AblationConfig
 
 
 @dataclass(frozen=True)
@@ -81,3 +84,18 @@ def test_a_text_that_is_no_toml_is_named(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(f"count = {'9' * 5000}")
     with pytest.raises(RealmError, match=r"c\.toml is not valid TOML"):
         read_settings(Example, tmp_path / "c.toml")
+
+
+def test_a_template_is_the_defaults_with_what_they_mean() -> None:
+    text = template(Example)
+    assert make(Example, parse_toml(text)) == Example()
+    for one in describe(Example):
+        limit = "" if one.limit is ANY else f" ({one.limit.says})"
+        assert f"# {one.help}{limit}\n{'# ' if one.default is None else ''}{one.name} =" in text
+    assert f"{next(describe(Example)).name} =" not in template(Example, without=[next(describe(Example)).name])
+
+
+def test_the_template_of_an_ablation_is_its_defaults() -> None:
+    text = AblationConfig.template()
+    assert AblationConfig.make(parse_toml(text)) == AblationConfig()
+    assert "# blocks read for a sentence, the null block counted (paper: 8) (at least 2)\nk = 8" in text

@@ -69,8 +69,8 @@ def as_posted(source: str) -> dict[str, Any]:
                 form.setdefault(name, []).append(attributes.get("value", "on"))
         else:
             form[name] = attributes.get("value", "")
-    for attributes, text in page.all("textarea"):
-        form[attributes["name"]] = text
+    for name, text in re.findall(r'<textarea name="([^"]+)".*?>\r?\n?(.*?)</textarea>', source, re.S):
+        form[name] = html.unescape(text).replace("\n", "\r\n")
     for name, options in re.findall(r'<select name="([^"]+)".*?>(.*?)</select>', source, re.S):
         chosen = re.search(r'<option value="([^"]*)" selected', options) or re.search(r'value="([^"]*)"', options)
         assert chosen is not None

@@ -18,6 +18,7 @@ from realm_core.settings import (
     one_of,
     setting,
 )
+from realm_core.training.ablation import AblationConfig
 from realm_core.training.config import BM25_SCALE, NORMALISATIONS
 
 _NAME = re.compile(r"(?!\.)[\w .-]{0,60}", re.ASCII)
@@ -118,7 +119,9 @@ class AblateSettings(Settings):
     """Which rows of the paper's table, and the budget of each stage."""
 
     rows: str = setting("", "names with spaces between; empty: all rows", LINE)
-    config: str = setting("", "TOML with the sections ict, mlm, pretrain, finetune and evaluate; empty: defaults", ANY)
+    config: str = setting(
+        AblationConfig.template(), "the budget of each stage, in TOML; what is left out has its default", ANY
+    )
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,13 @@ def _record_field(one: Input) -> forms.Field:
     return forms.ModelChoiceField(empty_label="Choose …" if one.required else "None", **options)
 
 
+class _TextField(forms.CharField):
+    """Lines end as they do in our files, not as browsers send them."""
+
+    def to_python(self, value: Any) -> str:
+        return str(super().to_python(value)).replace("\r\n", "\n")
+
+
 def _setting_field(one: Setting) -> forms.Field:
     options: dict[str, Any] = {"label": _label(one.name), "help_text": _explained(one)}
     if one.kind is bool:
@@ -212,8 +219,9 @@ def _setting_field(one: Setting) -> forms.Field:
     if one.limit.choices:
         return forms.ChoiceField(choices=[(choice, choice) for choice in one.limit.choices], **options)
     if one.kind is str:
-        widget = forms.Textarea({"rows": 6, "spellcheck": "false"}) if one.limit is ANY else forms.TextInput()
-        return forms.CharField(required=False, widget=widget, strip=True, **options)
+        rows = min(24, max(6, str(one.default).count("\n") + 1))
+        widget = forms.Textarea({"rows": rows, "spellcheck": "false"}) if one.limit is ANY else forms.TextInput()
+        return _TextField(required=False, widget=widget, **options)
     bounds = {name: f"{edge:g}" for name, edge in (("min", one.limit.low), ("max", one.limit.high)) if edge is not None}
     options["required"] = not one.optional
     if one.kind is int:
