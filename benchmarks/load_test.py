@@ -44,6 +44,7 @@ Ask = Callable[[str], tuple[int, str]]
 _QUESTIONS = 150  # different ones
 _WARM_UP_S = 3.0
 _MEMORY_EVERY = 500  # questions
+_FLAT = 0.05  # memory may grow by this share
 _TARGETS = {"32 to 1": 1.3, "128 to 32": 1.0, "to the peer": 2.0}
 
 
@@ -107,7 +108,7 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
         "repeats": figures(repeats, [repeats]),
         "peer": peer and {"askers": PEER_ASKERS, **figures([one for own in peer for one in own], peer)},
     }
-    return {**results, "ratios": ratios(results)}
+    return {**results, "ratios": ratios(results), "memory_growth": growth(remembered)}
 
 
 def _load(ask: Ask, questions: list[str], count: int, seconds: float) -> list[Asked]:
@@ -150,6 +151,13 @@ def ratios(results: dict[str, Any]) -> dict[str, float]:
     if results["peer"] and str(PEER_ASKERS) in rate:
         told["to the peer"] = rate[str(PEER_ASKERS)] / results["peer"]["questions_per_s"]["median"]
     return told
+
+
+def growth(told: list[dict[str, Any]]) -> float | None:
+    """By what share the answering process has grown since a fifth of the questions, which fill arenas and caches."""
+    mib = [(one["questions"], one["memory_mib"]["answering_process"]) for one in told if one["memory_mib"]]
+    early = [used for questions, used in mib if questions >= told[-1]["questions"] / 5]
+    return early[-1] / early[0] - 1 if early else None
 
 
 def _memory(port: int, master: int, questions: list[str], count: int) -> list[dict[str, Any]]:
@@ -226,11 +234,17 @@ def report(results: dict[str, Any]) -> str:
             + f"{own['p50_ms']:>7.0f} {own['p95_ms']:>8.0f} {own['p99_ms']:>8.0f}"
             + f" {own['refused']:>8} {own['failed']:>7}"
         )
-    lines += [f"{name}: {ratio:.2f} times (target {_TARGETS[name]})" for name, ratio in results["ratios"].items()]
+    lines += [
+        f"{name}: {ratio:.2f} times (target {_TARGETS[name]}, {'reached' if ratio >= _TARGETS[name] else 'missed'})"
+        for name, ratio in results["ratios"].items()
+    ]
     if told := [one for one in results["memory"] if one["memory_mib"]]:
         lines += [
             f"after {one['questions']} questions: {one['memory_mib']['answering_process']:.0f} MiB" for one in told
         ]
+    if (grown := results["memory_growth"]) is not None:
+        flat = "reached" if grown <= _FLAT else "missed"
+        lines.append(f"memory since a fifth of them: {grown:+.1%} (target at most {_FLAT:.0%}, {flat})")
     return "\n".join(lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.load import Asked
-from benchmarks.load_test import figures, report
+from benchmarks.load_test import figures, growth, report
 from benchmarks.load_test import ratios as load_ratios
 from benchmarks.rounds import latencies, ratios, run_rounds, summary
 
@@ -50,5 +50,12 @@ def test_ratios_are_of_what_was_measured() -> None:
     assert load_ratios(results) == {"32 to 1": pytest.approx(1.4)}
     results["peer"] = rate(4.0)
     assert load_ratios(results) == {"32 to 1": pytest.approx(1.4), "to the peer": pytest.approx(3.0)}
-    table = report({**results, "repeats": rate(50.0), "ratios": load_ratios(results)})
+    table = report({**results, "repeats": rate(50.0), "ratios": load_ratios(results), "memory_growth": 0.07})
     assert "to the peer: 3.00 times (target 2.0)" in table and "8, Haystack" in table
+
+
+def test_memory_grows_from_a_fifth_of_the_questions_on() -> None:
+    used = {500: 400.0, 1000: 500.0, 2000: 600.0, 5000: 630.0}
+    told = [{"questions": n, "memory_mib": {"answering_process": mib}} for n, mib in used.items()]
+    assert growth(told) == pytest.approx(630 / 500 - 1)
+    assert growth([{"questions": 5, "memory_mib": None}]) is None
