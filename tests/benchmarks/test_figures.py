@@ -51,7 +51,8 @@ def test_ratios_are_of_what_was_measured() -> None:
     results["peer"] = rate(4.0)
     assert load_ratios(results) == {"32 to 1": pytest.approx(1.4), "to the peer": pytest.approx(3.0)}
     table = report({**results, "repeats": rate(50.0), "ratios": load_ratios(results), "memory_growth": 0.07})
-    assert "to the peer: 3.00 times (target 2.0)" in table and "8, Haystack" in table
+    assert "to the peer: 3.00 times (target 2.0, reached)" in table and "8, Haystack" in table
+    assert "+7.0% (target at most 5%, missed)" in table
 
 
 def test_memory_grows_from_a_fifth_of_the_questions_on() -> None:
