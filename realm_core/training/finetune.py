@@ -27,6 +27,7 @@ from realm_core.errors import RealmError
 from realm_core.evaluation.answers import normalise_answer
 from realm_core.evaluation.evaluate import check_retriever_options
 from realm_core.files import read_json
+from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
@@ -51,7 +52,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `finetune`."""
-    add_stage_arguments(parser, FinetuneConfig)
+    add_stage_arguments(parser, FinetuneConfig, by_index=True)
     parser.add_argument("--index", type=Path, help="generation of that model and corpus (for the dense retriever)")
     parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
     parser.add_argument(
@@ -77,7 +78,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     unknown = sorted(set(config.repeat) - set(files))
     if unknown:
         raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
-    model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
+    model, snapshot = load_model(arguments.model), Snapshot.open(corpus_of(arguments.index, arguments.corpus))
     # What the reader is trained under is what it answers under.
     if config.pairs and not model.config.not_here:
         raise RealmError(f"pairs must be 0, not {config.pairs}: {arguments.model} has no score of “not here”.")
