@@ -37,13 +37,13 @@ from realm_core.settings import read_settings
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import BM25_SCALE, FinetuneConfig
 from realm_core.training.distributed import World, place
-from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
+from realm_core.training.finetune_step import EXAMINED, FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
 from realm_core.training.questions import Question, read_questions
 from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder
 
-_CANDIDATES = 200  # blocks in which regular expressions are looked for, and those that BM25 ranks
+_CANDIDATES = EXAMINED  # blocks in which regular expressions are looked for at first, and those that BM25 ranks
 _LEAST_HELD_OUT = 8
 _ROWS_AT_ONCE = 10_000
 _QUESTIONS_AT_ONCE = 256
@@ -186,10 +186,12 @@ def _supervision(
     rankings = [None] * len(texts) if score_scale is None else _rankings(retriever, texts, score_scale, activity)
     learnt: list[Supervised] = []
     held_out: list[Supervised] = []
-    for (group, question), own_ids, everywhere, ranking in zip(questions, ids, found, rankings, strict=True):
+    for (group, question), own_ids, (everywhere, expressions), ranking in zip(
+        questions, ids, found, rankings, strict=True
+    ):
         occurrences = everywhere.without(excluded_N)
         held = _draw(question.question) < config.holdout
-        one = Supervised(own_ids[:limit], occurrences, group, ranking)
+        one = Supervised(own_ids[:limit], occurrences, group, ranking, expressions)
         if held:
             held_out.append(one)
         elif len(occurrences.rows_O):
