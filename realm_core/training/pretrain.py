@@ -108,7 +108,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         if config.refresh in ("process", "elsewhere"):
             stack.enter_context(beside_a_builder(device))
         if config.refresh == "process" and world.leads:
-            stack.enter_context(BuilderProcess(run, corpus, arguments.builder_device))
+            stack.enter_context(BuilderProcess(run, corpus, arguments.builder_device, activity))
         index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
         measured = _train(loop, step, index, source, spans, config, world, stack)
