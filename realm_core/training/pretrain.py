@@ -187,7 +187,7 @@ def _parts(batch: MaskedSentences, at_once: int) -> Iterator[MaskedSentences]:
 
 def _lag(index: LiveIndex, step: int) -> dict[str, float]:
     return {
-        "index_lag_steps": float(max(0, step - index.step)),
+        "index_lag_steps": float(step - index.step),
         "index_lag_s": max(0.0, time.time() - index.parameters_at),
     }
 

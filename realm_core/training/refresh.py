@@ -26,10 +26,10 @@ from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
-from realm_core.files import remove_folder
+from realm_core.files import read_json, remove_folder
 from realm_core.index.build import build
 from realm_core.model.device import pick_device
-from realm_core.training.live_index import newest_step, step_name
+from realm_core.training.live_index import known_snapshots, newest_step, step_name
 
 _POLL_S = 0.2
 _RESTART_AFTER_S = 1.0
@@ -66,6 +66,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
                 snapshots / step_name(wanted), arguments.corpus, generations, wanted, arguments.device, activity
             )
             said = ""
+        except Forgotten:
+            time.sleep(_POLL_S)
         except (RealmError, OSError) as error:
             if not (snapshots / step_name(wanted)).exists():  # the trainer has a newer one
                 continue
@@ -83,9 +85,22 @@ def _pause(seconds: float, activity: Activity) -> None:
         time.sleep(min(left_s, _POLL_S))
 
 
+class Forgotten(RealmError):
+    """A snapshot is of parameters that are lost."""
+
+
 def build_generation(made: Path, corpus: Path, generations: Path, step: int, device: str, activity: Activity) -> Path:
-    """Embed the corpus with the parameters of a step and publish the generation."""
+    """Embed the corpus with the parameters of a step and publish the generation.
+
+    `Forgotten` where the trainer, started again before that step, has forgotten the snapshot meanwhile.
+    """
     parameters_at = (made / "config.json").stat().st_mtime
+    snapshot = read_json(made / "config.json").get("about", {}).get("snapshot")
+
+    def check() -> None:
+        if known_snapshots(made.parent).get(step_name(step)) != snapshot:
+            raise Forgotten(f"The parameters of step {step} are the trainer's no longer.")
+
     published = build(
         made,
         corpus,
@@ -94,7 +109,8 @@ def build_generation(made: Path, corpus: Path, generations: Path, step: int, dev
         name=step_name(step),
         device=device,
         tokens=open_tokens(Snapshot.open(corpus), activity),
-        about={"step": step, "parameters_at": parameters_at},
+        about={"step": step, "parameters_at": parameters_at, "snapshot": snapshot},
+        before_publishing=check,
     )
     for unfinished in generations.glob(".step-*.partial"):  # left by a builder that died; nobody will go on with it
         if unfinished.name[1:] < step_name(step):
