@@ -33,7 +33,7 @@ class Activity:
     """One run of something long.
 
     run:          folder for progress, metrics and result, or None.
-    quiet:        print nothing.
+    quiet:        print nothing but errors.
     with_parent:  the process that started this one, by its id: stop when it has ended, however it did. (Asked for here,
                   the parent might be another already: a process takes seconds to come this far.)
     """
@@ -71,10 +71,17 @@ class Activity:
     def say(self, message: str) -> None:
         """Tell the person a sentence."""
         if not self._quiet:
-            if self._line_open:
-                print(file=sys.stderr)
-                self._line_open = False
-            print(message, file=sys.stderr, flush=True)
+            self._print(message)
+
+    def warn(self, message: str) -> None:
+        """Tell the person what went wrong though the work goes on; said where it is quiet, too."""
+        self._print(f"error: {message}")
+
+    def _print(self, message: str) -> None:
+        if self._line_open:
+            print(file=sys.stderr)
+            self._line_open = False
+        print(message, file=sys.stderr, flush=True)
 
     def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
         """Report that `done` of `total` `unit`s (None: unknown) are finished; cheap to call often."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from realm_core.activity import Activity
 from realm_core.engine import Engine
 from realm_core.filled import Filling, Guess, Mask
+from realm_core.index.corpus_of import add_corpus_argument, corpus_of
 from realm_core.text.masked import written
 
 _EXCERPT = 160  # characters of a block
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sentence", help="a sentence with [MASK] where a word is missing")
     parser.add_argument("--model", type=Path, required=True, help="folder of a pre-trained model")
     parser.add_argument("--index", type=Path, required=True, help="generation folder")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
+    add_corpus_argument(parser, by_index=True)
     parser.add_argument("--k", type=int, default=8, help="blocks to read, the null block counted (default 8)")
     parser.add_argument("--truth", metavar="WORD", help="what stands there: how likely is it, which blocks help?")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -28,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Print the filling, as tables or as JSON."""
-    engine = Engine.load(arguments.model, arguments.index, arguments.corpus)
+    engine = Engine.load(arguments.model, arguments.index, corpus_of(arguments.index, arguments.corpus))
     try:
         filling = engine.fill(arguments.sentence, k=arguments.k, truth=arguments.truth)
     finally:

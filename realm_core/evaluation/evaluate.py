@@ -26,6 +26,7 @@ from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Header, Prediction, PredictionFile, read_predictions
 from realm_core.evaluation.score_scale import fit_score_scale
 from realm_core.files import sha256_of_file
+from realm_core.index.corpus_of import add_corpus_argument, corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `evaluate`."""
     parser.add_argument("--model", type=Path, required=True, help="model folder")
     parser.add_argument("--index", type=Path, help="generation folder (for the dense retriever)")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
+    add_corpus_argument(parser, by_index=True)
     parser.add_argument("--questions", type=Path, required=True, help="question file (JSON lines)")
     parser.add_argument("--sample", type=int, metavar="N", help="ask N of the questions, the same ones every time")
     parser.add_argument("--retriever", choices=("dense", "bm25"), default="dense", help="what finds blocks")
@@ -169,9 +170,10 @@ def _sample(questions: list[Question], size: int | None) -> list[Question]:
 
 def _load(arguments: argparse.Namespace, activity: Activity) -> _Parts:
     device = pick_device(arguments.device)
-    snapshot = Snapshot.open(arguments.corpus)
+    corpus_folder = corpus_of(arguments.index, arguments.corpus)
+    snapshot = Snapshot.open(corpus_folder)
     if len(snapshot) == 0:
-        raise RealmError(f"{arguments.corpus} holds no blocks; there is nothing to read.")
+        raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to read.")
     model = load_model(arguments.model)
     for part in (model.query, model.reader):
         part.for_inference(device)

@@ -16,7 +16,7 @@ import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,10 +100,12 @@ def build(
     device: str = "auto",
     tokens: BlockTokens | None = None,
     about: Mapping[str, object] | None = None,
+    before_publishing: Callable[[], None] | None = None,
 ) -> Path:
     """Build the generation of a model and a snapshot under `output`; returns its folder.
 
     tokens: the snapshot's wordpieces, where they are at hand. about: what else the manifest shall say.
+    before_publishing: called when all is built; what it raises leaves nothing published.
     One that is there already, and sound, is returned at once; `RealmError` if it is of something else.
     """
     work = _Work.of(model_folder, corpus_folder, output, name, shard_rows)
@@ -132,6 +134,8 @@ def build(
                 **(about or {}),
             },
         )
+        if before_publishing is not None:
+            before_publishing()
         (work.partial / IDENTITY).unlink()
         for lock in work.partial.glob(".*.lock"):  # of shards; whoever held one held the generation's, too
             lock.unlink()

@@ -36,9 +36,7 @@ class Generation:
     @classmethod
     def open(cls, folder: Path) -> Generation:
         """Read and check a generation; `RealmError` names the file that is missing or damaged."""
-        manifest = read_json(folder / "manifest.json")
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise RealmError(f"{folder / 'manifest.json'} is not an index of format {FORMAT}.")
+        manifest = read_manifest(folder)
         try:
             return cls._read(folder, manifest)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -63,6 +61,14 @@ class Generation:
         if row != manifest["rows"]:
             raise RealmError(f"{folder / 'manifest.json'}: the shards hold {row} rows, not {manifest['rows']}.")
         return cls(manifest["generation"], manifest, vectors_ND)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What a generation says of itself, unchecked but for its format; `RealmError` when it is of another, or none."""
+    manifest = read_json(folder / "manifest.json")
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise RealmError(f"{folder / 'manifest.json'} is not an index of format {FORMAT}.")
+    return manifest
 
 
 def read_shard(path: Path, rows: int, dimension: int) -> Tensor:

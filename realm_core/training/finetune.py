@@ -27,6 +27,7 @@ from realm_core.errors import RealmError
 from realm_core.evaluation.answers import normalise_answer
 from realm_core.evaluation.evaluate import check_retriever_options
 from realm_core.files import read_json
+from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
@@ -36,13 +37,13 @@ from realm_core.settings import read_settings
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import BM25_SCALE, FinetuneConfig
 from realm_core.training.distributed import World, place
-from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
+from realm_core.training.finetune_step import EXAMINED, FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
 from realm_core.training.questions import Question, read_questions
 from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder
 
-_CANDIDATES = 200  # blocks in which regular expressions are looked for, and those that BM25 ranks
+_CANDIDATES = EXAMINED  # blocks in which regular expressions are looked for at first, and those that BM25 ranks
 _LEAST_HELD_OUT = 8
 _ROWS_AT_ONCE = 10_000
 _QUESTIONS_AT_ONCE = 256
@@ -51,7 +52,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `finetune`."""
-    add_stage_arguments(parser, FinetuneConfig)
+    add_stage_arguments(parser, FinetuneConfig, by_index=True)
     parser.add_argument("--index", type=Path, help="generation of that model and corpus (for the dense retriever)")
     parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
     parser.add_argument(
@@ -77,7 +78,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     unknown = sorted(set(config.repeat) - set(files))
     if unknown:
         raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
-    model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
+    model, snapshot = load_model(arguments.model), Snapshot.open(corpus_of(arguments.index, arguments.corpus))
     # What the reader is trained under is what it answers under.
     if config.pairs and not model.config.not_here:
         raise RealmError(f"pairs must be 0, not {config.pairs}: {arguments.model} has no score of “not here”.")
@@ -185,10 +186,12 @@ def _supervision(
     rankings = [None] * len(texts) if score_scale is None else _rankings(retriever, texts, score_scale, activity)
     learnt: list[Supervised] = []
     held_out: list[Supervised] = []
-    for (group, question), own_ids, everywhere, ranking in zip(questions, ids, found, rankings, strict=True):
+    for (group, question), own_ids, (everywhere, expressions), ranking in zip(
+        questions, ids, found, rankings, strict=True
+    ):
         occurrences = everywhere.without(excluded_N)
         held = _draw(question.question) < config.holdout
-        one = Supervised(own_ids[:limit], occurrences, group, ranking)
+        one = Supervised(own_ids[:limit], occurrences, group, ranking, expressions)
         if held:
             held_out.append(one)
         elif len(occurrences.rows_O):

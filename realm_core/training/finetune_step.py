@@ -5,8 +5,10 @@
            + pairs · mean over the k of −log p(correct spans, or "not here")  so that "not here" means something
 
 The first two are the released recipe (paper, section 3.3; ORQA's early and main loss); each is zero where nothing is
-correct. Gradients reach the reader and the query embedder; block vectors never change, so an index stays right. Where
-blocks were ranked by something else (BM25), f is its scores: the first term is a constant, and only the reader learns.
+correct. Where answers are regular expressions, a block is known to be right or wrong only once they were matched in it,
+so the beam is the EXAMINED best blocks of the moment. Gradients reach the reader and the query embedder; block vectors
+never change, so an index stays right. Where blocks were ranked by something else (BM25), f is its scores: the first
+term is a constant, and only the reader learns.
 
 Legend: B questions, N blocks, R ranked, K read, S spans of a block (longest body × M), D dimension, M widest span.
 """
@@ -30,8 +32,9 @@ from realm_core.model.marginal import log_answer_marginal, log_reading, log_retr
 from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies, Reader, by_block
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.occurrences import Occurrences
+from realm_core.training.occurrences import Expressions, Occurrences
 
+EXAMINED = 200  # blocks of the beam at most, where expressions must be matched in each of them
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -47,13 +50,21 @@ class Ranking:
 class Supervised:
     """A question as it is learnt from. ids: its wordpieces; group: the set that it comes from.
 
-    ranking: its blocks, where not the query embedder finds them.
+    ranking: its blocks, where not the query embedder finds them. expressions: what matches its answers in blocks of
+    which `occurrences` tell nothing.
     """
 
     ids: list[int]
     occurrences: Occurrences
     group: str
     ranking: Ranking | None = None
+    expressions: Expressions | None = None
+
+    def within(self, rows_R: _Array, excluded_N: _Array) -> Occurrences:
+        """Where its answers stand in these blocks, and perhaps in others."""
+        if self.expressions is None:
+            return self.occurrences
+        return self.expressions.within(rows_R[~excluded_N[rows_R]].tolist())
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,7 @@ class FinetuneStep(nn.Module):
         self.query, self.reader = query, reader
         self._config, self._joiner = config, joiner
         self._matrix_ND, self._excluded_N = matrix_ND, excluded_N
+        self._unread_N: _Array = excluded_N.cpu().numpy()
         self._k = min(k, int((~excluded_N).sum()))  # of fewer blocks, those that are excluded would be among the best
         self._beam, self._pairs, self._supply = beam, pairs, supply
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
@@ -132,7 +144,7 @@ class FinetuneStep(nn.Module):
         right_B = read.correct_BKS.flatten(1).gather(1, spans_BS.argmax(1, keepdim=True)).squeeze(1).tolist()
         results = []
         for question, best_K, right in zip(batch, best_BK, right_B, strict=True):
-            hits_K = np.isin(best_K, question.occurrences.rows_O)
+            hits_K = np.isin(best_K, question.within(best_K, self._unread_N).rows_O)
             results.append({"span": right, **{f"recall@{k}": bool(hits_K[:k].any()) for k in (1, 5, 20)}})
         return results
 
@@ -178,10 +190,18 @@ class FinetuneStep(nn.Module):
     def _log_retrieved(self, scores_BN: Tensor, batch: Sequence[Supervised]) -> Tensor:
         """log of the retriever's marginal over the correct blocks of the beam [B]."""
         correct_BN = torch.zeros_like(scores_BN, dtype=torch.bool)
+        unknown_BN = torch.zeros_like(correct_BN)
         for number, question in enumerate(batch):
-            correct_BN[
-                number, torch.from_numpy(question.occurrences.blocks().astype(np.int64)).to(scores_BN.device)
-            ] = True
+            occurrences = question.occurrences
+            if question.expressions is not None:
+                examined_R = scores_BN[number].detach().topk(min(EXAMINED, scores_BN.shape[1])).indices
+                unknown_BN[number] = True
+                unknown_BN[number, examined_R] = False
+                occurrences = question.within(examined_R.cpu().numpy(), self._unread_N)
+            blocks = torch.from_numpy(occurrences.blocks().astype(np.int64)).to(scores_BN.device)
+            correct_BN[number, blocks] = True
+        if any(question.expressions is not None for question in batch):
+            scores_BN = scores_BN.masked_fill(unknown_BN, -math.inf)
         if 0 < self._beam < scores_BN.shape[1]:
             beam_BK = scores_BN.detach().topk(self._beam).indices
             return log_retriever_marginal(scores_BN.gather(1, beam_BK), correct_BN.gather(1, beam_BK))
@@ -190,7 +210,8 @@ class FinetuneStep(nn.Module):
     def _supply_correct(self, best_BK: _Array, scores_BN: Tensor, batch: Sequence[Supervised]) -> None:
         for number, question in enumerate(batch):
             correct = question.occurrences.blocks()
-            if len(correct) and not np.isin(best_BK[number], correct).any():
+            read = question.within(best_BK[number], self._unread_N).rows_O
+            if len(correct) and not np.isin(best_BK[number], read).any():
                 rows = torch.from_numpy(correct.astype(np.int64)).to(scores_BN.device)
                 best_BK[number, -1] = correct[int(scores_BN[number].detach()[rows].argmax())]
 
@@ -225,8 +246,9 @@ class FinetuneStep(nn.Module):
         """(pairs, places in S) of every correct span that was read whole."""
         pairs, spans = [], []
         for number, question in enumerate(batch):
+            occurrences = question.within(rows_BK[number], self._unread_N)
             for rank, row in enumerate(rows_BK[number].tolist()):
-                first_O, last_O = (part.astype(np.int64) for part in question.occurrences.of(row))
+                first_O, last_O = (part.astype(np.int64) for part in occurrences.of(row))
                 pair = number * rows_BK.shape[1] + rank
                 fits = (last_O < lengths[pair]) & (last_O - first_O < widest)
                 spans.append((first_O * widest + last_O - first_O)[fits])

@@ -4,8 +4,11 @@
     builder   another process (`refresh.py`): newest snapshot → generations/step-N/
     trainer   moves to the newest generation that is complete, between two steps, without waiting for it
 
-Both folders change by renames alone, so either side may be killed at any instant and be started again. `Never` and
-`InLoop` are the schedule's two ends: an index that grows old, and one that is rebuilt while training waits
+Both folders change by renames alone, so either side may be killed at any instant and be started again. A trainer that
+goes on from a checkpoint may go back behind a snapshot that a builder is still at: snapshots/known.json has a random id
+for each snapshot of this run's parameters, and a generation of another id is neither published nor taken.
+
+`Never` and `InLoop` are the schedule's two ends: an index that grows old, and one that is rebuilt while training waits
 (deterministic: for tests and small corpora).
 
 Legend: B queries, N blocks, D dimension, K results.
@@ -16,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -25,12 +29,13 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.files import remove_folder
-from realm_core.index.generation import Generation
+from realm_core.files import read_json, remove_folder, write_json
+from realm_core.index.generation import Generation, read_manifest
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, save_model
 from realm_core.training.distributed import World
 
+KNOWN = "known.json"
 _POLL_S = 0.2
 
 
@@ -59,11 +64,23 @@ def newest_step(folder: Path) -> int | None:
     return max(steps, default=None)
 
 
+def known_snapshots(snapshots: Path) -> dict[str, str]:
+    """The ids of this run's snapshots by their names, also of those that were removed for newer ones."""
+    known = read_json(snapshots / KNOWN) if (snapshots / KNOWN).exists() else {}
+    if not isinstance(known, dict):
+        raise RealmError(f"{snapshots / KNOWN} does not hold the ids of snapshots.")
+    return known
+
+
 def forget_after(folder: Path, step: int) -> None:
     """Remove snapshots and generations of later steps than `step`: a run that goes on there takes them anew.
 
-    What a killed run made behind its last checkpoint is of parameters that are lost, or even of another model.
+    What a killed run made behind its last checkpoint is of parameters that are lost, or even of another model. The ids
+    go first, because a builder may publish at any instant.
     """
+    if (folder / "snapshots").exists():
+        ids = {name: one for name, one in known_snapshots(folder / "snapshots").items() if name <= step_name(step)}
+        write_json(folder / "snapshots" / KNOWN, ids)
     for path in [*folder.glob("snapshots/step-*"), *folder.glob("generations/step-*")]:
         if path.name > step_name(step):
             remove_folder(path)
@@ -95,8 +112,10 @@ class Refreshing(ABC):
         """Publish the parameters for a builder; only the newest is ever built from, so older ones go."""
         folder = self._snapshots / step_name(step)
         if not folder.exists():
+            own = uuid.uuid4().hex
+            write_json(self._snapshots / KNOWN, known_snapshots(self._snapshots) | {folder.name: own})
             with self._own_draws():
-                save_model(dataclasses.replace(self._model, encoder=None), folder)
+                save_model(dataclasses.replace(self._model, encoder=None), folder, about={"snapshot": own})
         for path in self._snapshots.glob("step-*"):
             if path.name < folder.name:
                 remove_folder(path)
@@ -188,6 +207,10 @@ class HandedOver(Refreshing):
         self._closed.set()
         self._thread.join()
 
+    def _is_ours(self, step: int) -> bool:
+        manifest = read_manifest(self._generations / step_name(step))
+        return bool(manifest.get("snapshot") == known_snapshots(self._snapshots).get(step_name(step)))
+
     def _watch(self) -> None:
         seen = 0
         while not self._closed.wait(_POLL_S):
@@ -195,6 +218,10 @@ class HandedOver(Refreshing):
             if newest is None or newest <= seen:
                 continue
             try:
+                if not self._is_ours(newest):  # of parameters that a killed run has lost
+                    if self._world.leads:
+                        remove_folder(self._generations / step_name(newest))
+                    continue
                 self._arrived = self._open(newest)
             except (RealmError, OSError):  # another trainer's process removed it for a newer one
                 continue

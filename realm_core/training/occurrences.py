@@ -4,7 +4,8 @@ Answers are looked for as runs of wordpieces, punctuation and articles left out 
 wordpiece: the corpus is sorted once, and an answer then costs as much as its rarest wordpiece occurs. This is
 `holds_answer` on wordpieces, which know neither accents nor spaces: "Dvorak" is found as "Dvořák", "Spider-Man" as
 "Spider Man". What only equals after joining over punctuation ("U.S." and "US") is missed, and so is what the vocabulary
-lacks. Regular expressions (CuratedTREC) need text: they are matched in the blocks that a retriever thinks best.
+lacks. Regular expressions (CuratedTREC) need text: they are matched in the blocks that a retriever thinks best, and
+later in each block that training looks at. Of other blocks it is not known whether they are right.
 
 A question that names its article is answered by blocks of that article alone, and one that brings its context by blocks
 within that context.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,14 +62,74 @@ class Occurrences:
         return self.first_O[low:high], self.last_O[low:high]
 
 
+_NONE = Occurrences(np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0, np.int16))
+
+
+class ExpressionSearch:
+    """Matches regular expressions in the text of blocks that it is given: they know no wordpieces to be found by."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._wordpieces = snapshot, Wordpieces.default()
+        self._continues_V = _continues(self._wordpieces)
+
+    def find(self, question: Question, blocks: Iterable[int]) -> Occurrences:
+        """Matches in these blocks; with a context, in those of them that stand in it."""
+        found: list[tuple[int, int, int]] = []
+        rows = sorted(set(blocks))
+        texts = [self._snapshot.block(row).text for row in rows]
+        matches = [
+            sorted({span for one in question.answers for span in answer_pattern(one).spans(text)}) for text in texts
+        ]
+        places = [[place for start, end in own for place in (max(start - 1, 0), start, end - 1)] for own in matches]
+        hits = [number for number, own in enumerate(matches) if own]
+        encoded = self._wordpieces.ids_and_places([texts[i] for i in hits], [places[i] for i in hits])
+        for number, (ids, pieces) in zip(hits, encoded, strict=True):
+            continues = [*self._continues_V[ids].tolist(), False]
+            for (start, _), before, first, last in zip(
+                matches[number], pieces[::3], pieces[1::3], pieces[2::3], strict=True
+            ):
+                if first is None or last is None or continues[first] or (start > 0 and before == first):
+                    continue  # it begins between two words, or within one
+                while continues[last + 1]:  # a match may end within a word; spans are of whole words
+                    last += 1
+                found.append((rows[number], first, last))
+        table = np.array(sorted(set(found)), np.int64).reshape(-1, 3)
+        matched = Occurrences(table[:, 0].astype(np.int32), table[:, 1].astype(np.int16), table[:, 2].astype(np.int16))
+        return matched if question.context is None else _within(self._snapshot, matched, question.context)
+
+
+class Expressions:
+    """The expressions of one question: matched in each block when it first comes up, and remembered."""
+
+    def __init__(self, question: Question, search: ExpressionSearch) -> None:
+        self._question, self._search = question, search
+        self._known: dict[int, Occurrences] = {}
+
+    def within(self, blocks: Iterable[int]) -> Occurrences:
+        """All matches in these blocks."""
+        rows = sorted(set(blocks))
+        new = [row for row in rows if row not in self._known]
+        if new:
+            found = self._search.find(self._question, new)
+            self._known |= dict.fromkeys(new, _NONE)
+            self._known |= {row: found.chosen(found.rows_O == row) for row in found.blocks().tolist()}
+        own = [self._known[row] for row in rows]
+        return Occurrences(
+            np.concatenate([_NONE.rows_O, *(one.rows_O for one in own)]),
+            np.concatenate([_NONE.first_O, *(one.first_O for one in own)]),
+            np.concatenate([_NONE.last_O, *(one.last_O for one in own)]),
+        )
+
+
 class OccurrenceFinder:
     """Looks answers up in one corpus."""
 
     def __init__(self, snapshot: Snapshot, tokens: BlockTokens) -> None:
         self._snapshot, self._tokens = snapshot, tokens
+        self.expressions = ExpressionSearch(snapshot)
         self._wordpieces = Wordpieces.default()
         pieces = self._wordpieces.pieces(range(self._wordpieces.vocabulary_size))
-        self._continues_V = np.array([piece.startswith("##") for piece in pieces])
+        self._continues_V = _continues(self._wordpieces)
         self._silent_V = np.array(
             [piece in ("a", "an", "the") or set(piece) <= set(string.punctuation) for piece in pieces]
         )
@@ -86,12 +147,11 @@ class OccurrenceFinder:
         """
         rows = None if question.title is None else self._rows_of(question.title)
         if question.answer_type == "regex":
-            found = self._matching(question.answers, candidates() if rows is None else rows.tolist())
-        else:
-            runs = [self._runs(answer) for answer in question.answers]
-            firsts, lasts = (np.concatenate(ends) for ends in zip(*runs, strict=True))
-            found = self._occurrences(firsts, lasts, rows)
-        return found if question.context is None else self._within(found, question.context)
+            return self.expressions.find(question, candidates() if rows is None else rows.tolist())
+        runs = [self._runs(answer) for answer in question.answers]
+        firsts, lasts = (np.concatenate(ends) for ends in zip(*runs, strict=True))
+        found = self._occurrences(firsts, lasts, rows)
+        return found if question.context is None else _within(self._snapshot, found, question.context)
 
     def _runs(self, answer: str) -> tuple[_Array, _Array]:
         """(first, last) places in T of every run that reads the answer."""
@@ -145,27 +205,6 @@ class OccurrenceFinder:
             (lasts - starts_N1[owner]).astype(np.int16),
         )
 
-    def _matching(self, expressions: Sequence[str], candidates: Sequence[int]) -> Occurrences:
-        found: list[tuple[int, int, int]] = []
-        rows = sorted(set(candidates))
-        texts = [self._snapshot.block(row).text for row in rows]
-        matches = [sorted({span for one in expressions for span in answer_pattern(one).spans(text)}) for text in texts]
-        places = [[place for start, end in own for place in (max(start - 1, 0), start, end - 1)] for own in matches]
-        hits = [number for number, own in enumerate(matches) if own]
-        encoded = self._wordpieces.ids_and_places([texts[i] for i in hits], [places[i] for i in hits])
-        for number, (ids, pieces) in zip(hits, encoded, strict=True):
-            continues = [*self._continues_V[ids].tolist(), False]
-            for (start, _), before, first, last in zip(
-                matches[number], pieces[::3], pieces[1::3], pieces[2::3], strict=True
-            ):
-                if first is None or last is None or continues[first] or (start > 0 and before == first):
-                    continue  # it begins between two words, or within one
-                while continues[last + 1]:  # a match may end within a word; spans are of whole words
-                    last += 1
-                found.append((rows[number], first, last))
-        table = np.array(sorted(set(found)), np.int64).reshape(-1, 3)
-        return Occurrences(table[:, 0].astype(np.int32), table[:, 1].astype(np.int16), table[:, 2].astype(np.int16))
-
     def _rows_of(self, title: str) -> _Array:
         """Blocks of an article."""
         if self._row_of_title is None:
@@ -175,12 +214,18 @@ class OccurrenceFinder:
                     self._row_of_title.setdefault(normalise_answer(own), []).append(start + number)
         return np.array(self._row_of_title.get(normalise_answer(title), []), np.int64)
 
-    def _within(self, found: Occurrences, context: str) -> Occurrences:
-        """Occurrences in blocks whose text stands in the context."""
-        context = " ".join(context.split())
-        blocks = found.blocks()
-        inside = [" ".join(self._snapshot.block(row).text.split()) in context for row in blocks.tolist()]
-        return found.chosen(np.isin(found.rows_O, blocks[np.array(inside, np.bool_)]))
+
+def _within(snapshot: Snapshot, found: Occurrences, context: str) -> Occurrences:
+    """Occurrences in blocks whose text stands in the context."""
+    context = " ".join(context.split())
+    blocks = found.blocks()
+    inside = [" ".join(snapshot.block(row).text.split()) in context for row in blocks.tolist()]
+    return found.chosen(np.isin(found.rows_O, blocks[np.array(inside, np.bool_)]))
+
+
+def _continues(wordpieces: Wordpieces) -> _Array:
+    """bool [V]: wordpieces that go on with a word."""
+    return np.array([piece.startswith("##") for piece in wordpieces.pieces(range(wordpieces.vocabulary_size))])
 
 
 def _has_article_in_a_word(answer: str) -> bool:
@@ -194,17 +239,24 @@ def find_all(
     tokens: BlockTokens,
     candidates: Callable[[Sequence[str]], list[list[int]]],
     activity: Activity,
-) -> list[Occurrences]:
-    """Occurrences of every question. candidates(questions): rows that a retriever thinks best, for expressions."""
+) -> list[tuple[Occurrences, Expressions | None]]:
+    """Occurrences of every question; for those that have expressions in some blocks alone, what matches them in others.
+
+    candidates(questions): rows that a retriever thinks best, in which expressions are matched at once.
+    """
     activity.say("Looking the answers up in the corpus.")
     finder = OccurrenceFinder(snapshot, tokens)
-    expressions = [number for number, question in enumerate(questions) if question.answer_type == "regex"]
-    best = dict(zip(expressions, candidates([questions[i].question for i in expressions]), strict=True))
-    found = []
+    partly = [i for i, question in enumerate(questions) if question.answer_type == "regex" and question.title is None]
+    best = dict(zip(partly, candidates([questions[i].question for i in partly]), strict=True))
+    found: list[tuple[Occurrences, Expressions | None]] = []
     for number, question in enumerate(questions):
         if number % 100 == 0:
             activity.check()
             activity.progress(number, len(questions), "questions")
-        found.append(finder.find(question, lambda number=number: best[number]))  # type: ignore[misc]
+        if number in best:
+            expressions = Expressions(question, finder.expressions)
+            found.append((expressions.within(best[number]), expressions))
+        else:
+            found.append((finder.find(question, list), None))
     activity.progress(len(questions), len(questions), "questions")
     return found

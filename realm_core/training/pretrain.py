@@ -22,6 +22,7 @@ from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
+from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import Model, load_model, new_encoder
@@ -49,7 +50,7 @@ from realm_core.training.stage import (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `pretrain`."""
-    add_stage_arguments(parser, PretrainConfig)
+    add_stage_arguments(parser, PretrainConfig, by_index=True)
     parser.add_argument("--index", type=Path, required=True, help="generation of that model and corpus to begin with")
     parser.add_argument("--spans", type=Path, required=True, help="salient spans made by `spans`")
     parser.add_argument(
@@ -67,7 +68,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     device = place(pick_device(arguments.device))
     world = World.join(device)
     model, generation = load_model(arguments.model), Generation.open(arguments.index)
-    snapshot = Snapshot.open(arguments.corpus)
+    corpus = corpus_of(arguments.index, arguments.corpus)
+    snapshot = Snapshot.open(corpus)
     check_fit(model, generation, snapshot)
     source = snapshot if arguments.sentences is None else Snapshot.open(arguments.sentences)
     spans = SalientSpans.open(arguments.spans, source)
@@ -106,8 +108,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         if config.refresh in ("process", "elsewhere"):
             stack.enter_context(beside_a_builder(device))
         if config.refresh == "process" and world.leads:
-            stack.enter_context(BuilderProcess(run, arguments.corpus, arguments.builder_device))
-        index = _refreshing(config, model, generation, run, arguments.corpus, device, world, activity)
+            stack.enter_context(BuilderProcess(run, corpus, arguments.builder_device, activity))
+        index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
         measured = _train(loop, step, index, source, spans, config, world, stack)
     if world.leads:
@@ -185,7 +187,7 @@ def _parts(batch: MaskedSentences, at_once: int) -> Iterator[MaskedSentences]:
 
 def _lag(index: LiveIndex, step: int) -> dict[str, float]:
     return {
-        "index_lag_steps": float(max(0, step - index.step)),
+        "index_lag_steps": float(step - index.step),
         "index_lag_s": max(0.0, time.time() - index.parameters_at),
     }
 

@@ -26,13 +26,15 @@ from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
-from realm_core.files import remove_folder
+from realm_core.files import read_json, remove_folder
 from realm_core.index.build import build
 from realm_core.model.device import pick_device
-from realm_core.training.live_index import newest_step, step_name
+from realm_core.training.live_index import known_snapshots, newest_step, step_name
 
 _POLL_S = 0.2
 _RESTART_AFTER_S = 1.0
+_LONGEST_PAUSE_S = 10.0  # between two attempts, each of which waits twice as long as the one before
+_LIVED_S = 60.0  # a builder that dies after this long has not died of how it was started
 _NICENESS = 10  # of a builder on a CPU: whoever answers or trains comes first
 
 
@@ -50,25 +52,55 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         torch.set_num_threads(builder_threads())
         os.nice(_NICENESS)
     open_tokens(Snapshot.open(arguments.corpus), activity)
+    pause_s, failed, said = _POLL_S, 0, ""
     while True:
         activity.check()
         wanted = newest_step(snapshots)
         if wanted is None or wanted <= (newest_step(generations) or 0):
             time.sleep(_POLL_S)
             continue
+        if wanted != failed:
+            pause_s = _POLL_S
         try:
             build_generation(
                 snapshots / step_name(wanted), arguments.corpus, generations, wanted, arguments.device, activity
             )
-        except (RealmError, FileNotFoundError) as error:
-            if (snapshots / step_name(wanted)).exists():
-                activity.say(f"{error} Trying again.")
-            time.sleep(_POLL_S)  # the trainer has a newer one, or another builder is at it
+            said = ""
+        except Forgotten:
+            time.sleep(_POLL_S)
+        except (RealmError, OSError) as error:
+            if not (snapshots / step_name(wanted)).exists():  # the trainer has a newer one
+                continue
+            if str(error) != said:  # the same again and again would fill what is left of a disk
+                activity.warn(f"{error} Trying again.")
+            failed, said = wanted, str(error)
+            _pause(pause_s, activity)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _pause(seconds: float, activity: Activity) -> None:
+    until = time.monotonic() + seconds
+    while (left_s := until - time.monotonic()) > 0:
+        activity.check()
+        time.sleep(min(left_s, _POLL_S))
+
+
+class Forgotten(RealmError):
+    """A snapshot is of parameters that are lost."""
 
 
 def build_generation(made: Path, corpus: Path, generations: Path, step: int, device: str, activity: Activity) -> Path:
-    """Embed the corpus with the parameters of a step and publish the generation."""
+    """Embed the corpus with the parameters of a step and publish the generation.
+
+    `Forgotten` where the trainer, started again before that step, has forgotten the snapshot meanwhile.
+    """
     parameters_at = (made / "config.json").stat().st_mtime
+    snapshot = read_json(made / "config.json").get("about", {}).get("snapshot")
+
+    def check() -> None:
+        if known_snapshots(made.parent).get(step_name(step)) != snapshot:
+            raise Forgotten(f"The parameters of step {step} are the trainer's no longer.")
+
     published = build(
         made,
         corpus,
@@ -77,7 +109,8 @@ def build_generation(made: Path, corpus: Path, generations: Path, step: int, dev
         name=step_name(step),
         device=device,
         tokens=open_tokens(Snapshot.open(corpus), activity),
-        about={"step": step, "parameters_at": parameters_at},
+        about={"step": step, "parameters_at": parameters_at, "snapshot": snapshot},
+        before_publishing=check,
     )
     for unfinished in generations.glob(".step-*.partial"):  # left by a builder that died; nobody will go on with it
         if unfinished.name[1:] < step_name(step):
@@ -103,19 +136,26 @@ def beside_a_builder(device: torch.device) -> Iterator[None]:
 
 
 class BuilderProcess:
-    """A builder that lives as long as the `with` block; one that dies is started again."""
+    """A builder that lives as long as the `with` block; one that dies is started again.
 
-    def __init__(self, run: Path, corpus: Path, device: str) -> None:
+    activity: the trainer's, which tells why the index is not being renewed. The whole of it is in builder.log.
+    """
+
+    def __init__(self, run: Path, corpus: Path, device: str, activity: Activity) -> None:
         self._command = [
             *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent", str(os.getpid())),
             *("--trainer-run", str(run), "--corpus", str(corpus), "--device", device),
         ]
-        self._log = run / "builder.log"
+        self._log, self._activity = run / "builder.log", activity
+        self._looked_to = 0  # bytes of the log
+        self._told = ""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="builder keeper", daemon=True)
 
     def __enter__(self) -> BuilderProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log.touch()
+        self._looked_to = self._log.stat().st_size  # what is there is of an earlier run
         self._thread.start()
         return self
 
@@ -128,12 +168,34 @@ class BuilderProcess:
     def _keep(self) -> None:
         # A builder is one of this process's, not of torchrun's.
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        pause_s = _RESTART_AFTER_S
         while not self._closed.is_set():
+            started_at = time.monotonic()
             with open(self._log, "ab") as log:
                 process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment)
                 while process.poll() is None and not self._closed.wait(_POLL_S):
-                    pass
+                    errors = [line for line in self._new_lines() if line.startswith("error: ")]
+                    self._tell(*errors[-1:])
                 if process.poll() is None:
                     process.terminate()
                     process.wait()
-            self._closed.wait(_RESTART_AFTER_S)
+                    continue
+            self._tell(*(self._new_lines()[-1:] or [f"its builder ended with status {process.returncode}."]))
+            if time.monotonic() - started_at > _LIVED_S:
+                pause_s = _RESTART_AFTER_S
+            self._closed.wait(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _new_lines(self) -> list[str]:
+        """What the log has got since the last look."""
+        with open(self._log, "rb") as log:
+            log.seek(self._looked_to)
+            whole = log.read().rpartition(b"\n")[0]
+        self._looked_to += len(whole)
+        return [line for line in whole.decode(errors="replace").splitlines() if line]
+
+    def _tell(self, reason: str = "") -> None:
+        """Say in the trainer's log why there is no new index, but not twice in a row."""
+        if reason and reason != self._told:
+            self._told = reason
+            self._activity.say(f"The index is not being renewed: {reason.removeprefix('error: ')}")

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
+from realm_core.index.corpus_of import add_corpus_argument
 from realm_core.model.checkpoint import Model, save_model
 from realm_core.settings import Settings, explain
 from realm_core.training.config import Schedule
@@ -22,12 +23,15 @@ T = TypeVar("T")
 MOST_HELD_OUT = 512
 
 
-def add_stage_arguments(parser: argparse.ArgumentParser, settings: type[Settings]) -> None:
-    """The options that every such training has, and what can be set in `--config` and by `--set`."""
+def add_stage_arguments(parser: argparse.ArgumentParser, settings: type[Settings], *, by_index: bool = False) -> None:
+    """The options that every such training has, and what can be set in `--config` and by `--set`.
+
+    by_index: whether the training has an index, by which its corpus is found.
+    """
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"settings and their defaults:\n{explain(settings)}"
     parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
+    add_corpus_argument(parser, by_index=by_index)
     parser.add_argument("--output", type=Path, required=True, help="model folder to make")
     parser.add_argument("--config", type=Path, help="TOML file of settings")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,17 +17,20 @@ from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import Model, load_model, save_model
+from realm_core.training import refresh
 from realm_core.training.distributed import World
 from realm_core.training.live_index import (
+    KNOWN,
     HandedOver,
     InLoop,
     LiveIndex,
     Never,
     forget_after,
+    known_snapshots,
     newest_step,
     step_name,
 )
-from realm_core.training.refresh import build_generation
+from realm_core.training.refresh import Forgotten, build_generation
 from tests.core.training.towns import QUIET, Towns
 
 CPU = torch.device("cpu")
@@ -45,7 +49,7 @@ def model(towns: Towns) -> Model:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir() if path.name != KNOWN)
 
 
 def embedded(model: Model, towns: Towns, folder: Path) -> torch.Tensor:
@@ -189,7 +193,6 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
     assert handed_over.before(4).step == 0
     snapshot = tmp_path / "snapshots" / step_name(4)
     build_generation(snapshot, towns.corpus, tmp_path / "elsewhere", 4, "cpu", QUIET)
-    build_generation(snapshot, towns.corpus, tmp_path / "elsewhere", 8, "cpu", QUIET)
     half = generations / f".{step_name(4)}.partial"
     shutil.copytree(tmp_path / "elsewhere" / step_name(4), half)
     time.sleep(0.5)
@@ -199,12 +202,14 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
     taken = handed_over.before(6)
     assert taken.parameters_at == pytest.approx((snapshot / "config.json").stat().st_mtime)
     assert taken.blocks == 40
+    assert handed_over.before(8) is taken
+    build_generation(tmp_path / "snapshots" / step_name(8), towns.corpus, tmp_path / "elsewhere", 8, "cpu", QUIET)
     damaged = tmp_path / "elsewhere" / step_name(8) / "vectors-00000.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     shutil.move(tmp_path / "elsewhere" / step_name(8), generations)
     time.sleep(0.5)
-    assert handed_over.before(9) is taken
-    build_generation(snapshot, towns.corpus, generations, 12, "cpu", QUIET)
+    assert handed_over.before(9) is handed_over.before(12) is taken
+    build_generation(tmp_path / "snapshots" / step_name(12), towns.corpus, generations, 12, "cpu", QUIET)
     wait_for(lambda: handed_over.before(13).step == 12)
     wait_for(lambda: newest_step(generations) == 12 and len(list(generations.glob("step-*"))) == 1)
 
@@ -212,13 +217,58 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
 def test_a_generation_that_was_passed_over_is_never_taken(
     towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver
 ) -> None:
-    handed_over.before(8)
-    snapshot = tmp_path / "snapshots" / step_name(8)
-    build_generation(snapshot, towns.corpus, tmp_path / "generations", 8, "cpu", QUIET)
+    for step, folder in ((4, "elsewhere"), (8, "generations")):
+        handed_over.before(step)
+        build_generation(tmp_path / "snapshots" / step_name(step), towns.corpus, tmp_path / folder, step, "cpu", QUIET)
     wait_for(lambda: handed_over.before(9).step == 8)
-    build_generation(snapshot, towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)  # by a builder that slept
+    shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations")  # by a builder that slept
     time.sleep(0.5)
     assert handed_over.before(10).step == 8
+
+
+def test_a_generation_of_parameters_that_were_lost_is_never_taken(
+    towns: Towns, first: Generation, model: Model, tmp_path: Path, handed_over: HandedOver
+) -> None:
+    handed_over.before(4)
+    snapshot = tmp_path / "snapshots" / step_name(4)
+    build_generation(snapshot, towns.corpus, tmp_path / "elsewhere", 4, "cpu", QUIET)
+    handed_over.close()
+    forget_after(tmp_path, 0)  # the trainer was killed before its first checkpoint
+    move(model)
+    resumed = HandedOver(model, first, tmp_path, 4, CPU, World())
+    try:
+        lost = Path(shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations"))
+        wait_for(lambda: not lost.exists())
+        assert resumed.before(3).step == 0
+        resumed.before(4)
+        build_generation(snapshot, towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)
+        wait_for(lambda: resumed.before(5).step == 4)
+    finally:
+        resumed.close()
+    wanted = embedded(model, towns, tmp_path / "wanted")
+    assert torch.equal(Generation.open(tmp_path / "generations" / step_name(4)).vectors_ND, wanted)
+
+
+def test_a_snapshot_that_is_forgotten_while_it_is_built_from_is_not_published(
+    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed_over.before(4)
+    handed_over.before(8)  # the next snapshot alone takes nothing from the one before
+    generations = tmp_path / "generations"
+    build_at_once = refresh.build
+
+    def late(*arguments: Any, before_publishing: Callable[[], None], **more: Any) -> Path:
+        def check() -> None:
+            forget_after(tmp_path, 7)
+            before_publishing()
+
+        return build_at_once(*arguments, before_publishing=check, **more)
+
+    monkeypatch.setattr(refresh, "build", late)
+    with pytest.raises(Forgotten, match="The parameters of step 8 are the trainer's no longer"):
+        build_generation(tmp_path / "snapshots" / step_name(8), towns.corpus, generations, 8, "cpu", QUIET)
+    assert newest_step(generations) is None
+    assert list(known_snapshots(tmp_path / "snapshots")) == [step_name(4)]
 
 
 def test_the_watcher_ends_with_the_training(first: Generation, model: Model, tmp_path: Path) -> None:

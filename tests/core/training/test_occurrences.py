@@ -318,13 +318,22 @@ def test_all_questions_are_looked_up_and_expressions_ask_the_retriever(plain: Co
     ]
     found = find_all(many, plain.snapshot, plain.tokens, candidates, Activity(quiet=True))
     assert asked == ["First?", "Second?"]
-    assert [one.blocks().tolist() for one in found] == [
+    assert [one.blocks().tolist() for one, _ in found] == [
         plain.find("Ada").blocks().tolist(),
         [0],
         plain.find("polonium", "moons").blocks().tolist(),
         [1],
         [],
     ]
+    first = found[1][1]
+    assert first is not None and [expressions is None for _, expressions in found] == [True, False, True, False, True]
+    with pytest.MonkeyPatch.context() as patch:  # more blocks may be looked at later, each of them once
+        looked: list[int] = []
+        search = first._search.find
+        patch.setattr(first._search, "find", lambda question, rows: looked.extend(rows) or search(question, rows))
+        assert first.within([3, 0, 2]).blocks().tolist() == first.within([0, 2, 3]).blocks().tolist() == [0, 2, 3]
+    assert looked == [2, 3]
+    assert first.within([]).blocks().tolist() == []
 
 
 def test_it_can_be_stopped(plain: Corpus) -> None:

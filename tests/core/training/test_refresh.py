@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -85,6 +88,9 @@ class Listening(Activity):
     def say(self, message: str) -> None:
         self.said.append(message)
 
+    def warn(self, message: str) -> None:
+        self.said.append(message)
+
     def check(self) -> None:
         if self.stop.is_set():
             raise Stopped
@@ -162,8 +168,57 @@ def test_what_cannot_be_built_is_said_and_tried_again(towns: Towns, tmp_path: Pa
     with building(towns, tmp_path) as activity:
         wait_for(lambda: any("is damaged" in message for message in activity.said))
         assert str(weights) in activity.said[-1] and activity.said[-1].endswith("Trying again.")
+        time.sleep(0.7)  # it fails once or twice more
+        assert len(activity.said) == 1
         weights.write_bytes(sound)
         wait_for(lambda: newest_step(tmp_path / "generations") == 4)
+
+
+def test_pauses_between_attempts_grow_up_to_ten_seconds(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    pauses: list[float] = []
+    monkeypatch.setattr(refresh, "build_generation", full)
+    monkeypatch.setattr(refresh, "_pause", lambda seconds, _: (pauses.append(seconds), time.sleep(0.01)))
+    write_snapshot(towns, tmp_path, 4)
+    with building(towns, tmp_path) as activity:
+        wait_for(lambda: len(pauses) > 8)
+        assert len(activity.said) == 1 and "No space left on device" in activity.said[0]
+        assert pauses[:2] == [0.2, 0.4] and max(pauses) == pauses[8] == 10
+        write_snapshot(towns, tmp_path, 8)
+        wait_for(lambda: 0.2 in pauses[2:])
+
+
+# ── Kept alive by a trainer ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.timeout(900)  # a process is started, on a machine that may be busy
+def test_what_a_builder_cannot_do_is_in_its_log_and_in_the_trainers(towns: Towns, tmp_path: Path) -> None:
+    weights = write_snapshot(towns, tmp_path, 4) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    (tmp_path / "builder.log").write_text("error: of an earlier run\n")
+    activity = Listening()
+    with refresh.BuilderProcess(tmp_path, towns.corpus, "cpu", activity):
+        wait_for(lambda: bool(activity.said))
+    wanted = f"{weights} is damaged: its checksum is not the one in config.json. Trying again."
+    assert f"error: {wanted}\n" in (tmp_path / "builder.log").read_text()
+    assert activity.said == [f"The index is not being renewed: {wanted}"]
+
+
+def test_a_builder_that_dies_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(refresh, "_RESTART_AFTER_S", 0.01)
+    monkeypatch.setattr(refresh, "_POLL_S", 0.01)
+    started: list[object] = []
+    start_one = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: (started.append(a), start_one(*a, **k))[1])
+    activity = Listening()
+    with refresh.BuilderProcess(tmp_path, Path("/no"), "cpu", activity):
+        wait_for(lambda: len(started) > 3)
+    assert activity.said == ["The index is not being renewed: its builder ended with status 1."]
 
 
 def test_two_builders_do_not_harm_each_other(towns: Towns, tmp_path: Path) -> None:
