@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -253,6 +255,25 @@ def test_measuring_keeps_the_note_and_the_page_it_came_from(now: Deployment, sta
     response = staff.client.post("/manage/deployments/measure/", back)
     assert response["Location"] == f"/manage/deployments/{now.pk}/roll-back/" and Deployment.active() == second
     assert staff.client.post("/manage/deployments/measure/", {**back, "sample": ""}).status_code == 422
+
+
+def test_who_looks_again_sees_the_same_pair_also_after_a_refusal(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    form = {"index": index.pk, "model": model.pk, "questions": question_set().pk, "sample": 2, "note": "a & b"}
+    staff.client.post("/manage/deployments/measure/", form)
+    second = deploying.deploy(index, confirmed=True)
+    Deployment.activate(now.index)
+    for address, given in (
+        ("/manage/deployments/deploy/", form),
+        ("/manage/deployments/measure/", {**form, "sample": ""}),
+        (f"/manage/deployments/{second.pk}/roll-back/", {}),
+    ):
+        refused = staff.client.post(address, given)
+        link = re.search('<a href="([^"]*)">Look again</a>', refused.content.decode())
+        assert refused.status_code == 422 and link is not None
+        page = staff.client.get(html.unescape(link[1]))
+        assert page.status_code == 200 and str(model) in page.content.decode()
+        assert (b'value="a &amp; b"' in page.content) == bool(given)
 
 
 def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deployment) -> None:

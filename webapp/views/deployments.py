@@ -122,12 +122,7 @@ def measure(request: HttpRequest) -> HttpResponse:
     if active is not None:
         candidates.append(Candidate(active.model, active.index.corpus))
     start_missing(request, candidates, form.cleaned_data["questions"], form.cleaned_data["sample"])
-    if earlier is not None:
-        return redirect("manage-roll-back", earlier.pk)
-    query: dict[str, Any] = {"index": index.pk, "model": model.pk}
-    if note := _note(request):
-        query["note"] = note
-    return redirect(f"{reverse('manage-deploy')}?{urlencode(query)}")
+    return redirect(_address(model, index, earlier, _note(request)))
 
 
 def _do(
@@ -154,7 +149,7 @@ def _checked(
     refusal: str = "",
 ) -> HttpResponse:
     """The page that says what speaks for and against a pair. check: one with doubts that stopped it."""
-    given = request.POST if request.method == "POST" else request.GET
+    note = clean_question((request.POST if request.method == "POST" else request.GET).get("note", ""))
     context = {
         "check": check or deploying.check(index, model),
         "earlier": earlier,
@@ -162,12 +157,23 @@ def _checked(
         "changed": check is not None and "confirmed" in request.POST,
         "refusal": refusal,
         "confirmation": CONFIRMATION,
-        "note": given.get("note", ""),
+        "note": note,
+        "address": _address(model, index, earlier, note),
         "measure": form or MeasureForm(),
         "measurable": QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists(),
         "measuring": Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log"),
     }
     return render(request, "manage/deploy.html", context, status=422 if check or form or refusal else 200)
+
+
+def _address(model: ModelVersion, index: IndexGeneration, earlier: Deployment | None, note: str) -> str:
+    """Where the check of a pair can be looked at again: what was posted has no address of its own."""
+    if earlier is not None:
+        return reverse("manage-roll-back", args=[earlier.pk])
+    query: dict[str, Any] = {"index": index.pk, "model": model.pk}
+    if note:
+        query["note"] = note
+    return f"{reverse('manage-deploy')}?{urlencode(query)}"
 
 
 def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:
