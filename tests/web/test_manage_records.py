@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from tests.web.conftest import Person
-from tests.web.console import ANSWERS, another_index, another_model, measured, question_set
+from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, write_files
 from tests.web.pages import stored
 from webapp.models import (
     AuditEntry,
@@ -56,10 +57,22 @@ def test_a_model_s_page_has_its_lineage_both_ways(now: Deployment, staff: Person
 
 
 def test_the_list_of_models_has_the_latest_figures(now: Deployment, staff: Person) -> None:
+    write_files(now.model, now.index, now.index.corpus)
     evaluation = measured(now.model, now.index, question_set(), (*ANSWERS[:3], "no"))
     page = staff.client.get("/manage/models/").content.decode()
     assert f'<a href="/manage/evaluations/{evaluation.pk}/">plain-dev</a> 75.0\xa0%' in page
     assert "deployed" in page
+
+
+def test_figures_that_are_not_the_model_s_own_are_not_in_the_list(now: Deployment, staff: Person) -> None:
+    write_files(now.model, now.index, now.index.corpus)
+    plain, dates = question_set(), question_set("dates-dev")
+    measured(now.model, now.index, plain, ("no",) * 4)  # measured again since
+    own = [measured(now.model, now.index, questions, (*ANSWERS[:3], "no")) for questions in (plain, dates)]
+    for other in ({"retriever": "bm25"}, {"sample": 2}, {"k": 20}, {"normalisation": "block"}):
+        measured(now.model, now.index, plain, ANSWERS, **other)
+    page = staff.client.get("/manage/models/").content.decode()
+    assert re.findall(r'href="/manage/evaluations/(\d+)/', page) == [str(one.pk) for one in reversed(own)]
 
 
 def test_an_index_and_a_corpus_say_what_uses_them(now: Deployment, staff: Person) -> None:

@@ -21,12 +21,14 @@ from webapp.models import (
     ModelVersion,
     SpanSet,
 )
+from webapp.services.comparing import latest_figures
 from webapp.services.feedback import by_deployment
 from webapp.services.places import resolve
 from webapp.views.staff import staff_member, staff_only
 
 _PAGE_SIZE: Final = 25
 _MOST_ANCESTORS: Final = 20
+_SETS_SHOWN: Final = 3  # of a model's figures, in the list of all
 
 
 @staff_only
@@ -34,9 +36,11 @@ _MOST_ANCESTORS: Final = 20
 @require_GET
 def model_list(request: HttpRequest) -> HttpResponse:
     """All models, the newest first, each with its latest figures."""
-    figures = Prefetch("evaluations", Evaluation.objects.select_related("questions"), "measured")
-    models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(figures)
-    return _list(request, "manage/models.html", models)
+    evaluations = Prefetch("evaluations", Evaluation.objects.select_related("questions"))
+    models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(evaluations)
+    page = Paginator(models, _PAGE_SIZE).get_page(request.GET.get("page"))
+    rows = [(model, latest_figures(model)[:_SETS_SHOWN]) for model in page]
+    return render(request, "manage/models.html", {"page": page, "rows": rows, "active": Deployment.active()})
 
 
 @staff_only
