@@ -98,7 +98,9 @@ def test_an_index_that_was_removed_is_in_no_list_and_still_has_its_page(now: Dep
 def test_pins_are_set_taken_off_and_written_down(now: Deployment, staff: Person, what: str) -> None:
     record, folder = (now.model, "models") if what == "model" else (now.index, "indexes")
     for pinned, action in (("1", f"{what}.pin"), ("0", f"{what}.unpin")):
-        staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned})
+        done = staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned}, follow=True)
+        kept = "Its indexes" if what == "model" else "Its files"
+        assert f"{kept} {'are kept' if pinned == '1' else 'may be removed'}" in done.content.decode()
         staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned})  # once is enough
         record.refresh_from_db()
         assert record.pinned is (pinned == "1")

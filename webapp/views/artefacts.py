@@ -139,9 +139,9 @@ def spans_page(request: HttpRequest, pk: int) -> HttpResponse:
 @staff_only
 @require_POST
 def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep a model for ever, or no longer."""
+    """Keep what a model built for ever, or no longer; the model itself is never removed."""
     model = get_object_or_404(ModelVersion, pk=pk)
-    _pin(request, ModelVersion, model, "model")
+    _pin(request, ModelVersion, model, "model", "Its indexes")
     return redirect("manage-model", pk)
 
 
@@ -150,18 +150,19 @@ def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
 def pin_index(request: HttpRequest, pk: int) -> HttpResponse:
     """Keep an index for ever, or no longer."""
     index = get_object_or_404(IndexGeneration, pk=pk)
-    _pin(request, IndexGeneration, index, "index")
+    _pin(request, IndexGeneration, index, "index", "Its files")
     return redirect("manage-index", pk)
 
 
-def _pin(request: HttpRequest, records: Any, record: Any, what: str) -> None:
+def _pin(request: HttpRequest, records: Any, record: Any, what: str, kept: str) -> None:
+    """Set or take off a pin, and say what becomes of what it keeps."""
     pinned = request.POST.get("pinned") == "1"
     if record.pinned == pinned:
         return
     records.objects.filter(pk=record.pk).update(pinned=pinned)
     AuditEntry.record(f"{what}.{'pin' if pinned else 'unpin'}", record, by=staff_member(request), **{what: record.pk})
-    says = "It is kept until somebody unpins it." if pinned else "Retention may remove it."
-    messages.info(request, says)
+    says = "are kept until somebody unpins it." if pinned else "may be removed by retention."
+    messages.info(request, f"{kept} {says}")
 
 
 def _list(request: HttpRequest, template: str, records: Any) -> HttpResponse:
