@@ -62,7 +62,7 @@ PANELS: Final = (
         "nats",
     ),
     Panel("null-share", "Prior of the null block", (("null_share", "training"), ("held_out.null_share", "held out"))),
-    Panel("exact-match", "Exact match, held out", (("held_out.span", "best span"),), share=True),
+    Panel("best-span", "Best span is right, held out", (("held_out.span", "best span is right"),), share=True),
     Panel(
         "recall",
         "Recall, held out",
