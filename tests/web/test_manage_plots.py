@@ -81,6 +81,15 @@ def test_a_figure_held_out_is_called_as_in_the_result(job: Job) -> None:
     assert curve.panel.title == "Best span is right, held out"
 
 
+def test_an_evaluation_shows_how_many_it_got_right_so_far(job: Job) -> None:
+    for asked, right in ((5, 0.2), (10, 0.5)):
+        measure(job, asked, **{"evaluate.exact_match": right, "evaluate.recall@5": 2 * right})
+    (curve,) = plots.curves(job.pk)
+    assert curve.now == (("exact match", "50.0\xa0%"), ("recall@5", "100.0\xa0%"))
+    svg = plots.curve_svg(job.pk, "so-far")
+    assert svg is not None and ">questions<" in svg and ">step<" not in svg
+
+
 def test_what_does_not_retrieve_has_no_line_without(job: Job) -> None:
     measure(job, 10, ict__accuracy=0.5)
     (curve,) = plots.curves(job.pk)
