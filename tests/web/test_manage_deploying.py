@@ -299,6 +299,26 @@ def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deploym
         deploying.roll_back(active)
 
 
+def test_the_page_looks_until_what_was_deployed_is_loaded(staff: Person, loader: Loader, now: Deployment) -> None:
+    holder().refresh(wait=True)
+    loader.may_go_on.clear()
+    again = Deployment.activate(another_index(now.model))
+    page = staff.client.get("/manage/deployments/").content.decode()
+    assert f"until then, deployment {now.pk} answers" in page and "Look again" in page
+    link = re.search('hx-get="([^"]*)"', page)
+    assert link is not None
+    part = staff.client.get(link[1])
+    assert part.status_code == 200 and b"being loaded" in part.content and b"<html" not in part.content
+    loader.may_go_on.set()
+    holder().refresh(wait=True)
+    part = staff.client.get(link[1])
+    assert part.status_code == 286 and str(again.index.generation) in part.content.decode()
+    assert b"being loaded" not in part.content
+    assert link[0] not in staff.client.get("/manage/deployments/").content.decode()
+    Deployment.objects.update(is_active=False)
+    assert b"Nothing is deployed" in staff.client.get(link[1]).content
+
+
 def test_without_an_index_there_is_nothing_to_look_at(staff: Person, engine: FakeEngine) -> None:
     for query in ("", "?index=99", "?index=x", "?index=1&model=99999999999999999999"):
         assert staff.client.get(f"/manage/deployments/deploy/{query}").status_code == 404

@@ -23,6 +23,7 @@ from webapp.services.asking import clean_question
 from webapp.services.comparing import QUICK_SAMPLE, Candidate
 from webapp.services.deploying import CONFIRMATION, NotConfirmed
 from webapp.views.evaluations import start_missing
+from webapp.views.jobs import STOP_POLLING
 from webapp.views.staff import staff_member, staff_only
 
 _PAGE_SIZE: Final = 20
@@ -52,16 +53,33 @@ class MeasureForm(forms.Form):
 def deployment_list(request: HttpRequest) -> HttpResponse:
     """The active deployment, the indexes that could take its place, and the history."""
     history = Deployment.objects.select_related("model", "index", "index__corpus", "activated_by")
-    active = Deployment.active()
+    now = _answering()
+    active = now["active"]
     context = {
-        "active": active,
-        "status": holder().status() if active else None,
+        **now,
         "indexes": IndexGeneration.objects.select_related("model", "corpus").exclude(
             pk__in=[active.index_id] if active else []
         ),
         "page": Paginator(history, _PAGE_SIZE).get_page(request.GET.get("page")),
     }
     return render(request, "manage/deployments.html", context)
+
+
+@staff_only
+@never_cache
+@require_GET
+def deployed(request: HttpRequest) -> HttpResponse:
+    """What answers now, for polling until what was deployed last is loaded."""
+    now = _answering()
+    return render(request, "manage/_deployed.html", now, status=STOP_POLLING if now["loaded"] else 200)
+
+
+def _answering() -> dict[str, Any]:
+    """The active deployment, and how far this process is with loading it; what failed is tried again by itself."""
+    active = Deployment.active()
+    status = holder().status() if active else None
+    loaded = active is None or (status is not None and (status.state, status.deployment_id) == ("ready", active.pk))
+    return {"active": active, "status": status, "loaded": loaded}
 
 
 @staff_only
