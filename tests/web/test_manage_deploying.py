@@ -14,7 +14,7 @@ from tests.web.console import ANSWERS, another_index, another_model, measured, q
 from tests.web.pages import stored
 from webapp.engine import holder
 from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, ModelVersion
-from webapp.services import deploying
+from webapp.services import deploying, jobs
 from webapp.services.deploying import CONFIRMATION, NotConfirmed, Verdict
 from webapp.services.places import resolve
 
@@ -239,7 +239,22 @@ def test_both_are_measured_from_the_page(now: Deployment, staff: Person) -> None
     assert {(job.parameters["sample"], job.parameters["questions"]) for job in Job.objects.all()} == {(2, questions.pk)}
     staff.client.post("/manage/deployments/measure/", form)
     assert Job.objects.count() == 2  # they are under way
-    assert b"Evaluations are under way" in staff.client.get(response["Location"]).content
+    third = another_model("third")
+    jobs.start("evaluate", {"index": now.index_id, "model": third.pk, "questions": questions.pk}, by=None)
+    page = staff.client.get(response["Location"]).content.decode()
+    told = page[page.index("Evaluations are under way") : page.index("Look again")]
+    theirs = {str(job.pk) for job in Job.objects.exclude(parameters__model=third.pk)}
+    assert set(re.findall('href="/manage/jobs/([^/"]*)/"', told)) == theirs
+
+
+def test_who_measures_what_has_been_measured_is_told(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    questions = question_set()
+    for one, its in ((now.model, now.index), (model, index)):
+        measured(one, its, questions, BETTER)
+    form = {"index": index.pk, "model": model.pk, "questions": questions.pk, "sample": 0}
+    page = staff.client.post("/manage/deployments/measure/", form, follow=True).content.decode()
+    assert "Both have been asked these questions already" in page and not Job.objects.exists()
 
 
 def test_measuring_keeps_the_note_and_the_page_it_came_from(now: Deployment, staff: Person) -> None:

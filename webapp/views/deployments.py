@@ -135,11 +135,7 @@ def measure(request: HttpRequest) -> HttpResponse:
     form = MeasureForm(request.POST)
     if not form.is_valid():
         return _checked(request, model, index, earlier, form=form)
-    active = Deployment.active()
-    candidates = [Candidate(model, index.corpus)]
-    if active is not None:
-        candidates.append(Candidate(active.model, active.index.corpus))
-    start_missing(request, candidates, form.cleaned_data["questions"], form.cleaned_data["sample"])
+    start_missing(request, _candidates(model, index), form.cleaned_data["questions"], form.cleaned_data["sample"])
     return redirect(_address(model, index, earlier, _note(request)))
 
 
@@ -179,7 +175,7 @@ def _checked(
         "address": _address(model, index, earlier, note),
         "measure": form or MeasureForm(),
         "measurable": QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists(),
-        "measuring": Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log"),
+        "measuring": _measuring(_candidates(model, index)),
     }
     return render(request, "manage/deploy.html", context, status=422 if check or form or refusal else 200)
 
@@ -192,6 +188,26 @@ def _address(model: ModelVersion, index: IndexGeneration, earlier: Deployment | 
     if note:
         query["note"] = note
     return f"{reverse('manage-deploy')}?{urlencode(query)}"
+
+
+def _candidates(model: ModelVersion, index: IndexGeneration) -> list[Candidate]:
+    """A pair, and beside it what answers now."""
+    active = Deployment.active()
+    now = [Candidate(active.model, active.index.corpus)] if active is not None else []
+    return [Candidate(model, index.corpus), *now]
+
+
+def _measuring(candidates: list[Candidate]) -> list[Job]:
+    """The evaluations of these candidates that wait or run."""
+    jobs = list(Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log", "result"))
+    indexes = IndexGeneration.every.in_bulk({job.parameters.get("index") for job in jobs} - {None})
+    wanted = {(one.model.pk, one.corpus.pk) for one in candidates}
+    return [
+        job
+        for job in jobs
+        if (index := indexes.get(job.parameters.get("index"))) is not None
+        and (job.parameters.get("model") or index.model_id, index.corpus_id) in wanted
+    ]
 
 
 def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:
