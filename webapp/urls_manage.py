@@ -56,6 +56,7 @@ urlpatterns = [
     path("compare/<int:first_pk>/<int:second_pk>/", evaluations.comparison, name="manage-comparison"),
     # what answers
     path("deployments/", deployments.deployment_list, name="manage-deployments"),
+    path("deployments/now/", deployments.deployed, name="manage-deployed"),
     path("deployments/deploy/", deployments.deploy, name="manage-deploy"),
     path("deployments/measure/", deployments.measure, name="manage-deploy-measure"),
     path("deployments/<int:deployment_id>/roll-back/", deployments.roll_back, name="manage-roll-back"),

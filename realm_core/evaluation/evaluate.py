@@ -14,7 +14,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
@@ -35,6 +37,8 @@ from realm_core.model.marginal import NORMALISATIONS, Normalisation
 from realm_core.reading import BlockReading, ReadBlock
 from realm_core.training.config import BM25_SCALE
 from realm_core.training.questions import Question, read_questions
+
+_ROWS: Final = 100  # of metrics, however many questions: as many as a curve can show
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,8 +95,13 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
 
     def watched(first: int) -> Iterator[Prediction]:
         activity.progress(first, len(questions), "questions")
+        so_far = _SoFar(len(questions), activity)
+        for earlier in islice(read_predictions(path), first) if path is not None else ():
+            so_far.count(earlier)
         for number, prediction in enumerate(predictor.predictions(questions, first=first), start=first + 1):
             yield prediction
+            so_far.count(prediction)
+            so_far.say()
             activity.progress(number, len(questions), "questions")
             activity.check()
 
@@ -115,6 +124,26 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             if not isinstance(value, list | dict):
                 print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
     activity.result(result)
+
+
+class _SoFar:
+    """Exact match and recall at 5 of the questions so far, said about `_ROWS` times as rows of metrics."""
+
+    def __init__(self, of: int, activity: Activity) -> None:
+        self._of, self._every, self._activity = of, -(-of // _ROWS), activity
+        self._asked = self._right = self._found = 0
+
+    def count(self, prediction: Prediction) -> None:
+        """One more question."""
+        self._asked += 1
+        self._right += prediction.right
+        self._found += prediction.answer_rank is not None and prediction.answer_rank <= 5
+
+    def say(self) -> None:
+        """A row, if it is time for one."""
+        if self._asked % self._every == 0 or self._asked == self._of:
+            shares = {"exact_match": self._right / self._asked, "recall@5": self._found / self._asked}
+            self._activity.metrics(self._asked, **{f"evaluate.{name}": share for name, share in shares.items()})
 
 
 @dataclass(frozen=True)

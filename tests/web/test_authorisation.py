@@ -120,6 +120,7 @@ PAGES = {
     "manage-compare-measure": Address("operate", POST, 422),
     "manage-comparison": Address("curate", GET, 200, ("first", "second")),
     "manage-deployments": Address("operate", GET, 200),
+    "manage-deployed": Address("operate", GET, 286),
     "manage-deploy": Address("operate", POST, 404),
     "manage-deploy-measure": Address("operate", POST, 404),
     "manage-roll-back": Address("operate", GET, 302, ("deployment",)),

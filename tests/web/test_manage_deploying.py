@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from tests.web.console import ANSWERS, another_index, another_model, measured, q
 from tests.web.pages import stored
 from webapp.engine import holder
 from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, ModelVersion
-from webapp.services import deploying
+from webapp.services import deploying, jobs
 from webapp.services.deploying import CONFIRMATION, NotConfirmed, Verdict
 from webapp.services.places import resolve
 
@@ -237,7 +239,22 @@ def test_both_are_measured_from_the_page(now: Deployment, staff: Person) -> None
     assert {(job.parameters["sample"], job.parameters["questions"]) for job in Job.objects.all()} == {(2, questions.pk)}
     staff.client.post("/manage/deployments/measure/", form)
     assert Job.objects.count() == 2  # they are under way
-    assert b"Evaluations are under way" in staff.client.get(response["Location"]).content
+    third = another_model("third")
+    jobs.start("evaluate", {"index": now.index_id, "model": third.pk, "questions": questions.pk}, by=None)
+    page = staff.client.get(response["Location"]).content.decode()
+    told = page[page.index("Evaluations are under way") : page.index("Look again")]
+    theirs = {str(job.pk) for job in Job.objects.exclude(parameters__model=third.pk)}
+    assert set(re.findall('href="/manage/jobs/([^/"]*)/"', told)) == theirs
+
+
+def test_who_measures_what_has_been_measured_is_told(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    questions = question_set()
+    for one, its in ((now.model, now.index), (model, index)):
+        measured(one, its, questions, BETTER)
+    form = {"index": index.pk, "model": model.pk, "questions": questions.pk, "sample": 0}
+    page = staff.client.post("/manage/deployments/measure/", form, follow=True).content.decode()
+    assert "Both have been asked these questions already" in page and not Job.objects.exists()
 
 
 def test_measuring_keeps_the_note_and_the_page_it_came_from(now: Deployment, staff: Person) -> None:
@@ -253,6 +270,25 @@ def test_measuring_keeps_the_note_and_the_page_it_came_from(now: Deployment, sta
     response = staff.client.post("/manage/deployments/measure/", back)
     assert response["Location"] == f"/manage/deployments/{now.pk}/roll-back/" and Deployment.active() == second
     assert staff.client.post("/manage/deployments/measure/", {**back, "sample": ""}).status_code == 422
+
+
+def test_who_looks_again_sees_the_same_pair_also_after_a_refusal(now: Deployment, staff: Person) -> None:
+    model, index = rival(now)
+    form = {"index": index.pk, "model": model.pk, "questions": question_set().pk, "sample": 2, "note": "a & b"}
+    staff.client.post("/manage/deployments/measure/", form)
+    second = deploying.deploy(index, confirmed=True)
+    Deployment.activate(now.index)
+    for address, given in (
+        ("/manage/deployments/deploy/", form),
+        ("/manage/deployments/measure/", {**form, "sample": ""}),
+        (f"/manage/deployments/{second.pk}/roll-back/", {}),
+    ):
+        refused = staff.client.post(address, given)
+        link = re.search('<a href="([^"]*)">Look again</a>', refused.content.decode())
+        assert refused.status_code == 422 and link is not None
+        page = staff.client.get(html.unescape(link[1]))
+        assert page.status_code == 200 and str(model) in page.content.decode()
+        assert (b'value="a &amp; b"' in page.content) == bool(given)
 
 
 def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deployment) -> None:
@@ -276,6 +312,26 @@ def test_going_back_is_looked_at_too(staff: Person, loader: Loader, now: Deploym
     assert staff.client.get(f"/manage/deployments/{active.pk}/roll-back/").status_code == 302  # it answers already
     with pytest.raises(RealmError, match="is what answers now"):
         deploying.roll_back(active)
+
+
+def test_the_page_looks_until_what_was_deployed_is_loaded(staff: Person, loader: Loader, now: Deployment) -> None:
+    holder().refresh(wait=True)
+    loader.may_go_on.clear()
+    again = Deployment.activate(another_index(now.model))
+    page = staff.client.get("/manage/deployments/").content.decode()
+    assert f"until then, deployment {now.pk} answers" in page and "Look again" in page
+    link = re.search('hx-get="([^"]*)"', page)
+    assert link is not None
+    part = staff.client.get(link[1])
+    assert part.status_code == 200 and b"being loaded" in part.content and b"<html" not in part.content
+    loader.may_go_on.set()
+    holder().refresh(wait=True)
+    part = staff.client.get(link[1])
+    assert part.status_code == 286 and str(again.index.generation) in part.content.decode()
+    assert b"being loaded" not in part.content
+    assert link[0] not in staff.client.get("/manage/deployments/").content.decode()
+    Deployment.objects.update(is_active=False)
+    assert b"Nothing is deployed" in staff.client.get(link[1]).content
 
 
 def test_without_an_index_there_is_nothing_to_look_at(staff: Person, engine: FakeEngine) -> None:

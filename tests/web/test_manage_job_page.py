@@ -186,6 +186,16 @@ def test_of_many_parts_those_that_matter_are_shown(staff: Person) -> None:
         assert staff.client.get(f"/manage/jobs/?part_of={wrong}").status_code == 404
 
 
+def test_a_whole_that_has_ended_is_looked_at_as_long_as_a_part_is_active(staff: Person) -> None:
+    whole = job(state=JobState.FAILED, finished_at=timezone.now())
+    part = Job.objects.create(kind=JobKind.INDEX_SHARD, parent=whole, state=JobState.RUNNING)
+    assert page(staff, whole, "status/").status_code == 200
+    assert f'hx-get="/manage/jobs/{whole.pk}/status/"' in page(staff, whole).content.decode()
+    Job.objects.filter(pk=part.pk).update(state=JobState.STOPPED)
+    assert page(staff, whole, "status/").status_code == STOP_POLLING
+    assert "hx-get" not in page(staff, whole).content.decode()
+
+
 def test_few_parts_are_all_shown(staff: Person) -> None:
     text = page(staff, build_of(10), "status/").content.decode()
     assert text.count(">Shard ") == 10 and "part_of" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import namedtuple
 from datetime import timedelta
@@ -104,6 +105,28 @@ def test_workers_are_well_while_every_queue_has_one() -> None:
     assert part("Workers") == overview.Part("Workers", State.WELL, "1 worker, 3 jobs at once")
     Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.QUEUED)
     assert part("Workers") == overview.Part("Workers", State.ILL, "none takes jobs of the queue train")
+
+
+def test_a_part_whose_queue_no_worker_serves_is_no_good_sign() -> None:
+    worker(queues=["train"])
+    whole = Job.objects.create(kind=JobKind.PRETRAIN, queue="train", state=JobState.RUNNING)
+    assert part("Workers").state == State.WELL
+    builder = Job.objects.create(kind=JobKind.REFRESH, queue="index", state=JobState.QUEUED, parent=whole)
+    assert part("Workers") == overview.Part("Workers", State.ILL, "none takes jobs of the queue index")
+    Job.objects.filter(pk=builder.pk).update(state=JobState.SUCCEEDED)
+    assert part("Workers").state == State.WELL
+
+
+def test_a_lost_worker_is_shown_for_an_hour(staff: Person, engine: FakeEngine) -> None:
+    lost = worker(name="gone:1", seen_at=timezone.now() - timedelta(minutes=50))
+    worker(name="there:1")
+    page = staff.client.get("/manage/").content.decode()
+    assert re.findall(r'<th scope="row">([^ <]+)( <span class="tag tag--bad">lost)?', page) == [
+        ("there:1", ""),
+        ("gone:1", ' <span class="tag tag--bad">lost'),
+    ]
+    Worker.objects.filter(pk=lost.pk).update(seen_at=timezone.now() - timedelta(minutes=70))
+    assert "gone:1" not in staff.client.get("/manage/").content.decode()
 
 
 def test_web_is_well_when_it_answers_with_what_is_deployed(loader: Loader) -> None:

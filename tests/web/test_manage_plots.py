@@ -16,6 +16,7 @@ from django.utils import timezone
 from tests.web.conftest import Person
 from webapp.models import Job, JobKind, JobMetric, JobState
 from webapp.services import plots
+from webapp.views.job_result import figures
 
 pytestmark = pytest.mark.django_db
 
@@ -68,6 +69,25 @@ def test_a_panel_for_each_figure_that_there_is(job: Job) -> None:
     assert loss.now == (("training", "2.5"), ("held out", "2.75")) and loss.at == last.pk
     assert accuracy.now == (("with retrieval", "25.0\xa0%"), ("without", "20.0\xa0%"))
     assert lag.now == (("lag", "7\xa0steps"),)
+
+
+def test_a_figure_held_out_is_called_as_in_the_result(job: Job) -> None:
+    measure(job, 10, finetune__held_out__span=0.5)
+    (curve,) = plots.curves(job.pk)
+    Job.objects.filter(pk=job.pk).update(result={"held_out": {"span": 0.5}})
+    job.refresh_from_db()
+    ((called, _),) = figures(job)
+    assert [called.lower()] == [f"held out: {line}" for line in curve.lines]
+    assert curve.panel.title == "Best span is right, held out"
+
+
+def test_an_evaluation_shows_how_many_it_got_right_so_far(job: Job) -> None:
+    for asked, right in ((5, 0.2), (10, 0.5)):
+        measure(job, asked, **{"evaluate.exact_match": right, "evaluate.recall@5": 2 * right})
+    (curve,) = plots.curves(job.pk)
+    assert curve.now == (("exact match", "50.0\xa0%"), ("recall@5", "100.0\xa0%"))
+    svg = plots.curve_svg(job.pk, "so-far")
+    assert svg is not None and ">questions<" in svg and ">step<" not in svg
 
 
 def test_what_does_not_retrieve_has_no_line_without(job: Job) -> None:

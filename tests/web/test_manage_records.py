@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from tests.web.conftest import Person
-from tests.web.console import ANSWERS, another_index, another_model, measured, question_set
+from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, write_files
 from tests.web.pages import stored
 from webapp.models import (
     AuditEntry,
@@ -56,10 +57,22 @@ def test_a_model_s_page_has_its_lineage_both_ways(now: Deployment, staff: Person
 
 
 def test_the_list_of_models_has_the_latest_figures(now: Deployment, staff: Person) -> None:
+    write_files(now.model, now.index, now.index.corpus)
     evaluation = measured(now.model, now.index, question_set(), (*ANSWERS[:3], "no"))
     page = staff.client.get("/manage/models/").content.decode()
     assert f'<a href="/manage/evaluations/{evaluation.pk}/">plain-dev</a> 75.0\xa0%' in page
     assert "deployed" in page
+
+
+def test_figures_that_are_not_the_model_s_own_are_not_in_the_list(now: Deployment, staff: Person) -> None:
+    write_files(now.model, now.index, now.index.corpus)
+    plain, dates = question_set(), question_set("dates-dev")
+    measured(now.model, now.index, plain, ("no",) * 4)  # measured again since
+    own = [measured(now.model, now.index, questions, (*ANSWERS[:3], "no")) for questions in (plain, dates)]
+    for other in ({"retriever": "bm25"}, {"sample": 2}, {"k": 20}, {"normalisation": "block"}):
+        measured(now.model, now.index, plain, ANSWERS, **other)
+    page = staff.client.get("/manage/models/").content.decode()
+    assert re.findall(r'href="/manage/evaluations/(\d+)/', page) == [str(one.pk) for one in reversed(own)]
 
 
 def test_an_index_and_a_corpus_say_what_uses_them(now: Deployment, staff: Person) -> None:
@@ -85,7 +98,9 @@ def test_an_index_that_was_removed_is_in_no_list_and_still_has_its_page(now: Dep
 def test_pins_are_set_taken_off_and_written_down(now: Deployment, staff: Person, what: str) -> None:
     record, folder = (now.model, "models") if what == "model" else (now.index, "indexes")
     for pinned, action in (("1", f"{what}.pin"), ("0", f"{what}.unpin")):
-        staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned})
+        done = staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned}, follow=True)
+        kept = "Its indexes" if what == "model" else "Its files"
+        assert f"{kept} {'are kept' if pinned == '1' else 'may be removed'}" in done.content.decode()
         staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned})  # once is enough
         record.refresh_from_db()
         assert record.pinned is (pinned == "1")

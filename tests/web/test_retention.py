@@ -18,7 +18,16 @@ from tests.web.operating import question_set
 from tests.web.pages import stored
 from webapp.kinds import ParameterError
 from webapp.kinds.base import Given, Kind
-from webapp.models import AuditEntry, CorpusSnapshot, Deployment, IndexGeneration, Job, JobState, RetentionRule
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobState,
+    ModelVersion,
+    RetentionRule,
+)
 from webapp.services import jobs, retention
 from webapp.services.holding import files_stay
 from webapp.services.places import resolve
@@ -112,6 +121,17 @@ def test_what_is_deployed_pinned_or_in_use_stays(deployed: Deployment) -> None:
     assert names(retention.removable()) == {gone.pk}
     assert names(retention.remove(by=None)) == {gone.pk}
     assert {pinned, used, resumes, lately, active, deployed.index} <= set(IndexGeneration.objects.all())
+
+
+def test_what_a_pinned_model_built_stays(deployed: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = old_generation(deployed)
+    models = ModelVersion.objects.filter(pk=deployed.model_id)
+    models.update(pinned=True)
+    assert retention.removable() == []
+    models.update(pinned=False)
+    assert names(retention.removable()) == {old.pk}
+    in_this_very_moment(monkeypatch, lambda: models.update(pinned=True))
+    assert retention.remove(by=None) == [] and resolve(old.path).exists()
 
 
 def test_an_earlier_deployment_keeps_its_row_but_not_its_files_for_ever(deployed: Deployment) -> None:

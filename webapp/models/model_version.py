@@ -34,7 +34,7 @@ class ModelVersion(models.Model):
         related_name="model_versions",
         help_text="Made by.",
     )
-    pinned = models.BooleanField(default=False, help_text="Never removed by retention.")
+    pinned = models.BooleanField(default=False, help_text="Retention removes no index that it built.")
     card = models.TextField(blank=True, help_text="Recipe, data, licences and figures, in Markdown.")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -84,6 +84,20 @@ def measured_alike(first: Candidate, second: Candidate) -> list[tuple[Evaluation
     return sorted(best.values(), key=lambda pair: pair[0].questions.name)
 
 
+def latest_figures(model: ModelVersion) -> list[Evaluation]:
+    """What the model itself did on whole question sets, read as a question is: the newest of each set, newest first.
+
+    Neither BM25's figures nor those of a sample, of another k or of another way of reading: beside one another on a
+    page they would be taken for the model's own. Reads `evaluations`, which callers of many models have prefetched.
+    """
+    own = {OWN, own_normalisation(model)}
+    newest: dict[int, Evaluation] = {}
+    for one in model.evaluations.all():
+        if (one.retriever, one.k, one.sample) == ("dense", EvaluateSettings.k, 0) and one.normalisation in own:
+            newest.setdefault(one.questions_id, one)
+    return list(newest.values())
+
+
 def own_normalisation(model: ModelVersion) -> str:
     """How the model itself reads, as its folder says; empty when that cannot be read."""
     try:

@@ -21,6 +21,7 @@ from redis.exceptions import RedisError
 from webapp.engine import holder
 from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Worker
 from webapp.models.job import ACTIVE
+from webapp.models.worker import FORGOTTEN_AFTER_S
 from webapp.queue import producer
 from webapp.services.feedback import waiting_count
 
@@ -91,11 +92,15 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Overview:
-    """All of it. ended: jobs that ended within a day and need a look."""
+    """All of it. lost: workers that gave a last sign of life within the hour, and no word that they end.
+
+    ended: jobs that ended within a day and need a look.
+    """
 
     deployment: Deployment | None
     parts: list[Part]
     workers: list[Worker]
+    lost: list[Worker]
     devices: list[Device]
     running: list[Job]
     queued: list[Job]
@@ -106,7 +111,9 @@ class Overview:
 
 def overview() -> Overview:
     """Look at everything once. DatabaseError when the database does not answer: then there is nothing to show."""
-    workers = [worker for worker in Worker.objects.all() if worker.is_alive]
+    known = list(Worker.objects.filter(seen_at__gte=timezone.now() - timedelta(seconds=FORGOTTEN_AFTER_S)))
+    workers = [worker for worker in known if worker.is_alive]
+    lost = [worker for worker in known if not worker.is_alive]
     jobs = Job.objects.select_related("created_by", "parent").defer("log", "result")
     active = list(jobs.filter(state__in=ACTIVE, parent=None).order_by("queued_at"))
     queued = [job for job in active if job.state == JobState.QUEUED]
@@ -116,8 +123,9 @@ def overview() -> Overview:
     deployment = Deployment.active()
     return Overview(
         deployment=deployment,
-        parts=[_web(deployment), _workers(workers, active), _broker(), _database(), _disk()],
+        parts=[_web(deployment), _workers(workers), _broker(), _database(), _disk()],
         workers=workers,
+        lost=lost,
         devices=_devices(workers),
         running=[job for job in active if job.state != JobState.QUEUED],
         queued=queued[:_SHOWN],
@@ -139,11 +147,12 @@ def _web(deployment: Deployment | None) -> Part:
     return Part("Web", State.WELL, f"answers with deployment {deployment.pk}")
 
 
-def _workers(workers: list[Worker], active: list[Job]) -> Part:
+def _workers(workers: list[Worker]) -> Part:
     if not workers:
         return Part("Workers", State.ILL, "none is running, so no job can")
     taken = {queue for worker in workers for queue in worker.queues}
-    left = sorted({job.queue for job in active if job.queue not in taken})
+    # Parts, too: a builder that nobody runs leaves its training behind an index that grows old.
+    left = sorted(set(Job.objects.filter(state__in=ACTIVE).values_list("queue", flat=True)) - taken)
     if left:
         return Part("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
     slots = sum(worker.slots for worker in workers)

@@ -35,6 +35,7 @@ class Panel:
     lines: tuple[tuple[str, str], ...]
     unit: str = ""
     share: bool = False  # from 0 to 1, written as per cent
+    along: str = "step"  # what is counted from left to right
 
 
 PANELS: Final = (
@@ -62,7 +63,7 @@ PANELS: Final = (
         "nats",
     ),
     Panel("null-share", "Prior of the null block", (("null_share", "training"), ("held_out.null_share", "held out"))),
-    Panel("exact-match", "Exact match, held out", (("held_out.span", "best span"),), share=True),
+    Panel("best-span", "Best span is right, held out", (("held_out.span", "best span is right"),), share=True),
     Panel(
         "recall",
         "Recall, held out",
@@ -76,6 +77,13 @@ PANELS: Final = (
         "losses",
         "Parts of the loss",
         (("retriever_loss", "retriever"), ("reader_loss", "reader"), ("pair_loss", "pairs")),
+    ),
+    Panel(
+        "so-far",
+        "Of the questions so far",
+        (("exact_match", "exact match"), ("recall@5", "recall@5")),
+        share=True,
+        along="questions",
     ),
     Panel("answerable", "Questions with a right block among those read", (("answerable", "training"),), share=True),
 )
@@ -190,7 +198,7 @@ def _curve_svg(panel: Panel, lines: tuple[tuple[str, tuple[tuple[float, float], 
                 linewidth=1.6,
                 label=name,
             )
-        axes.set_xlabel("step", loc="right")
+        axes.set_xlabel(panel.along, loc="right")
         if panel.share:
             from matplotlib.ticker import PercentFormatter
 

@@ -1,7 +1,8 @@
 """What is kept of old work: the rule, what it would remove, and removing it.
 
-Never removed: what is deployed or was lately, what is pinned, what an unfinished job works on. A generation keeps its
-row, so that lineage and old answers still name it; its files go, and with them it goes out of every list.
+Never removed: models, what is deployed or was lately, what is pinned, what a pinned model built, what an unfinished job
+works on. A generation keeps its row, so that lineage and old answers still name it; its files go, and with them it goes
+out of every list.
 
 Each thing is claimed before it is removed: in a transaction that locks its row, looks once more whether it may go, and
 writes into the audit trail. Its folder then goes out of sight by one rename. What a removal that was cut short has left
@@ -111,17 +112,18 @@ def _generations(rule: RetentionRule) -> list[Removal]:
             old = seen[index.corpus.name] > rule.generations
         else:
             old = resolve(index.path).is_dir()
-        if old and not index.pinned and index.pk not in kept:
+        if old and index.pk not in kept:
             found.append(_removal(index, resolve(index.path)))
     return found
 
 
 def _kept_indexes() -> set[int]:
-    """Generations that are deployed or were lately, or that an unfinished job works on."""
+    """Generations that are pinned, or their models, that are deployed or were lately, or that a job works on."""
+    pinned = set(IndexGeneration.every.filter(Q(pinned=True) | Q(model__pinned=True)).values_list("pk", flat=True))
     lately = set(Deployment.objects.values_list("index", flat=True)[:DEPLOYMENTS_KEPT])
     active = set(Deployment.objects.filter(is_active=True).values_list("index", flat=True))
     parameters = Job.objects.filter(state__in=_UNFINISHED).values_list("parameters", flat=True)
-    return lately | active | {index for one in parameters if isinstance(index := one.get("index"), int)}
+    return pinned | lately | active | {index for one in parameters if isinstance(index := one.get("index"), int)}
 
 
 def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
@@ -154,7 +156,7 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
         if isinstance(record, IndexGeneration):
             held = IndexGeneration.every.select_for_update().get(pk=record.pk)
             # Asked with the lock held: who deploys it or starts a job on it holds the same one.
-            if held.pinned or held.pk in _kept_indexes():
+            if held.pk in _kept_indexes():
                 return False
             IndexGeneration.every.filter(pk=held.pk).update(removed_at=now)
         elif isinstance(record, Job):

@@ -21,12 +21,14 @@ from webapp.models import (
     ModelVersion,
     SpanSet,
 )
+from webapp.services.comparing import latest_figures
 from webapp.services.feedback import by_deployment
 from webapp.services.places import resolve
 from webapp.views.staff import staff_member, staff_only
 
 _PAGE_SIZE: Final = 25
 _MOST_ANCESTORS: Final = 20
+_SETS_SHOWN: Final = 3  # of a model's figures, in the list of all
 
 
 @staff_only
@@ -34,9 +36,11 @@ _MOST_ANCESTORS: Final = 20
 @require_GET
 def model_list(request: HttpRequest) -> HttpResponse:
     """All models, the newest first, each with its latest figures."""
-    figures = Prefetch("evaluations", Evaluation.objects.select_related("questions"), "measured")
-    models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(figures)
-    return _list(request, "manage/models.html", models)
+    evaluations = Prefetch("evaluations", Evaluation.objects.select_related("questions"))
+    models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(evaluations)
+    page = Paginator(models, _PAGE_SIZE).get_page(request.GET.get("page"))
+    rows = [(model, latest_figures(model)[:_SETS_SHOWN]) for model in page]
+    return render(request, "manage/models.html", {"page": page, "rows": rows, "active": Deployment.active()})
 
 
 @staff_only
@@ -135,9 +139,9 @@ def spans_page(request: HttpRequest, pk: int) -> HttpResponse:
 @staff_only
 @require_POST
 def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep a model for ever, or no longer."""
+    """Keep what a model built for ever, or no longer; the model itself is never removed."""
     model = get_object_or_404(ModelVersion, pk=pk)
-    _pin(request, ModelVersion, model, "model")
+    _pin(request, ModelVersion, model, "model", "Its indexes")
     return redirect("manage-model", pk)
 
 
@@ -146,18 +150,19 @@ def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
 def pin_index(request: HttpRequest, pk: int) -> HttpResponse:
     """Keep an index for ever, or no longer."""
     index = get_object_or_404(IndexGeneration, pk=pk)
-    _pin(request, IndexGeneration, index, "index")
+    _pin(request, IndexGeneration, index, "index", "Its files")
     return redirect("manage-index", pk)
 
 
-def _pin(request: HttpRequest, records: Any, record: Any, what: str) -> None:
+def _pin(request: HttpRequest, records: Any, record: Any, what: str, kept: str) -> None:
+    """Set or take off a pin, and say what becomes of what it keeps."""
     pinned = request.POST.get("pinned") == "1"
     if record.pinned == pinned:
         return
     records.objects.filter(pk=record.pk).update(pinned=pinned)
     AuditEntry.record(f"{what}.{'pin' if pinned else 'unpin'}", record, by=staff_member(request), **{what: record.pk})
-    says = "It is kept until somebody unpins it." if pinned else "Retention may remove it."
-    messages.info(request, says)
+    says = "are kept until somebody unpins it." if pinned else "may be removed by retention."
+    messages.info(request, f"{kept} {says}")
 
 
 def _list(request: HttpRequest, template: str, records: Any) -> HttpResponse:

@@ -23,6 +23,7 @@ from webapp.services.asking import clean_question
 from webapp.services.comparing import QUICK_SAMPLE, Candidate
 from webapp.services.deploying import CONFIRMATION, NotConfirmed
 from webapp.views.evaluations import start_missing
+from webapp.views.jobs import STOP_POLLING
 from webapp.views.staff import staff_member, staff_only
 
 _PAGE_SIZE: Final = 20
@@ -52,16 +53,33 @@ class MeasureForm(forms.Form):
 def deployment_list(request: HttpRequest) -> HttpResponse:
     """The active deployment, the indexes that could take its place, and the history."""
     history = Deployment.objects.select_related("model", "index", "index__corpus", "activated_by")
-    active = Deployment.active()
+    now = _answering()
+    active = now["active"]
     context = {
-        "active": active,
-        "status": holder().status() if active else None,
+        **now,
         "indexes": IndexGeneration.objects.select_related("model", "corpus").exclude(
             pk__in=[active.index_id] if active else []
         ),
         "page": Paginator(history, _PAGE_SIZE).get_page(request.GET.get("page")),
     }
     return render(request, "manage/deployments.html", context)
+
+
+@staff_only
+@never_cache
+@require_GET
+def deployed(request: HttpRequest) -> HttpResponse:
+    """What answers now, for polling until what was deployed last is loaded."""
+    now = _answering()
+    return render(request, "manage/_deployed.html", now, status=STOP_POLLING if now["loaded"] else 200)
+
+
+def _answering() -> dict[str, Any]:
+    """The active deployment, and how far this process is with loading it; what failed is tried again by itself."""
+    active = Deployment.active()
+    status = holder().status() if active else None
+    loaded = active is None or (status is not None and (status.state, status.deployment_id) == ("ready", active.pk))
+    return {"active": active, "status": status, "loaded": loaded}
 
 
 @staff_only
@@ -117,17 +135,8 @@ def measure(request: HttpRequest) -> HttpResponse:
     form = MeasureForm(request.POST)
     if not form.is_valid():
         return _checked(request, model, index, earlier, form=form)
-    active = Deployment.active()
-    candidates = [Candidate(model, index.corpus)]
-    if active is not None:
-        candidates.append(Candidate(active.model, active.index.corpus))
-    start_missing(request, candidates, form.cleaned_data["questions"], form.cleaned_data["sample"])
-    if earlier is not None:
-        return redirect("manage-roll-back", earlier.pk)
-    query: dict[str, Any] = {"index": index.pk, "model": model.pk}
-    if note := _note(request):
-        query["note"] = note
-    return redirect(f"{reverse('manage-deploy')}?{urlencode(query)}")
+    start_missing(request, _candidates(model, index), form.cleaned_data["questions"], form.cleaned_data["sample"])
+    return redirect(_address(model, index, earlier, _note(request)))
 
 
 def _do(
@@ -154,7 +163,7 @@ def _checked(
     refusal: str = "",
 ) -> HttpResponse:
     """The page that says what speaks for and against a pair. check: one with doubts that stopped it."""
-    given = request.POST if request.method == "POST" else request.GET
+    note = clean_question((request.POST if request.method == "POST" else request.GET).get("note", ""))
     context = {
         "check": check or deploying.check(index, model),
         "earlier": earlier,
@@ -162,12 +171,43 @@ def _checked(
         "changed": check is not None and "confirmed" in request.POST,
         "refusal": refusal,
         "confirmation": CONFIRMATION,
-        "note": given.get("note", ""),
+        "note": note,
+        "address": _address(model, index, earlier, note),
         "measure": form or MeasureForm(),
         "measurable": QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists(),
-        "measuring": Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log"),
+        "measuring": _measuring(_candidates(model, index)),
     }
     return render(request, "manage/deploy.html", context, status=422 if check or form or refusal else 200)
+
+
+def _address(model: ModelVersion, index: IndexGeneration, earlier: Deployment | None, note: str) -> str:
+    """Where the check of a pair can be looked at again: what was posted has no address of its own."""
+    if earlier is not None:
+        return reverse("manage-roll-back", args=[earlier.pk])
+    query: dict[str, Any] = {"index": index.pk, "model": model.pk}
+    if note:
+        query["note"] = note
+    return f"{reverse('manage-deploy')}?{urlencode(query)}"
+
+
+def _candidates(model: ModelVersion, index: IndexGeneration) -> list[Candidate]:
+    """A pair, and beside it what answers now."""
+    active = Deployment.active()
+    now = [Candidate(active.model, active.index.corpus)] if active is not None else []
+    return [Candidate(model, index.corpus), *now]
+
+
+def _measuring(candidates: list[Candidate]) -> list[Job]:
+    """The evaluations of these candidates that wait or run."""
+    jobs = list(Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log", "result"))
+    indexes = IndexGeneration.every.in_bulk({job.parameters.get("index") for job in jobs} - {None})
+    wanted = {(one.model.pk, one.corpus.pk) for one in candidates}
+    return [
+        job
+        for job in jobs
+        if (index := indexes.get(job.parameters.get("index"))) is not None
+        and (job.parameters.get("model") or index.model_id, index.corpus_id) in wanted
+    ]
 
 
 def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:

@@ -129,6 +129,9 @@ def start_missing(request: HttpRequest, candidates: list[Candidate], questions: 
     if started:
         what = "One evaluation is" if len(started) == 1 else f"{len(started)} evaluations are"
         messages.info(request, f"{what} being made; see the jobs.")
+    else:
+        who = "Both have" if len(candidates) > 1 else "It has"
+        messages.info(request, f"{who} been asked these questions already; nothing was started.")
 
 
 @curators_only

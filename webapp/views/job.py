@@ -23,6 +23,7 @@ from django.views.decorators.http import require_GET, require_POST
 from realm_core.errors import RealmError
 from webapp.kinds import KINDS, Input
 from webapp.models import AuditEntry, Deployment, Job, JobState
+from webapp.models.job import ACTIVE
 from webapp.services import jobs as services
 from webapp.services import plots
 from webapp.templatetags.numbers import duration
@@ -142,8 +143,8 @@ def _polling(job: Job) -> int:
 
 
 def _goes_on(job: Job) -> bool:
-    """Whether something may change without a person's doing."""
-    return job.is_active or job.resumes_at is not None
+    """Whether something may change without a person's doing; the parts of a whole may outlast it."""
+    return job.is_active or job.resumes_at is not None or job.parts.filter(state__in=ACTIVE).exists()
 
 
 def _live(job: Job) -> dict[str, Any]:

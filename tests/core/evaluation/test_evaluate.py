@@ -17,6 +17,7 @@ from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.engine import Engine
 from realm_core.errors import RealmError, Stopped
+from realm_core.evaluation import evaluate as evaluate_module
 from realm_core.evaluation.answers import holds_answer, is_correct
 from realm_core.evaluation.evaluate import BM25_SCALE
 from realm_core.evaluation.figures import summarise
@@ -168,6 +169,30 @@ def test_figures_are_printed_and_left_behind(
     shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
     assert float(shown["exact_match"]) == pytest.approx(figures["exact_match"], abs=1e-3)
     assert "of" not in shown and "reliability" not in shown
+
+
+def test_what_was_right_so_far_is_left_behind_as_it_goes(
+    deployment: Deployment, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = iter([False] * 20)
+
+    def stop_at_the_end(_: Activity) -> None:
+        if next(checks, True):
+            raise Stopped
+
+    monkeypatch.setattr(evaluate_module, "_ROWS", 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(Activity, "check", stop_at_the_end)
+        with pytest.raises(Stopped):
+            evaluate(deployment, asked, run=tmp_path)
+    evaluate(deployment, asked, run=tmp_path)  # and goes on counting behind those that were asked before
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    every = -(-len(MANY) // 10)
+    assert [row["step"] for row in rows] == [*range(every, len(MANY), every), len(MANY)]
+    predictions = list(read_predictions(tmp_path / "predictions.jsonl"))
+    for row in rows:
+        figures = summarise(predictions[: row["step"]])
+        assert (row["evaluate.exact_match"], row["evaluate.recall@5"]) == (figures.exact_match, figures.recall[5])
 
 
 # ── Interrupted ─────────────────────────────────────────────────────────────────────────────────────────────────────
