@@ -131,6 +131,7 @@ def build(
                 "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 **(about or {}),
             },
+            sealed=True,
         )
         (work.partial / IDENTITY).unlink()
         for lock in work.partial.glob(".*.lock"):  # of shards; whoever held one held the generation's, too
