@@ -16,6 +16,7 @@ from typing import Any
 from realm_core.errors import RealmError
 
 _CHUNK_BYTES = 1 << 20
+_SEAL = "checksum"  # the key under which a manifest keeps the checksum of everything else that it says
 _LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings: what is longer would fill the memory
 
 
@@ -56,12 +57,20 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON in `path`; `RealmError` names the file when it is missing or is not JSON."""
+    """The JSON in `path`, without its seal; `RealmError` names the file that is missing, no JSON, or breaks its seal.
+
+    What was written before there were seals is read as it is.
+    """
     text = read_text(path)
     try:
-        return parse_json(text)
+        value = parse_json(text)
     except RealmError as error:
         raise RealmError(f"{path} {error}") from None
+    if isinstance(value, dict) and _SEAL in value:
+        told = value.pop(_SEAL)
+        if told != _checksum(value):
+            raise RealmError(f"{path} is damaged: its checksum is not that of its content.")
+    return value
 
 
 def plain_name(name: object) -> str:
@@ -71,8 +80,13 @@ def plain_name(name: object) -> str:
     return name
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write `value` so that a reader sees the old file or the new one, never a part."""
+def write_json(path: Path, value: Any, *, sealed: bool = False) -> None:
+    """Write `value` so that a reader sees the old file or the new one, never a part.
+
+    sealed: with a checksum of its own content, for an object that nobody is to change; `read_json` compares it.
+    """
+    if sealed:
+        value = {**value, _SEAL: _checksum(json.loads(json.dumps(value)))}  # of what will be read: keys are texts there
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with disk_errors(path), open(temporary, "w", encoding="utf-8") as file:
         json.dump(value, file, ensure_ascii=False, indent=1)
@@ -80,6 +94,14 @@ def write_json(path: Path, value: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
+
+
+def _checksum(value: dict[str, Any]) -> str | None:
+    """Hex SHA-256 of an object, however its file is laid out; None for one that nests too deeply to be told."""
+    try:
+        return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    except RecursionError:
+        return None
 
 
 @contextmanager

@@ -30,6 +30,10 @@ PREFIX: Final = "/api/v1"
 _MOST_QUESTIONS: Final = 1000
 _MOST_BYTES: Final = 900_000
 _PASSING: Final = {429, 503}
+_AWAY: Final = {502, 504}  # a proxy's words for a server that is not there, or was not to the end
+# Between two tries of what found nobody there: a server that starts again takes some ten seconds.
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -58,30 +62,44 @@ class Call(Generic[T]):
 
 @dataclass
 class Patience:
-    """How often and how long one request is tried again.
+    """How long, and perhaps how often, one request is tried again.
 
-    retries: after the first time. wait_s: seconds that it may wait in all; who asks for more is not waited for.
+    wait_s:  seconds that it may wait in all; who asks for more is not waited for.
+    retries: after the first time; None: as often as fits into the time.
     """
 
-    retries: int
     wait_s: float
+    retries: int | None = None
+    _next_s: float = field(default=_FIRST_PAUSE_S, init=False)
 
     def after(self, error: ApiError | httpx.TransportError, call: Call[Any]) -> float | None:
         """Seconds until the next attempt; None: give up."""
+        told_s, counts = 0.0, True
         if isinstance(error, ApiError):
-            passing = error.status in _PASSING or (error.status == 409 and error.retry_after_s is not None)
-            if not passing:
+            told_s = float(error.retry_after_s or 0)
+            under_way = error.status == 409 and error.retry_after_s is not None
+            counts = not under_way  # a server that died leaves its questions under way for a minute
+            passing = error.status in _PASSING or (error.status in _AWAY and call.repeatable)
+            if not (passing or under_way):
                 return None
-            pause_s = float(error.retry_after_s or 1)
-        elif call.repeatable or isinstance(error, httpx.ConnectError):  # else it may have been done
-            pause_s = random.uniform(0.2, 0.6)
-        else:
+        elif not (call.repeatable or isinstance(error, httpx.ConnectError)):  # it may have been done
             return None
-        if self.retries < 1 or pause_s > self.wait_s:
+        pause_s = max(told_s, min(self._next_s * random.uniform(0.8, 1.0), self.wait_s))
+        if self.wait_s <= 0 or not self.allows(pause_s, counts=counts):
             return None
-        self.retries -= 1
-        self.wait_s -= pause_s
+        self._next_s = min(2 * self._next_s, _LONGEST_PAUSE_S)
+        self.spend(pause_s, counts=counts)
         return pause_s
+
+    def allows(self, pause_s: float, *, counts: bool = True) -> bool:
+        """Whether there is so much time left, and a try. counts: among the retries."""
+        return pause_s <= self.wait_s and not (counts and self.retries is not None and self.retries < 1)
+
+    def spend(self, pause_s: float, *, counts: bool = True) -> None:
+        """So long is waited, before one more try."""
+        self.wait_s -= pause_s
+        if counts and self.retries is not None:
+            self.retries -= 1
 
 
 def checked(response: httpx.Response) -> httpx.Response:
@@ -191,7 +209,7 @@ class Batch:
         error = error_from(told["problem"]) if "problem" in told else None
         if error is not None and error.status in _PASSING:
             pause_s = float(error.retry_after_s or 1)
-            if patience.retries > 0 and pause_s <= patience.wait_s:
+            if patience.allows(pause_s):
                 self._pause_s = max(self._pause_s, pause_s)
                 return None
         self.waiting.remove(position)
@@ -210,8 +228,7 @@ class Batch:
         if self._lines < len(self.sent):
             raise httpx.RemoteProtocolError("The response ended before its last line.")
         if self._pause_s:
-            patience.retries -= 1
-            patience.wait_s -= self._pause_s
+            patience.spend(self._pause_s)
         return self._pause_s
 
 

@@ -23,9 +23,10 @@ class Client:
 
     address:  such as https://qa.example.org
     token:    of one's account there; without one, what the server lets everybody do.
-    retries:  how often a request is sent again that found the server busy (429, 503) or away, or lost its connection.
+    patience_s: seconds that a request may wait in all to be sent again, where it found the server busy (429, 503) or
+              away, lost its connection, or is under way (409): after growing pauses, no sooner than `Retry-After` says.
               `ask` does not ask twice by that: it has an idempotency key.
-    patience_s: seconds that a request may wait for that in all; `Retry-After` is kept to.
+    retries:  how often at most, those under way apart; None: as often as fits into that time.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Client:
         address: str,
         *,
         token: str | None = None,
-        retries: int = 4,
+        retries: int | None = None,
         patience_s: float = 120.0,
         timeout: httpx.Timeout = calls.TIMEOUT,
         transport: httpx.BaseTransport | None = None,
@@ -202,7 +203,7 @@ class Client:
             call = calls.following(call, page)
 
     def _patience(self) -> Patience:
-        return Patience(self._retries, self._patience_s)
+        return Patience(self._patience_s, self._retries)
 
     def _pause(self, patience: Patience, error: ApiError | httpx.TransportError, call: Call[Any]) -> None:
         """Wait before the next attempt, or raise."""

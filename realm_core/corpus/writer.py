@@ -86,7 +86,7 @@ class SnapshotWriter:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "files": {file: sha256_of_file(self._folder / file) for file in files},
         }
-        write_json(self._folder / tables.MANIFEST_FILE, manifest)
+        write_json(self._folder / tables.MANIFEST_FILE, manifest, sealed=True)
         with disk_errors(name_folder):
             name_folder.mkdir(parents=True, exist_ok=True)
         publish_folder(self._folder, final)

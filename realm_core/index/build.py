@@ -133,6 +133,7 @@ def build(
                 "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 **(about or {}),
             },
+            sealed=True,
         )
         if before_publishing is not None:
             before_publishing()

@@ -101,7 +101,7 @@ def save_model(
         "shared_embedder": shared,
         "about": about or {},
     }
-    write_json(temporary / "config.json", record)
+    write_json(temporary / "config.json", record, sealed=True)
     publish_folder(temporary, folder)
     return replace(model, hash=model_hash(record), block_hash=block_hash, about=about or {})
 

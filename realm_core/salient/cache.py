@@ -159,7 +159,7 @@ def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any
     """Finish a cache whose shards are all there."""
     files = [[sha256_of_file(path) for path in shard_files(folder, number)] for number in range(identity["shards"])]
     manifest = {**identity, **counts, "files": files}
-    write_json(folder / MANIFEST_FILE, manifest)
+    write_json(folder / MANIFEST_FILE, manifest, sealed=True)
     sync(folder)
     return manifest
 

@@ -10,7 +10,7 @@ import pytest
 
 from realm_core.engine import Engine
 from realm_core.errors import RealmError
-from realm_core.files import read_json
+from realm_core.files import read_json, write_json
 from tests.core.conftest import Deployment
 
 FILES = (
@@ -74,6 +74,34 @@ def test_a_manifest_that_was_cut_off_is_not_read(copy: dict[str, Path], part: st
         load(copy)
 
 
+@pytest.mark.parametrize(("part", "name"), [pair for pair in FILES if pair[1].endswith(".json")])
+def test_no_bit_of_a_manifest_can_be_flipped(copy: dict[str, Path], part: str, name: str) -> None:
+    """A letter of a name would go into every answer's provenance. Where nothing is noticed, nothing is different."""
+    path = copy[part] / name
+    content, told = path.read_bytes(), read_json(path)
+    noticed = 0
+    for at in range(len(content)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
+        try:
+            found = read_json(path)
+        except RealmError as error:
+            assert str(path) in str(error)
+            noticed += 1
+        else:  # the letters of a number or of the seal's own key
+            assert found.items() >= told.items()
+    assert noticed >= len(content) - len("checksum")
+    path.write_bytes(content.replace(b'"format": 1', b'"format":  1', 1))
+    assert read_json(path) == told  # laid out differently, it says the same
+
+
+def test_a_flipped_letter_is_not_loaded(copy: dict[str, Path]) -> None:
+    path = copy["corpus"] / "manifest.json"
+    name = read_json(path)["name"]
+    path.write_text(path.read_text(encoding="utf-8").replace(f'"{name}"', f'"{name[:-1]}~"'), encoding="utf-8")
+    with pytest.raises(RealmError, match=r"manifest\.json is damaged: its checksum is not that of its content"):
+        load(copy)
+
+
 @pytest.mark.parametrize(
     ("part", "name", "key"),
     [
@@ -84,6 +112,7 @@ def test_a_manifest_that_was_cut_off_is_not_read(copy: dict[str, Path], part: st
 )
 def test_a_manifest_of_other_checksums_is_not_believed(copy: dict[str, Path], part: str, name: str, key: str) -> None:
     path = copy[part] / name
+    write_json(path, read_json(path))  # without its seal, as before there were any
     text = path.read_text(encoding="utf-8")
     at = text.index(f'"{key}": "') + len(key) + 5
     path.write_text(text[:at] + ("0" if text[at] != "0" else "1") + text[at + 1 :], encoding="utf-8")

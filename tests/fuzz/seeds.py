@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
+from realm_core.files import read_json, write_json
 from realm_core.index.build import build
 from realm_core.model.checkpoint import new_model, save_model
 from realm_core.model.config import ModelConfig
@@ -106,6 +107,8 @@ class Scene:
         made = new_model(ModelConfig(base=json.dumps(_ARCHITECTURE), dimension=8, span_hidden=8, block_wordpieces=32))
         save_model(made, model)
         index = build(model, corpus, root / "made" / "indexes", quiet, device="cpu")
+        for sealed in (root / "made").rglob("*.json"):  # else nothing behind a seal would ever be reached
+            write_json(sealed, read_json(sealed))
         released.mkdir()
         (released / "config.json").write_text(json.dumps(_RELEASED))
         save_file({"cls.dense.weight": made.block.dense.weight.detach().clone()}, released / "model.safetensors")

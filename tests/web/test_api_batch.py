@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,8 @@ from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.operating import post, problem
 from webapp.api import batch
+from webapp.engine import EngineUnavailable
+from webapp.metrics.middleware import Asking
 from webapp.models import AskedAnswer
 from webapp.services import asking
 
@@ -179,6 +182,64 @@ def test_what_nobody_wants_any_more_is_not_computed(
     gone.set()
     asking._lanes().shutdown()
     assert len(engine.asked) <= 3  # those that two places had begun with
+
+
+def test_nothing_is_computed_for_who_hung_up(
+    engine: FakeEngine, short_line: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lanes are told who listens: their threads are outside of the request."""
+    gone, answer = threading.Event(), engine.ask
+
+    def ask(question: str, **options: Any) -> Any:
+        assert question == "Question 0?" or gone.wait(20)
+        return answer(question, **options)
+
+    monkeypatch.setattr(engine, "ask", ask)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        results = asking.ask_many(map(asking.checked, questions(150)), listens=Asking(ours).listens)
+        assert isinstance(next(results), AskedAnswer)
+        theirs.close()
+        gone.set()
+        rest = list(results)
+    assert len(rest) == 149 and isinstance(rest[-1], EngineUnavailable)
+    assert len(engine.asked) <= 3  # those that two places had begun with
+
+
+@pytest.mark.parametrize("headers", [{}, LINES])
+def test_the_lanes_are_told_who_listens_to_the_request(
+    client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
+) -> None:
+    told, answer = [], engine.ask
+
+    def ask(question: str, **options: Any) -> Any:
+        told.append(options["listens"]())
+        return answer(question, **options)
+
+    monkeypatch.setattr(engine, "ask", ask)
+    body = {"questions": questions(3)}
+    response: Any = client.post("/api/v1/ask/batch", body, content_type="application/json", headers=headers)
+    assert len(lines(response) if headers else response.json()["results"]) == 3
+    assert told == [True] * 3
+
+
+def test_only_so_many_batches_are_answered_at_once(
+    client: Client, engine: FakeEngine, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_BATCHES", threading.BoundedSemaphore(1))
+    settings.ASK_RATE = "9/hour"
+    body = {"questions": questions(2)}
+    unread = stream(client, body)
+    refused = post(client, "ask/batch", body)
+    assert problem(refused, 503) and int(refused["Retry-After"]) > 0
+    assert "RateLimit" not in refused  # what was not looked at is not counted
+    leave(unread)
+    for _ in range(2):
+        assert len(post(client, "ask/batch", body).json()["results"]) == 2
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(batch.limits, "count", _broken)
+        post(client, "ask/batch", body)
+    assert len(lines(stream(client, body))) == 2
 
 
 def test_only_so_many_are_streamed_at_once(client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
+from realm_core.files import read_json
 from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
@@ -128,7 +129,7 @@ def test_deploy_and_roll_back(client: Client, pair: IndexGeneration, staff: Pers
 def test_doubts_are_told_and_must_be_confirmed(client: Client, pair: IndexGeneration, tmp_path: Path) -> None:
     post(client, "deployments", {"index": pair.pk})
     folder = Path(shutil.copytree(resolve(pair.model.path), tmp_path / "sibling"))
-    config = json.loads((folder / "config.json").read_text())
+    config = read_json(folder / "config.json")
     config["model"]["min_probability"] = 0.25
     (folder / "config.json").write_text(json.dumps(config))
     sibling = record_model(folder)

@@ -7,24 +7,31 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from benchmarks.load import Askers
 from benchmarks.web import request, server, serving
+from realm_client import Client
 from realm_core.activity import Activity
 from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.workers.conftest import wait_until
 from tests.workers.site import asker
-from webapp.models import AskedAnswer, Deployment, IndexGeneration
+from webapp.models import AskedAnswer, Deployment, IdempotencyKey, IndexGeneration
+from webapp.services import idempotency
 from webapp.services.deploying import deploy
 from webapp.services.registering import record_corpus, record_index, record_model
 from workers.guards import HOST
 from workers.services import web
 
+PATIENT = "A patient question"
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 
@@ -141,12 +148,36 @@ def test_the_crowd_the_rude_and_the_damaged(
     assert requests and all(line["request_id"] and line["ms"] > 0 for line in requests)
 
 
+@contextlib.contextmanager
+def patient_askers(port: int) -> Iterator[list[str]]:
+    """Two threads that ask one question after another with the Python client, and the answers' ids. None may fail."""
+    answers: list[str] = []
+    over = threading.Event()
+
+    def ask(name: int) -> None:
+        with Client(f"http://{HOST}:{port}") as realm:
+            number = 0
+            while not over.is_set():
+                answers.append(realm.ask(f"{PATIENT} {name}, {number}", k=3).id)
+                number += 1
+
+    with ThreadPoolExecutor(2) as threads:
+        asking = [threads.submit(ask, name) for name in range(2)]
+        try:
+            yield answers
+        finally:
+            over.set()
+        for one in asking:
+            one.result()
+
+
 @pytest.mark.timeout(170)
 def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     """First the process that answers, which its parent starts again; then the parent, and a server begins anew."""
     with (
         server(environment, tmp_path / "web.log") as (process, port),
         Askers(asker(port), QUESTIONS, count=4) as askers,
+        contextlib.ExitStack() as others,
     ):
 
         def answers_again() -> None:
@@ -156,14 +187,21 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
         answers_again()
         os.kill(answering(process.pid), signal.SIGKILL)
         answers_again()
+        patient = others.enter_context(patient_askers(port))
+        wait_until(lambda: len(patient) >= 6)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+        # What was under way when its server died is waited for; here that minute is over.
+        IdempotencyKey.objects.filter(answer=None).update(since=timezone.now() - 2 * idempotency.longest())
         with serving(web(port).command, port, environment, tmp_path / "web-again.log"):
             answers_again()
+            others.close()  # when each has the answer to its last question
     told = askers.since(0)
     given = [one.answered_by for one in told if one.status == 201]
     assert len(given) == len(set(given)) >= 60 and {one.status for one in told} <= {0, 201, 503}
     kept = {str(answer.pk): answer for answer in AskedAnswer.objects.prefetch_related("evidence")}
     assert set(given) <= set(kept)
-    assert len(kept) <= len(given) + 3 * 4  # those whose asker died waiting for the last byte
+    own = {key: value for key, value in kept.items() if value.question.startswith(PATIENT)}
+    assert sorted(patient) == sorted(own) and len(own) == len({one.question for one in own.values()})
+    assert len(kept) <= len(given) + len(own) + 3 * 4  # those whose asker died waiting for the last byte
     assert {answer.evidence.count() for answer in kept.values()} == {3}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any, Final
 
 from django.http import StreamingHttpResponse
@@ -30,6 +31,7 @@ from webapp.api.serializers import (
     StrictSerializer,
 )
 from webapp.engine import EngineUnavailable, serving
+from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer
 from webapp.services import asking, limits
 from webapp.services.asking import DEFAULT_K, MAX_K, FieldError, InvalidRequest
@@ -39,9 +41,11 @@ MOST: Final = 100
 MOST_STREAMED: Final = 10_000
 JSON_LINES: Final = "application/jsonl"
 
-# A stream keeps one of the server's threads for minutes; this many at once, and the others go on answering.
-_STREAMS: Final = threading.BoundedSemaphore(4)
-_RETRY_STREAM_S: Final = 10
+# A batch keeps one of the server's threads until its last answer, a stream perhaps for minutes; so many at once in a
+# process, and the other threads go on answering.
+_BATCHES: Final = threading.BoundedSemaphore(8)
+_STREAMS: Final = threading.BoundedSemaphore(4)  # of those
+_RETRY_S: Final = 10
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"$ref": "#/components/schemas/QuestionRequest"}]})
@@ -127,17 +131,12 @@ class BatchView(AskingView):
         with serving():  # else the whole batch is refused, with 503
             pass
         history = "" if request.auth else asker_key(request)
-        if not streamed:
-            results = _results(asking.ask_many(self._counted(request, batch), asker=request.user, session_key=history))
-            return Response({"results": list(results)})
-        if not _STREAMS.acquire(blocking=False):
-            raise EngineUnavailable("Several long batches are being answered already.", retry_after_s=_RETRY_STREAM_S)
-        try:
-            answers = asking.ask_many(self._counted(request, batch), asker=request.user, session_key=history)
-        except BaseException:
-            _STREAMS.release()
-            raise
-        response = StreamingHttpResponse(_Lines(_results(answers)), content_type=JSON_LINES)
+        with _place(streamed) as place:
+            wanted = self._counted(request, batch)
+            answers = asking.ask_many(wanted, asker=request.user, session_key=history, listens=listens())
+            if not streamed:
+                return Response({"results": list(_results(answers))})
+            response = StreamingHttpResponse(_Lines(_results(answers), place.pop_all()), content_type=JSON_LINES)
         response["X-Accel-Buffering"] = "no"  # a proxy shall hand on each line as it comes
         return response
 
@@ -154,23 +153,31 @@ class BatchView(AskingView):
         return [*wanted, *(Throttled(wait=allowance.reset_s) for _ in questions[granted:] if allowance)]
 
 
-class _Lines:
-    """Results as JSON lines; gives the stream's place back when it is closed, also where nobody began to read it."""
+def _place(streamed: bool) -> ExitStack:
+    """A batch's place among those that are answered at once, until it is closed; EngineUnavailable: all are taken."""
+    with ExitStack() as held:
+        for places in (_BATCHES, _STREAMS) if streamed else (_BATCHES,):
+            if not places.acquire(blocking=False):
+                raise EngineUnavailable("Several batches are being answered already.", retry_after_s=_RETRY_S)
+            held.callback(places.release)
+        return held.pop_all()
 
-    def __init__(self, results: Iterator[dict[str, Any]]) -> None:
+
+class _Lines:
+    """Results as JSON lines; gives the batch's place back when it is closed, also where nobody began to read it."""
+
+    def __init__(self, results: Iterator[dict[str, Any]], place: ExitStack) -> None:
         self._results = results
         self._renderer = Renderer()
-        self._closed = False
+        self._place = place
 
     def __iter__(self) -> Iterator[bytes]:
         for result in self._results:
             yield self._renderer.render(result) + b"\n"
 
     def close(self) -> None:
-        """No more lines are wanted."""
-        if not self._closed:
-            self._closed = True
-            _STREAMS.release()
+        """No more lines are wanted. A second time changes nothing."""
+        self._place.close()
 
 
 def _checked(question: Any, common: dict[str, Any]) -> asking.Request | Exception:

@@ -140,7 +140,7 @@ def ask(
     request = checked(question, k, exclude)
     try:
         with serving() as service:
-            answer = _answer(service, request)
+            answer = _answer(service, request, listens())
         began = time.perf_counter()
         asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
     except Exception as error:
@@ -154,12 +154,19 @@ def ask(
 
 
 def ask_many(
-    requests: Iterable[Request | Exception], *, asker: User | AnonymousUser | None = None, session_key: str = ""
+    requests: Iterable[Request | Exception],
+    *,
+    asker: User | AnonymousUser | None = None,
+    session_key: str = "",
+    listens: Callable[[], bool] | None = None,
 ) -> Iterator[AskedAnswer | Exception]:
     """Answer checked questions in batches, keep each answer, and yield them in the order in which they were asked.
 
     Where a question could not be answered, what `ask` would have raised stands in the answer's place, and the others
     are answered all the same; so stays an exception among the requests where it is.
+
+    listens: says whether whoever asked is still there. It is handed over because the lanes, and a stream after its
+             request, are outside of the request that could tell.
     """
     remaining = iter(requests)
     while chunk := list(islice(remaining, _CHUNK)):
@@ -172,7 +179,7 @@ def ask_many(
                 yield from (request if isinstance(request, Exception) else unavailable for request in chunk)
                 continue
             # Answers are kept while those after them are computed. Whoever wants no more leaves the rest uncomputed.
-            for request, answer in zip(chunk, _lanes().map(partial(_attempt, service), chunk), strict=True):
+            for request, answer in zip(chunk, _lanes().map(partial(_attempt, service, listens), chunk), strict=True):
                 if isinstance(answer, Exception):  # also what stood among the requests
                     yield answer
                     continue
@@ -210,7 +217,7 @@ def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
     return answer.without(frozenset(block_ids)) if block_ids else answer
 
 
-def _answer(service: Serving, request: Request) -> Answer:
+def _answer(service: Serving, request: Request, listens: Callable[[], bool] | None) -> Answer:
     """What the engine says, or said of the same a short while ago.
 
     Also called in threads that have no connection to the database, and need none.
@@ -220,7 +227,7 @@ def _answer(service: Serving, request: Request) -> Answer:
         metrics.REPEATS.inc()
         found_ms = (time.perf_counter() - began) * 1e3
         return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
-    answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude, listens=listens())
+    answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude, listens=listens)
     service.repeats.put(request, answer)
     return answer
 
@@ -235,11 +242,13 @@ def _lanes() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=most, thread_name_prefix="ask-many")
 
 
-def _attempt(service: Serving, request: Request | Exception) -> Answer | Exception:
+def _attempt(service: Serving, listens: Callable[[], bool] | None, request: Request | Exception) -> Answer | Exception:
     if isinstance(request, Exception):
         return request
     try:
-        return _answer(service, request)
+        if listens is not None and not listens():  # a lane came free too late
+            raise EngineUnavailable("Whoever asked is gone.", retry_after_s=1)
+        return _answer(service, request, listens)
     except Exception as error:  # whoever sent the batch is told of it where this question's answer would stand
         _count(error)
         return error

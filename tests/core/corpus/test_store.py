@@ -15,6 +15,7 @@ from realm_core.corpus.records import RawArticle, block_id
 from realm_core.corpus.sources import GivenArticles
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
+from realm_core.files import read_json
 
 ARTICLES = [
     RawArticle("a", "Ada Lovelace", "https://example.org/Ada", "Ada wrote. " * 400),
@@ -119,7 +120,7 @@ def test_damage_is_told(tmp_path: Path) -> None:
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
     folder = snapshot(tmp_path).folder
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = read_json(folder / "manifest.json")
     (folder / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
     with pytest.raises(RealmError, match="format"):
         Snapshot.open(folder)

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from realm_core.corpus.store import Snapshot
 from realm_core.engine import Engine
 from realm_core.errors import RealmError
-from realm_core.files import sha256_of_file
+from realm_core.files import read_json, sha256_of_file
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, SparseRetriever, check_fit
 from realm_core.index.search import ExactSearch
@@ -63,7 +63,7 @@ def test_the_search_of_shards_is_the_search_of_the_whole(
 
 def _manifest(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def rewrite(folder: Path) -> None:
-        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest = read_json(folder / "manifest.json")
         change(manifest)
         (folder / "manifest.json").write_text(json.dumps(manifest))
 

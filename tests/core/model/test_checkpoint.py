@@ -18,7 +18,7 @@ from torch import Tensor
 
 from realm_core import tensors
 from realm_core.errors import RealmError
-from realm_core.files import sha256_of_file
+from realm_core.files import read_json, sha256_of_file
 from realm_core.model.checkpoint import Model, Storage, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.identity import read_hashes
@@ -229,7 +229,7 @@ def _rewrite(change: Callable[[dict[str, Tensor]], object]) -> Callable[[Path], 
 
 def _config(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def rewrite(folder: Path) -> None:
-        record = json.loads((folder / "config.json").read_text())
+        record = read_json(folder / "config.json")
         change(record)
         (folder / "config.json").write_text(json.dumps(record))
 
