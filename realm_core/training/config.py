@@ -84,7 +84,8 @@ class PretrainConfig(Schedule):
     )
     loss: str = setting(
         "paper",
-        "paper: −log Σ_z p(z|x) Π_j p(y_j|z,x); release: −mean_j log Σ_z p(z|x) p(y_j|z,x)",
+        "paper: −log Σ_z p(z|x) Π_j p(y_j|z,x); release: −log Σ_z p(z|x) p(y_j|z,x), the mean over "
+        "all masks of the batch",
         one_of("paper", "release"),
     )
     query_wordpieces: int = setting(

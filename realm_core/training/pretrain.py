@@ -151,7 +151,7 @@ def _train(
         batch = ahead(number)
         for part in _parts(batch.part(world.share(len(batch))), config.at_once):
             loss, figures = step(part, current)
-            share = len(part) / len(batch) * world.size  # the processes' gradients are averaged
+            share = step.weight(part) / step.weight(batch) * world.size  # the processes' gradients are averaged
             yield loss * share, {**figures, **_lag(current, number), "sequences": len(part)}
 
     def measure() -> dict[str, float]:
@@ -172,7 +172,8 @@ def _measure(step: PretrainStep, sentences: MaskedSentences | None, index: LiveI
     with torch.no_grad():
         for part in _parts(sentences, at_once):
             loss, figures = step(part, index)
-            for key, value in {"loss": loss.item(), **figures}.items():
+            sums["loss"] = sums.get("loss", 0.0) + loss.item() * step.weight(part) / step.weight(sentences)
+            for key, value in figures.items():
                 sums[key] = sums.get(key, 0.0) + value * len(part) / len(sentences)
     step.train()
     return sums
