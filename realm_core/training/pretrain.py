@@ -39,6 +39,7 @@ from realm_core.training.refresh import BuilderProcess, beside_a_builder, build_
 from realm_core.training.stage import (
     Ahead,
     add_stage_arguments,
+    check_batch,
     identity_of,
     publish,
     run_folder,
@@ -66,6 +67,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)
+    check_batch(config, world)
     model, generation = load_model(arguments.model), Generation.open(arguments.index)
     snapshot = Snapshot.open(arguments.corpus)
     check_fit(model, generation, snapshot)

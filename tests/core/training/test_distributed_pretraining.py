@@ -83,12 +83,20 @@ def test_two_processes_learn_what_one_would(towns: Towns, tmp_path: Path, monkey
     assert errors.count("The model is") == 1
 
 
-@pytest.mark.parametrize("activity", ["pretrain", "ict", "mlm"])
-def test_more_processes_than_examples_are_refused(
-    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, activity: str
+@pytest.mark.parametrize(
+    ("activity", "message"),
+    [
+        ("pretrain", "batch must be at least 3, one example a process, not 2"),
+        ("ict", "batch must be at least 6, 2 examples a process, not 2"),  # each other's negatives
+        ("mlm", "batch must be at least 3, one example a process, not 2"),
+    ],
+)
+def test_more_processes_than_examples_are_refused_before_anything_is_loaded(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, activity: str, message: str
 ) -> None:
     monkeypatch.setattr(World, "join", lambda device: World(0, 3))
     monkeypatch.setattr(World, "wait", lambda self: None)
     make = towns.pretrain if activity == "pretrain" else towns.warm_up
-    with pytest.raises(RealmError, match="batch must be at least 3, one example a process, not 2"):
-        activity_of(activity, make(tmp_path / "made", {"batch": 2}), run=tmp_path / "run")
+    words = [*make(tmp_path / "made", {"batch": 2}), "--model", tmp_path / "none", "--corpus", tmp_path / "none"]
+    with pytest.raises(RealmError, match=message):
+        activity_of(activity, words, run=tmp_path / "run")
