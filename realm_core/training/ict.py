@@ -128,8 +128,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             part = batch.part(which)
             scores_BB = cloze_scores(embedder, joiner, part, limit)
             loss, accuracy = in_batch_loss(scores_BB)
-            share = len(part.rows_B) / len(batch.rows_B)
-            yield loss * share, {"accuracy": accuracy, "sequences": len(part.rows_B)}
+            yield loss * world.weight(len(part.rows_B), examples), {"accuracy": accuracy, "sequences": len(part.rows_B)}
 
     def measure() -> dict[str, float]:
         if not held_out:

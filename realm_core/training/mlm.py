@@ -74,7 +74,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         for which in even_parts(len(rows), config.at_once):
             part = rows[which]
             loss, accuracy = _loss(encoder, joiner.blocks(part, limit), config.mask_share, draw, device)
-            yield loss * (len(part) / len(rows)), {"accuracy": accuracy, "sequences": len(part)}
+            yield loss * world.weight(len(part), config.batch), {"accuracy": accuracy, "sequences": len(part)}
 
     def measure() -> dict[str, float]:
         if not len(held_out):

@@ -153,8 +153,8 @@ def _train(
         batch = ahead(number)
         for part in _parts(batch.part(world.share(len(batch))), config.at_once):
             loss, figures = step(part, current)
-            share = step.weight(part) / step.weight(batch) * world.size  # the processes' gradients are averaged
-            yield loss * share, {**figures, **_lag(current, number), "sequences": len(part)}
+            weight = world.weight(step.weight(part), step.weight(batch))
+            yield loss * weight, {**figures, **_lag(current, number), "sequences": len(part)}
 
     def measure() -> dict[str, float]:
         return _measure(step, measured_on, index.before(loop.step), config.at_once)
