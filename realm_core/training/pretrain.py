@@ -111,7 +111,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             stack.enter_context(BuilderProcess(run, arguments.corpus, arguments.builder_device))
         index = _refreshing(config, model, generation, run, arguments.corpus, device, world, activity)
         stack.callback(index.close)
-        measured = _train(loop, step, index, source, spans, config, world, stack)
+        measured = _train(loop, step, index, source, spans, config, world, stack, activity)
     if world.leads:
         model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader begins where the encoder ended
         recipe = (
@@ -131,6 +131,7 @@ def _train(
     config: PretrainConfig,
     world: World,
     stack: ExitStack,
+    activity: Activity,
 ) -> dict[str, float]:
     learnt, held_out = split_passages(len(spans.rows_N), config.holdout)
     if not learnt:
@@ -148,8 +149,14 @@ def _train(
     stack.callback(ahead.close)
     measured_on = batches.masked(held_out, random.Random("held out")) if held_out else None
 
+    index_step = 0
+
     def losses_of(number: int) -> Iterator[tuple[torch.Tensor, dict[str, float]]]:
+        nonlocal index_step
         current = index.before(number)
+        if current.step != index_step and world.leads:
+            index_step = current.step
+            activity.metrics(number, **{"pretrain.index_step": index_step})
         batch = ahead(number)
         for part in _parts(batch.part(world.share(len(batch))), config.at_once):
             loss, figures = step(part, current)
