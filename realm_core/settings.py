@@ -107,11 +107,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         for one in describe(type(self)):
-            value = getattr(self, one.name)
-            if one.kind is dict:
-                _check_counts(one.name, value)
-            elif not (one.optional and value is None) and not one.limit.holds(value):
-                raise SettingError(one.name, f"must be {one.limit.says}, not {quoted(value)}.")
+            _check_limit(one, getattr(self, one.name))
+        self.check_together()
+
+    def check_together(self) -> None:
+        """Raise SettingError where settings that are allowed by themselves are not allowed together."""
 
 
 def describe(kind: type[Settings]) -> Iterator[Setting]:
@@ -165,6 +165,12 @@ def make(kind: type[T], values: dict[str, Any]) -> T:
         if name not in known:
             raise SettingError(name, f"is no setting; there are {', '.join(known)}.")
     return kind(**{name: _typed(known[name], value) for name, value in values.items()})
+
+
+def check_alone(kind: type[Settings], name: str, value: Any) -> None:
+    """Raise SettingError for a value, as TOML or JSON has it, that a setting cannot have whatever the others are."""
+    one = next(one for one in describe(kind) if one.name == name)
+    _check_limit(one, _typed(one, value))
 
 
 def read_settings(kind: type[T], path: Path | None, overrides: Sequence[str] = ()) -> T:
@@ -250,6 +256,13 @@ def _typed(one: Setting, value: Any) -> Any:
     if isinstance(value, str):
         _check_text(one.name, value)
     return value
+
+
+def _check_limit(one: Setting, value: Any) -> None:
+    if one.kind is dict:
+        _check_counts(one.name, value)
+    elif not (one.optional and value is None) and not one.limit.holds(value):
+        raise SettingError(one.name, f"must be {one.limit.says}, not {quoted(value)}.")
 
 
 def _check_size(name: str, number: int) -> None:

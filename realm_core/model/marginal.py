@@ -107,17 +107,18 @@ def mean_over_possible(log_probability_B: Tensor) -> tuple[Tensor, Tensor]:
 def masked_language_loss(
     log_prior_BK: Tensor, log_token_BKJ: Tensor, present_BJ: Tensor, *, per_token: bool = False
 ) -> Tensor:
-    """Pre-training loss, averaged over B.
+    """Pre-training loss of a batch.
 
     log_token_BKJ: log p(y_j | z, x) at the masked positions; present_BJ: bool, False at padding.
-    per_token=False, the paper:    −log Σ_z p(z|x) Π_j p(y_j|z,x)
-    per_token=True, the release:   −mean_j log Σ_z p(z|x) p(y_j|z,x)
+    per_token=False, the paper:    −log Σ_z p(z|x) Π_j p(y_j|z,x), the mean over B
+    per_token=True, the release:   −log Σ_z p(z|x) p(y_j|z,x), the mean over all masks of the batch: a sentence counts
+                                   as often as it has masks
     """
     log_token_BKJ = log_token_BKJ.masked_fill(~present_BJ.unsqueeze(1), 0.0)
     if not per_token:
         return -log_marginal(log_prior_BK, log_token_BKJ.sum(-1)).mean()
     marginal_BJ = torch.logsumexp(log_prior_BK.unsqueeze(-1) + log_token_BKJ, dim=1)
-    return -((marginal_BJ * present_BJ).sum(-1) / present_BJ.sum(-1).clamp(min=1)).mean()
+    return -(marginal_BJ * present_BJ).sum() / present_BJ.sum().clamp(min=1)
 
 
 # ── Provenance ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -39,6 +40,8 @@ from realm_core.training.questions import read_questions
 
 _LOOK_S = 0.2  # between looks at a stage
 _NOTE_S = 5.0  # between notes of the seconds that it has taken
+_TOLD = ("seed", "seconds", "refreshes", "index_lag_steps", "made")  # of each stage, in the table of what was run
+_INDEX_STEP, _LAG_STEPS = "pretrain.index_step", "pretrain.index_lag_steps"  # as pre-training reports them
 _REFUSED, _STOPPED = 2, 3  # status of a process that gave a sentence, and of one that was stopped
 
 
@@ -64,6 +67,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         raise RealmError(f"There is no row {unknown[0]!r}; rows are {', '.join(ROWS)}.")
     names = [name for name in ROWS if arguments.rows is None or name in arguments.rows]
     settings = AblationConfig.read(arguments.config)
+    settings.check_rows(names)
     inputs, identity = _inputs(arguments, settings)
     plan = Plan(names, inputs, settings, arguments.output)
     with _only_one(arguments.output, activity) as lock:
@@ -261,14 +265,19 @@ def _results(plan: Plan, inputs: Inputs, names: Sequence[str], seconds: dict[str
                 "zero_shot_recall@5": {dev: before[dev]["recall@5"] for dev in sets},
             }
         )
-    stages = [_stage_record(stage, seconds) for name in names for stage in plan.rows[name]]
+    stages = [_stage_record(stage, plan.run(stage.name), seconds) for name in names for stage in plan.rows[name]]
     results = {"questions": inputs.dev_asked, "rows": rows, "stages": stages}
     return results, _markdown(results, [compare.Run.of(plan.predictions(n, dev)) for dev in sets for n in names])
 
 
-def _stage_record(stage: Stage, seconds: dict[str, float]) -> dict[str, Any]:
-    """What a finished stage was, took and made: the hash of a model, or of an index's block embedder."""
-    made, held_out = None, None
+def _stage_record(stage: Stage, run: Path, seconds: dict[str, float]) -> dict[str, Any]:
+    """What a finished stage was, took and made: the hash of a model, or of an index's block embedder.
+
+    Of pre-training also how often its index was replaced, and by how many steps that was behind on average.
+    """
+    made, held_out, refreshes, lag_steps = None, None, None, None
+    if stage.command[0] == "pretrain":
+        refreshes, lag_steps = _freshness(run / "metrics.jsonl")
     if (stage.output / "config.json").exists():
         made = read_hashes(stage.output)[0]
         held_out = read_json(stage.output / "config.json")["about"].get("held_out")
@@ -281,8 +290,21 @@ def _stage_record(stage: Stage, seconds: dict[str, float]) -> dict[str, Any]:
         "seconds": seconds.get(stage.name),
         "made": made,
         "held_out": held_out,
+        "refreshes": refreshes,
+        "index_lag_steps": lag_steps,
         "command": list(stage.command),
     }
+
+
+def _freshness(metrics: Path) -> tuple[int, float | None]:
+    """(indexes that a pre-training moved to, mean lag of its index in steps), from its metrics."""
+    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    moved_to = {row[_INDEX_STEP] for row in rows if _INDEX_STEP in row}
+    # A run that goes on from a checkpoint reports some steps once more; each row is a mean since the one before.
+    lags, before = 0.0, 0
+    for step, lag in sorted({row["step"]: row[_LAG_STEPS] for row in rows if _LAG_STEPS in row}.items()):
+        lags, before = lags + lag * (step - before), step
+    return len(moved_to), round(lags / before, 1) if before else None
 
 
 def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
@@ -299,7 +321,7 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
         [
             stage["name"],
             stage["budget"],
-            *("" if stage[key] is None else str(stage[key]) for key in ("seed", "seconds", "made")),
+            *("" if stage[key] is None else str(stage[key]) for key in _TOLD),
         ]
         for stage in results["stages"]
     ]
@@ -310,7 +332,7 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
             "After fine-tuning, by set of questions.",
             compare.markdown(runs),
             "What was run.",
-            compare.markdown_table(["stage", "budget", "seed", "seconds", "made"], stages),
+            compare.markdown_table(["stage", "budget", *(key.replace("_", " ") for key in _TOLD)], stages),
         ]
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,16 @@ class AblationConfig:
             raise RealmError(
                 f"[pretrain]: the index would never be refreshed in {self.pretrain.steps:,} steps; "
                 f"refresh_every must be less than that, not {self.pretrain.refresh_every:,}."
+            )
+
+    def check_rows(self, names: Collection[str]) -> None:
+        """Refuse a budget under which one of these rows would not be what it is called."""
+        every = STALE * self.pretrain.refresh_every
+        if "stale" in names and every >= self.pretrain.steps:
+            raise RealmError(
+                f"[pretrain]: the index of the row stale would never be refreshed: {STALE} × refresh_every must be "
+                f"less than the {self.pretrain.steps:,} steps, not {every:,}. Raise steps, lower refresh_every, or "
+                "name the other rows alone."
             )
 
     @classmethod

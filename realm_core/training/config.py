@@ -11,17 +11,23 @@ from realm_core.settings import (
     POSITIVE,
     SEED,
     SHARE,
+    SettingError,
     Settings,
     at_least,
     between,
     one_of,
     setting,
 )
+from realm_core.text.joins import TITLE_WORDPIECES
 
 # What BM25's scores are multiplied by unless told otherwise: its scores of the best blocks lie a few units apart, those
 # of f(x, z) one or two. With realm-mini, exact match on plain-dev is the same within a question from 0.3 to 2.
 BM25_SCALE = 0.5
 NORMALISATIONS = ("joint", "block", "block+null")
+
+_LONGEST = 512  # BERT's positions
+_ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
+_TITLE = TITLE_WORDPIECES + 1  # and [SEP]
 
 _SEED = "of every draw"
 _BATCH = "examples a step, over all processes"
@@ -84,13 +90,19 @@ class PretrainConfig(Schedule):
     )
     loss: str = setting(
         "paper",
-        "paper: −log Σ_z p(z|x) Π_j p(y_j|z,x); release: −mean_j log Σ_z p(z|x) p(y_j|z,x)",
+        "paper: −log Σ_z p(z|x) Π_j p(y_j|z,x); release: −log Σ_z p(z|x) p(y_j|z,x), the mean over "
+        "all masks of the batch",
         one_of("paper", "release"),
     )
     query_wordpieces: int = setting(
-        96, "a sentence is cut to this many around its masks (release: 96)", between(16, 512)
+        96, "a sentence is cut to this many around its masks (release: 96)", between(16, _LONGEST - _ROOM)
     )
-    pair_wordpieces: int = setting(384, "the same of sentence and block together (release: 384)", between(32, 512))
+    pair_wordpieces: int = setting(
+        384,
+        f"the same of sentence and block together (release: 384), {_ROOM} more than query_wordpieces at least, and "
+        f"with title {_TITLE} more than that",
+        between(32, _LONGEST),
+    )
     title: bool = setting(False, "put the block's title between sentence and body; paper and release leave it out")
     refresh: str = setting(
         "process",
@@ -101,6 +113,18 @@ class PretrainConfig(Schedule):
     refresh_every: int = setting(
         500, "steps between the snapshots that the index is rebuilt from (paper: about 500)", at_least(1)
     )
+
+    def check_together(self) -> None:
+        """The sentence leaves room for some of a block."""
+        least = self.query_wordpieces + _ROOM + (_TITLE if self.title else 0)
+        if self.pair_wordpieces < least:
+            behind = " and the title" if self.title else ""
+            raise SettingError(
+                "pair_wordpieces",
+                f"must be at least {least}, so that some of a block is read behind the {self.query_wordpieces} of "
+                f"query_wordpieces{behind}, not {self.pair_wordpieces}; raise it, up to {_LONGEST}, or lower "
+                "query_wordpieces.",
+            )
 
 
 @dataclass(frozen=True)

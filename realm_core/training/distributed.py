@@ -39,6 +39,13 @@ class World:
         """Which of `count` examples this process takes; the shares of all are as equal as can be."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
+    def weight(self, part: int, batch: int) -> float:
+        """What the mean loss of a process's part of a batch counts, so that the processes' mean is the batch's mean.
+
+        part, batch: how many examples (or whatever the loss is a mean of) there are in it, and over all processes.
+        """
+        return part * self.size / batch
+
     def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Put into each gradient the mean over the processes; one that is missing counts as zero."""
         if self.size == 1:

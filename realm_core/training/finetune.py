@@ -274,8 +274,7 @@ def _train(
         for start in range(0, len(own), config.at_once):
             part = own[start : start + config.at_once]
             loss, figures = step(part)
-            # Gradients are averaged over processes, whose shares of a batch may differ by one.
-            yield loss * (len(part) * world.size / len(batch)), figures
+            yield loss * world.weight(len(part), len(batch)), figures
 
     step.train()
     measured = loop.run(losses_of, lambda: _measure(step, held_out, config.at_once))

@@ -36,6 +36,8 @@ from realm_core.training.loop import Group, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
     Ahead,
     add_stage_arguments,
+    check_batch,
+    even_parts,
     identity_of,
     publish,
     run_folder,
@@ -96,13 +98,17 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)
-    model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
+    check_batch(config, world, each=2)
+    snapshot = Snapshot.open(arguments.corpus)
     learnt, held_out = split_passages(len(snapshot), config.holdout)
-    if len(learnt) < 2:
+    if len(learnt) < 2 * world.size:
         raise RealmError(
             f"{arguments.corpus} holds {len(learnt)} blocks to learn from; a sentence's block needs others to be told "
-            "from."
+            f"from, so there must be at least {2 * world.size}, two for each process."
         )
+    examples = min(config.batch, len(learnt))
+    _check_parts(examples, config.at_once, world)
+    model = load_model(arguments.model)
     joiner = Joiner(open_tokens(snapshot, activity), device)
     embedder, limit = model.block, model.config.block_wordpieces
     embedder.to(device)
@@ -112,19 +118,17 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
 
     def made(step: int) -> Cloze:
         draw = random.Random(f"{config.seed} cloze {step}")
-        rows = draw.sample(learnt, min(config.batch, len(learnt)))
-        return draw_batch(rows[world.share(len(rows))], draw)
+        return draw_batch(draw.sample(learnt, examples)[world.share(examples)], draw)
 
     ahead = Ahead(made)
 
     def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         batch = ahead(step)
-        for start in range(0, len(batch.rows_B), config.at_once):
-            part = batch.part(slice(start, start + config.at_once))
+        for which in even_parts(len(batch.rows_B), config.at_once):
+            part = batch.part(which)
             scores_BB = cloze_scores(embedder, joiner, part, limit)
             loss, accuracy = in_batch_loss(scores_BB)
-            share = len(part.rows_B) / len(batch.rows_B)
-            yield loss * share, {"accuracy": accuracy, "sequences": len(part.rows_B)}
+            yield loss * world.weight(len(part.rows_B), examples), {"accuracy": accuracy, "sequences": len(part.rows_B)}
 
     def measure() -> dict[str, float]:
         if not held_out:
@@ -152,6 +156,17 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     recipe = f"inverse cloze task from {model.hash} on {snapshot.snapshot_id}: {dataclasses.asdict(config)}"
     made_model = dataclasses.replace(model, query=embedder)
     publish(made_model, arguments.output, recipe, measured, run, activity, left=["ict"])
+
+
+def _check_parts(examples: int, at_once: int, world: World) -> None:
+    """Refuse parts of one example, which has nothing to be told from: with parts of up to three there are none."""
+    shares = [len(range(examples)[World(rank, world.size).share(examples)]) for rank in range(world.size)]
+    if at_once == 2 and any(share % 2 for share in shares):
+        raise RealmError(
+            f"at_once must be at least 3, not 2, where a process has an odd number of the {examples} examples of a "
+            "step (batch, or as many blocks as there are to learn from): one would be a part by itself, with no other "
+            "to be told from."
+        )
 
 
 def cloze_scores(embedder: Embedder, joiner: Joiner, batch: Cloze, limit: int) -> Tensor:

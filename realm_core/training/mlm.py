@@ -30,7 +30,16 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import MlmConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import Group, freeze, no_dropout_in_attention
-from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder, split_passages, stage_loop
+from realm_core.training.stage import (
+    add_stage_arguments,
+    check_batch,
+    even_parts,
+    identity_of,
+    publish,
+    run_folder,
+    split_passages,
+    stage_loop,
+)
 
 _FIRST_WORD = 1996  # of the vocabulary; before it stand special tokens, single characters and unused places
 _HEAD_FASTER = 5.0  # the head begins with nothing
@@ -47,6 +56,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)
+    check_batch(config, world)
     model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
     tokens = open_tokens(snapshot, activity)
     encoder = model.encoder or new_encoder(model.config, seed=config.seed)
@@ -61,10 +71,10 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         draw = np.random.default_rng([config.seed, step, 1])
         rows = learnt[draw.integers(len(learnt), size=config.batch)][world.share(config.batch)]
-        for start in range(0, len(rows), config.at_once):
-            part = rows[start : start + config.at_once]
+        for which in even_parts(len(rows), config.at_once):
+            part = rows[which]
             loss, accuracy = _loss(encoder, joiner.blocks(part, limit), config.mask_share, draw, device)
-            yield loss * (len(part) / len(rows)), {"accuracy": accuracy, "sequences": len(part)}
+            yield loss * world.weight(len(part), config.batch), {"accuracy": accuracy, "sequences": len(part)}
 
     def measure() -> dict[str, float]:
         if not len(held_out):

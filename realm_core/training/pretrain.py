@@ -40,6 +40,7 @@ from realm_core.training.refresh import BuilderProcess, beside_a_builder, build_
 from realm_core.training.stage import (
     Ahead,
     add_stage_arguments,
+    check_batch,
     identity_of,
     publish,
     run_folder,
@@ -67,6 +68,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     run = run_folder(arguments, activity)
     device = place(pick_device(arguments.device))
     world = World.join(device)
+    check_batch(config, world)
     model, generation = load_model(arguments.model), Generation.open(arguments.index)
     corpus = corpus_of(arguments.index, arguments.corpus)
     snapshot = Snapshot.open(corpus)
@@ -111,7 +113,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             stack.enter_context(BuilderProcess(run, corpus, arguments.builder_device, activity))
         index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
-        measured = _train(loop, step, index, source, spans, config, world, stack)
+        measured = _train(loop, step, index, source, spans, config, world, stack, activity)
     if world.leads:
         model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader begins where the encoder ended
         recipe = (
@@ -131,6 +133,7 @@ def _train(
     config: PretrainConfig,
     world: World,
     stack: ExitStack,
+    activity: Activity,
 ) -> dict[str, float]:
     learnt, held_out = split_passages(len(spans.rows_N), config.holdout)
     if not learnt:
@@ -148,13 +151,19 @@ def _train(
     stack.callback(ahead.close)
     measured_on = batches.masked(held_out, random.Random("held out")) if held_out else None
 
+    index_step = 0
+
     def losses_of(number: int) -> Iterator[tuple[torch.Tensor, dict[str, float]]]:
+        nonlocal index_step
         current = index.before(number)
+        if current.step != index_step and world.leads:
+            index_step = current.step
+            activity.metrics(number, **{"pretrain.index_step": index_step})
         batch = ahead(number)
         for part in _parts(batch.part(world.share(len(batch))), config.at_once):
             loss, figures = step(part, current)
-            share = len(part) / len(batch) * world.size  # the processes' gradients are averaged
-            yield loss * share, {**figures, **_lag(current, number), "sequences": len(part)}
+            weight = world.weight(step.weight(part), step.weight(batch))
+            yield loss * weight, {**figures, **_lag(current, number), "sequences": len(part)}
 
     def measure() -> dict[str, float]:
         return _measure(step, measured_on, index.before(loop.step), config.at_once)
@@ -174,7 +183,8 @@ def _measure(step: PretrainStep, sentences: MaskedSentences | None, index: LiveI
     with torch.no_grad():
         for part in _parts(sentences, at_once):
             loss, figures = step(part, index)
-            for key, value in {"loss": loss.item(), **figures}.items():
+            sums["loss"] = sums.get("loss", 0.0) + loss.item() * step.weight(part) / step.weight(sentences)
+            for key, value in figures.items():
                 sums[key] = sums.get(key, 0.0) + value * len(part) / len(sentences)
     step.train()
     return sums

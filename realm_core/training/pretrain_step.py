@@ -84,6 +84,10 @@ class PretrainStep(nn.Module):
         loss = masked_language_loss(prior_BK, filled.log_token_BKJ, filled.present_BJ, per_token=self._per_token)
         return loss, _figures(filled, prior_BK.detach())
 
+    def weight(self, batch: MaskedSentences) -> int:
+        """How many the loss of a batch is the mean of: its sentences (paper), or its masks (release)."""
+        return sum(map(len, batch.masks)) if self._per_token else len(batch)
+
     def fill(self, batch: MaskedSentences, index: LiveIndex) -> Filled:
         """Score the masked wordpieces of each sentence with each of its blocks."""
         device = self._joiner.device

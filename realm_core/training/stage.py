@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -53,12 +53,25 @@ def split_passages(passages: int, holdout: float) -> tuple[list[int], list[int]]
     return sorted(drawn[wanted:]), sorted(drawn[:wanted])
 
 
+def check_batch(config: Schedule, world: World, each: int = 1) -> None:
+    """Refuse a batch of which a process would have fewer than `each` examples."""
+    least = each * world.size
+    if config.batch < least:
+        examples = "one example" if each == 1 else f"{each} examples"
+        raise RealmError(f"batch must be at least {least}, {examples} a process, not {config.batch}.")
+
+
+def even_parts(count: int, at_once: int) -> Iterator[slice]:
+    """As few parts of `count` examples as can be, none larger than `at_once`, all as equal as can be."""
+    parts = -(-count // at_once)
+    for number in range(parts):
+        yield slice(number * count // parts, (number + 1) * count // parts)
+
+
 def stage_loop(
     name: str, groups: Sequence[Group], config: Schedule, identity: str, run: Path, activity: Activity, world: World
 ) -> Loop:
     """The loop of a schedule."""
-    if config.batch < world.size:
-        raise RealmError(f"batch must be at least {world.size}, one example a process, not {config.batch}.")
     return Loop(
         name,
         groups,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from realm_core.training.config import FinetuneConfig
+from realm_core.training.config import FinetuneConfig, PretrainConfig
 from tests.web.pages import stored
 from webapp.kinds import KINDS, ParameterError
-from webapp.models import CorpusSnapshot, IndexGeneration, JobKind, ModelVersion, Purpose, QuestionSet
+from webapp.models import CorpusSnapshot, IndexGeneration, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
 
 pytestmark = pytest.mark.django_db
 
@@ -51,6 +51,17 @@ def test_everything_that_is_wrong_is_named() -> None:
         "batch": "must be a whole number, not '16'.",
         "masking": "is no parameter of this kind of job.",
     }
+
+
+def test_settings_that_do_not_go_together_are_named() -> None:
+    stored.deployment()
+    index = IndexGeneration.objects.get()
+    spans = SpanSet.objects.create(corpus=index.corpus, path="spans/x", tagger="dates", spans=9, blocks=3)
+    start = {"model": index.model_id, "corpus": index.corpus_id, "index": index.pk, "spans": spans.pk}
+    read = KINDS[JobKind.PRETRAIN].read({**start, "query_wordpieces": 32, "pair_wordpieces": 64})
+    assert read.settings[PretrainConfig].pair_wordpieces == 64  # less than there must be where 96 are the sentence's
+    errors = refused(JobKind.PRETRAIN, {**start, "query_wordpieces": 64, "pair_wordpieces": 64})
+    assert list(errors) == ["pair_wordpieces"] and errors["pair_wordpieces"].startswith("must be at least 80, ")
 
 
 def test_questions_to_measure_by_are_not_learnt_from() -> None:
@@ -107,6 +118,9 @@ def test_an_ablation_s_toml_is_read_before_it_starts() -> None:
         errors = refused(JobKind.ABLATE, {**given, "config": config})
         assert list(errors) == ["config"] and says in errors["config"]
     assert "no row best" in refused(JobKind.ABLATE, {**given, "rows": "realm best"})["rows"]
+    for rows in ("", "realm stale"):  # 30 × 500 steps between refreshes, of 1,000
+        errors = refused(JobKind.ABLATE, {**given, "rows": rows})
+        assert list(errors) == ["config"] and "must be less than the 1,000 steps, not 15,000" in errors["config"]
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

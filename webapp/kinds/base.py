@@ -13,7 +13,7 @@ from typing import Any
 from django.db import models
 
 from realm_core.errors import RealmError
-from realm_core.settings import Setting, SettingError, Settings, describe, make, printable, quoted
+from realm_core.settings import Setting, SettingError, Settings, check_alone, describe, make, printable, quoted
 from webapp.models import Job, JobKind, Queue
 
 
@@ -124,11 +124,14 @@ class Kind:
             own = {one.name: values.pop(one.name) for one in describe(kind) if one.name in values}
             for name, value in own.items():  # each alone first, so that all that are wrong are named
                 try:
-                    make(kind, {name: value})
+                    check_alone(kind, name, value)
                 except SettingError as error:
                     errors[error.name] = error.says
             if not errors:
-                made[kind] = make(kind, own)
+                try:
+                    made[kind] = make(kind, own)
+                except SettingError as error:
+                    errors[error.name] = error.says
         for name in values:
             errors[printable(name)] = "is no parameter of this kind of job."
         if errors:

@@ -92,7 +92,7 @@ def _check_ablate(given: Given) -> None:
     if given["spans"].corpus_id != given["corpus"].pk:
         raise ParameterError({"spans": f"are of {given['spans'].corpus}, not of {given['corpus']}."})
     try:
-        AblationConfig.make(parse_toml(settings.config))
+        AblationConfig.make(parse_toml(settings.config)).check_rows(settings.rows.split() or ROWS)
     except RealmError as error:
         raise ParameterError({"config": str(error)}) from None
 

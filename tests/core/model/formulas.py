@@ -45,10 +45,14 @@ def posterior(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> list[f
 
 
 def masked_loss(
-    prior_K: Sequence[float], token_KJ: Sequence[Sequence[float]], present_J: Sequence[bool], *, per_token: bool
+    sentences: Sequence[tuple[Sequence[float], Sequence[Sequence[float]], Sequence[bool]]], *, per_token: bool
 ) -> float:
-    """Paper: −log Σ_z p(z|x) Π_j p(y_j|z,x). Release: −mean_j log Σ_z p(z|x) p(y_j|z,x)."""
-    places = [j for j, present in enumerate(present_J) if present]
-    if per_token:
-        return -math.fsum(math.log(marginal(prior_K, [row[j] for row in token_KJ])) for j in places) / len(places)
-    return -math.log(marginal(prior_K, [math.prod(row[j] for j in places) for row in token_KJ]))
+    """Of (prior_K, token_KJ, present_J) of each sentence. Paper: −log Σ_z p(z|x) Π_j p(y_j|z,x), the mean over the
+    sentences. Release: −log Σ_z p(z|x) p(y_j|z,x), the mean over the masks of all sentences."""
+    costs = []
+    for prior_K, token_KJ, present_J in sentences:
+        places = [j for j, present in enumerate(present_J) if present]
+        together = [places] if not per_token else [[j] for j in places]
+        for group in together:
+            costs.append(-math.log(marginal(prior_K, [math.prod(row[j] for j in group) for row in token_KJ])))
+    return math.fsum(costs) / len(costs)

@@ -249,12 +249,18 @@ def test_masked_language_losses_are_papers_and_releases(
         for _ in range(questions)
     ]
     present = [[True, *(data.draw(st.booleans()) for _ in range(masks - 1))] for _ in range(questions)]
-    losses = [
-        formulas.masked_loss(*question, per_token=per_token) for question in zip(priors, tokens, present, strict=True)
-    ]
+    wanted = formulas.masked_loss(list(zip(priors, tokens, present, strict=True)), per_token=per_token)
     log_tokens = double(tokens).log().masked_fill(~torch.tensor(present).unsqueeze(1), math.nan)  # padding is anything
     loss = marginal.masked_language_loss(double(priors).log(), log_tokens, torch.tensor(present), per_token=per_token)
-    assert close(loss, math.fsum(losses) / questions)
+    assert close(loss, wanted)
+
+
+def test_in_the_releases_loss_every_mask_counts_alike() -> None:
+    prior = double([[1.0], [1.0]]).log()
+    tokens = double([[[0.5, 1.0, 1.0, 1.0]], [[0.1, 0.2, 0.3, 0.4]]]).log()
+    present = torch.tensor([[True, False, False, False], [True, True, True, True]])  # one mask, and four
+    loss = marginal.masked_language_loss(prior, tokens, present, per_token=True)
+    assert close(loss, -math.log(0.5 * 0.1 * 0.2 * 0.3 * 0.4) / 5)
 
 
 def test_papers_loss_asks_one_block_for_the_whole_span_and_the_releases_does_not() -> None:

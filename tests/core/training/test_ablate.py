@@ -23,7 +23,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation.answers import holds_answer
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever
 from realm_core.model.checkpoint import load_model
-from realm_core.training import ablate
+from realm_core.training import ablate, ablation
 from realm_core.training.ablation import ROWS
 from realm_core.training.loop import Loop
 from realm_core.training.questions import read_questions
@@ -41,7 +41,7 @@ batch = 8
 steps = 2
 batch = 8
 [pretrain]
-steps = 2
+steps = 3
 batch = 4
 k = 3
 refresh = "in-loop"
@@ -52,6 +52,7 @@ batch = 8
 [evaluate]
 k = 3
 """
+STALE = 2  # instead of 30, which would take as many steps
 # Every kind of stage, in few.
 SOME = ["realm-encoder", "bm25"]
 
@@ -97,6 +98,7 @@ def _asked_to_stop_meanwhile(loop: Loop, losses: Any) -> dict[str, float]:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Inline]]:
     monkeypatch.setattr(ablate.subprocess, "Popen", Inline)
+    monkeypatch.setattr(ablation, "STALE", STALE)
     monkeypatch.setattr(Activity, "stop_on_signals", lambda self: None)  # the signals of this process are pytest's
     Inline.started, Inline.stop_at, Inline.kill_at = [], None, None
     yield Inline
@@ -141,6 +143,7 @@ def whole(towns: Towns, tmp_path_factory: pytest.TempPathFactory) -> tuple[Case,
     case = Case(towns, tmp_path_factory.mktemp("whole"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ablate.subprocess, "Popen", Inline)
+        patch.setattr(ablation, "STALE", STALE)
         patch.setattr(Activity, "stop_on_signals", lambda self: None)
         Inline.started, Inline.stop_at, Inline.kill_at = [], None, None
         case.run(*ROWS)
@@ -198,8 +201,30 @@ def test_variants_differ_in_one_setting(whole: tuple[Case, list[str]]) -> None:
 
     assert differing("uniform") == {'masking="uniform"'}
     assert differing("span") == {'masking="span"'}
-    assert differing("stale") == {"refresh_every=30"}
+    assert differing("stale") == {f"refresh_every={STALE}"}
     assert "refresh_every=1" in commands["pretrain-realm"] and 'masking="salient"' in commands["pretrain-realm"]
+
+
+def test_each_pretraining_says_how_fresh_its_index_was(whole: tuple[Case, list[str]]) -> None:
+    """Of three steps the index is replaced before the second and the third, the stale one before the third alone."""
+    case, _ = whole
+    stages = {stage["name"]: (stage["refreshes"], stage["index_lag_steps"]) for stage in case.results()["stages"]}
+    assert (stages["pretrain-realm"], stages["pretrain-stale"]) == ((2, 0.0), (1, 0.3))
+    assert stages["mlm"] == (None, None)
+    table = (case.output / "results.md").read_text()
+    assert "| stage | budget | seed | seconds | refreshes | index lag steps | made |" in table
+    (line,) = [line for line in table.splitlines() if line.startswith("| pretrain-stale ")]
+    assert "| 1 | 0.3 |" in line
+
+
+@pytest.mark.parametrize("rows", [["stale"], list(ROWS)])
+def test_an_index_that_would_never_be_stale_is_refused_before_anything_runs(
+    towns: Towns, tmp_path: Path, rows: list[str]
+) -> None:
+    case = Case(towns, tmp_path, "[pretrain]\nsteps = 3000\nrefresh_every = 100\n")
+    with pytest.raises(RealmError, match=r"row stale would never .* than the 3,000 steps, not 3,000\. Raise steps"):
+        case.run(*rows)
+    assert not case.output.exists()
 
 
 def same(first: torch.nn.Module, second: torch.nn.Module) -> bool:

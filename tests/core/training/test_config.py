@@ -129,13 +129,24 @@ def test_a_schedule_has_a_step(kind: type) -> None:
         (PretrainConfig, "refresh='no'", "refresh must be one of process, elsewhere, in-loop, never, not 'no'"),
         (PretrainConfig, "k=1", "k must be at least 2, not 1"),  # the null block is one of them
         (PretrainConfig, "refresh_every=0", "refresh_every must be at least 1, not 0"),
-        (PretrainConfig, "query_wordpieces=15", "query_wordpieces must be from 16 to 512, not 15"),
+        (PretrainConfig, "query_wordpieces=15", "query_wordpieces must be from 16 to 496, not 15"),
+        (PretrainConfig, "query_wordpieces=497", "query_wordpieces must be from 16 to 496, not 497"),
         (PretrainConfig, "pair_wordpieces=513", "pair_wordpieces must be from 32 to 512, not 513"),
     ],
 )
 def test_what_one_stage_cannot_have_is_named(kind: type, override: str, message: str) -> None:
     with pytest.raises(RealmError, match=f"^{message}"):
         read_settings(kind, None, [override])
+
+
+@pytest.mark.parametrize(("query", "pair", "title"), [(96, 112, "false"), (16, 32, "false"), (96, 177, "true")])
+def test_a_pair_has_room_for_some_of_a_block(tmp_path: Path, query: int, pair: int, title: str) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(f"query_wordpieces = {query}\npair_wordpieces = {pair}\ntitle = {title}\n")
+    assert read_settings(PretrainConfig, path).pair_wordpieces == pair
+    message = rf"^pair_wordpieces must be at least {pair + 1}, .* the {query + 1} of query_wordpieces.*, not {pair};"
+    with pytest.raises(RealmError, match=message):
+        read_settings(PretrainConfig, path, [f"query_wordpieces={query + 1}"])
 
 
 @pytest.mark.parametrize("kind", KINDS)

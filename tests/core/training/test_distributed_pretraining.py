@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -13,9 +14,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, Stopped
 from realm_core.training import pretrain_step
 from realm_core.training.distributed import World
+from realm_core.training.loop import Loop
 from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns
@@ -83,12 +85,41 @@ def test_two_processes_learn_what_one_would(towns: Towns, tmp_path: Path, monkey
     assert errors.count("The model is") == 1
 
 
-@pytest.mark.parametrize("activity", ["pretrain", "ict", "mlm"])
-def test_more_processes_than_examples_are_refused(
-    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, activity: str
+@pytest.mark.parametrize(("activity", "loss_of_part"), [("ict", "in_batch_loss"), ("mlm", "_loss")])
+def test_every_example_counts_alike_whichever_process_has_it(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, activity: str, loss_of_part: str
+) -> None:
+    """Of five examples one process takes two, the other three; what each minimises has the batch's loss as its mean."""
+    numbers, minimised = iter([2.0, 3.0]), []
+
+    def first_step(loop: Loop, losses_of: Any, _measure: Any) -> None:
+        minimised.append(sum(loss.item() for loss, _ in losses_of(0)))
+        raise Stopped
+
+    module = importlib.import_module(f"realm_core.training.{activity}")
+    monkeypatch.setattr(module, loss_of_part, lambda *_: (torch.tensor(next(numbers)), 0.0))
+    monkeypatch.setattr(Loop, "run", first_step)
+    for rank in range(2):
+        monkeypatch.setattr(World, "join", lambda device, rank=rank: World(rank, 2))
+        with pytest.raises(Stopped):
+            activity_of(activity, towns.warm_up(tmp_path / "made", {"batch": 5}), run=tmp_path / "run")
+    assert sum(minimised) / 2 == pytest.approx((2 * 2.0 + 3 * 3.0) / 5)
+
+
+@pytest.mark.parametrize(
+    ("activity", "message"),
+    [
+        ("pretrain", "batch must be at least 3, one example a process, not 2"),
+        ("ict", "batch must be at least 6, 2 examples a process, not 2"),  # each other's negatives
+        ("mlm", "batch must be at least 3, one example a process, not 2"),
+    ],
+)
+def test_more_processes_than_examples_are_refused_before_anything_is_loaded(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, activity: str, message: str
 ) -> None:
     monkeypatch.setattr(World, "join", lambda device: World(0, 3))
     monkeypatch.setattr(World, "wait", lambda self: None)
     make = towns.pretrain if activity == "pretrain" else towns.warm_up
-    with pytest.raises(RealmError, match="batch must be at least 3, one example a process, not 2"):
-        activity_of(activity, make(tmp_path / "made", {"batch": 2}), run=tmp_path / "run")
+    words = [*make(tmp_path / "made", {"batch": 2}), "--model", tmp_path / "none", "--corpus", tmp_path / "none"]
+    with pytest.raises(RealmError, match=message):
+        activity_of(activity, words, run=tmp_path / "run")

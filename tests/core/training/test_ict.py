@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
@@ -21,6 +23,7 @@ from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import ict
 from realm_core.training.ict import Cloze, ClozeBatches, cloze_scores, in_batch_loss, recall
+from realm_core.training.stage import even_parts
 from tests.core.model import formulas
 from tests.core.model.plain import PlainEmbedder
 from tests.core.running import activity_of
@@ -229,6 +232,39 @@ def test_a_corpus_with_nothing_to_tell_apart_is_refused(
     words = [*towns.warm_up(tmp_path / "made", LEARNING | {"holdout": holdout}), "--corpus", corpus]
     with pytest.raises(RealmError, match=rf"{corpus} holds [01] blocks to learn from; .* needs others"):
         activity_of("ict", words, run=tmp_path / "run")
+
+
+@pytest.mark.parametrize(("batch", "at_once", "parts"), [(7, 3, [2, 2, 3]), (5, 4, [2, 3]), (6, 2, [2, 2, 2])])
+def test_no_sentence_is_alone_in_its_part(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int, at_once: int, parts: list[int]
+) -> None:
+    sizes: list[int] = []
+
+    def counted(scores_BB: torch.Tensor) -> tuple[torch.Tensor, float]:
+        sizes.append(len(scores_BB))
+        return in_batch_loss(scores_BB)
+
+    monkeypatch.setattr(ict, "in_batch_loss", counted)
+    settings = LEARNING | {"steps": 1, "batch": batch, "at_once": at_once, "holdout": 0.0}
+    activity_of("ict", towns.warm_up(tmp_path / "made", settings), run=tmp_path / "run")
+    assert sizes == parts
+
+
+@pytest.mark.parametrize("batch", [5, 100])  # of 40 blocks one is held out
+def test_parts_of_two_want_even_numbers(towns: Towns, tmp_path: Path, batch: int) -> None:
+    settings = LEARNING | {"batch": batch, "at_once": 2, "holdout": 0.025}
+    words = [*towns.warm_up(tmp_path / "made", settings), "--model", tmp_path / "none"]
+    with pytest.raises(
+        RealmError, match=rf"at_once must be at least 3, not 2, where .* of the {min(batch, 39)} examples"
+    ):
+        activity_of("ict", words, run=tmp_path / "run")
+
+
+@given(share=st.integers(2, 300), at_once=st.integers(3, 70))
+def test_parts_are_even(share: int, at_once: int) -> None:
+    lengths = [len(range(share)[part]) for part in even_parts(share, at_once)]
+    assert sum(lengths) == share and len(lengths) == math.ceil(share / at_once)
+    assert min(lengths) >= 2 and max(lengths) <= min(at_once, min(lengths) + 1)
 
 
 def test_a_batch_is_never_larger_than_what_is_learnt_from(towns: Towns, tmp_path: Path) -> None:

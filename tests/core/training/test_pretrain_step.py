@@ -69,11 +69,8 @@ def test_the_loss_is_that_of_paper_or_release(
     loss = made.step(made.batch, made.index)[0]
     hand = by_hand(made, seen[0].rows_BK, title=title)
     assert {len(one.token_KJ[0]) for one in hand} == {1, 2}
-    wanted = [
-        formulas.masked_loss(one.prior_K, one.token_KJ, [True] * len(one.token_KJ[0]), per_token=per_token)
-        for one in hand
-    ]
-    assert loss.item() == pytest.approx(sum(wanted) / 6, rel=1e-4)
+    sentences = [(one.prior_K, one.token_KJ, [True] * len(one.token_KJ[0])) for one in hand]
+    assert loss.item() == pytest.approx(formulas.masked_loss(sentences, per_token=per_token), rel=1e-4)
     priors = torch.tensor([one.prior_K for one in hand])
     torch.testing.assert_close(seen[0].scores_BK.detach().softmax(1), priors, rtol=1e-3, atol=1e-5)
     assert 0.01 < priors[:, 0].mean() < 0.95 and priors[:, 1:].std() > 0.03  # not all the same
@@ -142,11 +139,17 @@ def test_a_word_is_guessed_by_all_blocks_together_each_with_its_weight(
     assert len({np.mean(weighed), np.mean(without), np.mean(counted)}) == 3  # the draw tells the three apart
 
 
-def test_a_batch_worked_off_in_parts_has_the_same_loss(scene: MakeScene) -> None:
-    made = scene()
+@pytest.mark.parametrize("per_token", [False, True])
+def test_a_batch_worked_off_in_parts_has_the_same_loss(scene: MakeScene, per_token: bool) -> None:
+    made = scene(per_token=per_token)
+    parts = [made.batch.part(slice(0, 4)), made.batch.part(slice(4, 6))]
+    masks = [sum(len(own) for own in part.masks) for part in parts]
+    assert masks[0] != 2 * masks[1]
+    weights = masks if per_token else [4, 2]
+    assert [made.step.weight(part) for part in parts] == weights
+    losses = [made.step(part, made.index)[0].item() for part in parts]
     whole = made.step(made.batch, made.index)[0].item()
-    parts = [made.step(made.batch.part(slice(i, i + 4)), made.index)[0].item() for i in (0, 4)]
-    assert (4 * parts[0] + 2 * parts[1]) / 6 == pytest.approx(whole, rel=1e-5)
+    assert np.average(losses, weights=weights) == pytest.approx(whole, rel=1e-5)
 
 
 # ── Gradients ───────────────────────────────────────────────────────────────────────────────────────────────────────
