@@ -141,17 +141,18 @@ def explain(kind: type[Settings]) -> str:
     return "\n".join(lines)
 
 
-def template(kind: type[Settings], without: Sequence[str] = ()) -> str:
-    """Every setting in TOML with its default, behind a comment of what it means and may be.
+def template(settings: Settings, without: Sequence[str] = ()) -> str:
+    """Every setting in TOML, behind a comment of what it means and may be.
 
-    without: names of those to leave out. What has no default is a comment itself.
+    without: names of those to leave out. What has no value is a comment itself.
     """
     lines = []
-    for one in describe(kind):
+    for one in describe(type(settings)):
         if one.name not in without:
             limit = "" if one.limit is ANY else f" ({one.limit.says})"
-            value = f"# {one.name} =" if one.default is None else f"{one.name} = {_toml(one.default)}"
-            lines += [f"# {one.help}{limit}", value]
+            value = getattr(settings, one.name)
+            said = f"# {one.name} =" if value is None else f"{one.name} = {_toml(value)}"
+            lines += [f"# {one.help}{limit}", said]
     return "\n".join(lines)
 
 

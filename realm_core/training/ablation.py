@@ -51,7 +51,8 @@ class AblationConfig:
 
     ict: IctConfig = field(default_factory=IctConfig)
     mlm: MlmConfig = field(default_factory=MlmConfig)
-    pretrain: PretrainConfig = field(default_factory=PretrainConfig)
+    # Often enough for the row stale to have an index of its own, too.
+    pretrain: PretrainConfig = field(default_factory=lambda: PretrainConfig(refresh_every=25))
     finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
 
@@ -80,7 +81,7 @@ class AblationConfig:
     def template(cls) -> str:
         """A TOML file of all defaults, with what each setting means and may be."""
         sections = (
-            f"[{one.name}]\n" + template(type(getattr(cls(), one.name)), without=("masking",))  # of which rows differ
+            f"[{one.name}]\n" + template(getattr(cls(), one.name), without=("masking",))  # in which the rows differ
             for one in dataclasses.fields(cls)
         )
         return "\n\n".join(sections)
@@ -97,13 +98,14 @@ class AblationConfig:
     @classmethod
     def make(cls, sections: dict[str, Any]) -> AblationConfig:
         """The settings of sections as TOML has them; `RealmError` names section and key of what is wrong."""
-        kinds = {one.name: type(getattr(cls(), one.name)) for one in dataclasses.fields(cls)}
+        defaults = {one.name: getattr(cls(), one.name) for one in dataclasses.fields(cls)}
         made = {}
         for name, section in sections.items():
-            if name not in kinds or not isinstance(section, dict):
-                raise RealmError(f"{name!r} is not one of the sections, which are [{'], ['.join(kinds)}].")
+            if name not in defaults or not isinstance(section, dict):
+                raise RealmError(f"{name!r} is not one of the sections, which are [{'], ['.join(defaults)}].")
+            default = defaults[name]
             try:
-                made[name] = make(kinds[name], section)
+                made[name] = make(type(default), dataclasses.asdict(default) | section)
             except RealmError as error:
                 raise RealmError(f"[{name}]: {error}") from None
         return cls(**made)

@@ -87,12 +87,12 @@ def test_a_text_that_is_no_toml_is_named(tmp_path: Path) -> None:
 
 
 def test_a_template_is_the_defaults_with_what_they_mean() -> None:
-    text = template(Example)
+    text = template(Example())
     assert make(Example, parse_toml(text)) == Example()
     for one in describe(Example):
         limit = "" if one.limit is ANY else f" ({one.limit.says})"
         assert f"# {one.help}{limit}\n{'# ' if one.default is None else ''}{one.name} =" in text
-    assert f"{next(describe(Example)).name} =" not in template(Example, without=[next(describe(Example)).name])
+    assert f"{next(describe(Example)).name} =" not in template(Example(), without=[next(describe(Example)).name])
 
 
 def test_the_template_of_an_ablation_is_its_defaults() -> None:
