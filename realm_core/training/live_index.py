@@ -36,6 +36,7 @@ from realm_core.model.checkpoint import Model, save_model
 from realm_core.training.distributed import World
 
 KNOWN = "known.json"
+_BEGAN = "began.json"  # when the first index's parameters were the trainer's, in seconds since the epoch
 _POLL_S = 0.2
 
 
@@ -81,6 +82,8 @@ def forget_after(folder: Path, step: int) -> None:
     if (folder / "snapshots").exists():
         ids = {name: one for name, one in known_snapshots(folder / "snapshots").items() if name <= step_name(step)}
         write_json(folder / "snapshots" / KNOWN, ids)
+    if step == 0:  # the run begins again
+        (folder / "snapshots" / _BEGAN).unlink(missing_ok=True)
     for path in [*folder.glob("snapshots/step-*"), *folder.glob("generations/step-*")]:
         if path.name > step_name(step):
             remove_folder(path)
@@ -99,7 +102,7 @@ class Refreshing(ABC):
         self._snapshots, self._generations = folder / "snapshots", folder / "generations"
         for place in (self._snapshots, self._generations):
             place.mkdir(parents=True, exist_ok=True)
-        self._index = LiveIndex(first, 0, time.time(), device)
+        self._index = LiveIndex(first, 0, self._began_at(), device)
 
     @abstractmethod
     def before(self, step: int) -> LiveIndex:
@@ -107,6 +110,13 @@ class Refreshing(ABC):
 
     def close(self) -> None:  # noqa: B027 — most have nothing to end
         """Training is over."""
+
+    def _began_at(self) -> float:
+        """When this run began, however often it was killed."""
+        path = self._snapshots / _BEGAN
+        if self._world.leads and not path.exists():
+            write_json(path, time.time())
+        return float(read_json(path)) if path.exists() else time.time()
 
     def _write_snapshot(self, step: int) -> Path:
         """Publish the parameters for a builder; only the newest is ever built from, so older ones go."""

@@ -2,6 +2,9 @@
 
     main → train → PretrainStep          main → refreshing → LiveIndex ⇄ refresh.py, another process
 
+One embedder, the block embedder, learns for sentences and blocks, as in the released pre-training; a query embedder
+that differs from it, as fine-tuning leaves one, is replaced.
+
 The run folder holds the checkpoints, the snapshots and the generations; the same command run again goes on where it
 stopped.
 """
@@ -83,7 +86,12 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         if world.leads:
             activity.say("The model has no masked-language head; it begins untrained (`mlm` would warm it up).")
         model = dataclasses.replace(model, encoder=new_encoder(model.config, seed=config.seed))
-    model = dataclasses.replace(model, query=model.block)  # one embedder of sentences and blocks, as in the paper
+    if world.leads and not _same(model.query, model.block):
+        activity.say(
+            "The model's query embedder differs from its block embedder. Pre-training trains the block embedder "
+            "for both; the query embedder is lost."
+        )
+    model = dataclasses.replace(model, query=model.block)  # one embedder of sentences and blocks, as in the release
     assert model.encoder is not None
     for part in (model.block, model.encoder):
         part.to(device)
@@ -122,6 +130,11 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         )
         left = ("pretrain", "snapshots", "generations")
         publish(model, arguments.output, recipe, measured, run, activity, left=left)
+
+
+def _same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    others = other.state_dict()
+    return all(torch.equal(tensor, others[name]) for name, tensor in one.state_dict().items())
 
 
 def _train(

@@ -4,8 +4,8 @@
     f(x, z) = Embed(x)ᵀ Embed(z) of these k with the current parameters, so that gradients reach the retriever
     join(x, z) → encoder → log p(y_j | z, x) → loss
 
-Embeddings of x and z come from one embedder (paper, section 3.2). A block that several sentences retrieved is embedded
-once. ∂ log p(y|x) / ∂ f(x, z) = posterior − prior: what a test checks.
+Embeddings of x and z come from one embedder, as in the release; the paper (section 3.2) writes two projections. A block
+that several sentences retrieved is embedded once. ∂ log p(y|x) / ∂ f(x, z) = posterior − prior: what a test checks.
 
 Legend: B sentences, K blocks of each (the null block first), J masks (padded), M = masks × K in all, V vocabulary,
 U different blocks, D dimension.

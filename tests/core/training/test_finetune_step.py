@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,71 +13,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from realm_core.activity import Activity
-from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.evaluation.answers import holds_answer
-from realm_core.index.embedding import embed
-from realm_core.index.generation import Generation
-from realm_core.model.checkpoint import Model, load_model, new_model
-from realm_core.model.joining import Joiner
-from realm_core.model.pairs import ReadingPair, collate
-from realm_core.model.reader import Reader
-from realm_core.text.joins import join_query
-from realm_core.text.wordpieces import Wordpieces
+from realm_core.model.checkpoint import new_model
 from realm_core.training import finetune_step
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
-from realm_core.training.occurrences import Expressions, ExpressionSearch, OccurrenceFinder
-from realm_core.training.questions import Question
 from tests.core.conftest import Deployment
 from tests.core.model import formulas
-from tests.core.training.material import QUESTIONS
+from tests.core.training.finetune_scene import (
+    ASKED,
+    WORDPIECES,
+    World,
+    by_score,
+    make_world,
+    pair_logs,
+    read_by_hand,
+    reader_log,
+    retriever_log,
+    supervised,
+)
 from tests.tiny import ARTICLES
-
-WORDPIECES = Wordpieces.default()
-CPU = torch.device("cpu")
-K = 3
-# the tiny corpus's questions, one with two right blocks, and one that nothing answers
-ASKED = [
-    *((question, answer) for question, answer, _ in QUESTIONS),
-    ("Through which country does it flow?", "Egypt"),
-    ("Who knows?", "Nobody at all"),
-]
-
-
-@dataclass(frozen=True, eq=False)
-class World:
-    """What a step is made of."""
-
-    model: Model
-    snapshot: Snapshot
-    tokens: BlockTokens
-    matrix_ND: Tensor
-    asked: list[tuple[str, str]]
-    questions: list[Supervised]
-
-    def without(self, excluded: Sequence[int]) -> list[Supervised]:
-        """The questions, answered by the other blocks."""
-        excluded_N = np.isin(np.arange(len(self.snapshot)), excluded)
-        return [replace(one, occurrences=one.occurrences.without(excluded_N)) for one in self.questions]
-
-    def step(
-        self, *, excluded: Sequence[int] = (), reader: Reader | None = None, ranked: bool = False, **settings: Any
-    ) -> FinetuneStep:
-        """A step with these settings of its own and of the model's."""
-        excluded_N = torch.zeros(len(self.snapshot), dtype=torch.bool)
-        excluded_N[list(excluded)] = True
-        own = {name: settings.pop(name) for name in ("normalisation", "reader_wordpieces") if name in settings}
-        made = FinetuneStep(
-            replace(self.model.config, **own),
-            self.model.query,
-            reader or self.model.reader,
-            Joiner(self.tokens, CPU),
-            None if ranked else self.matrix_ND,
-            excluded_N,
-            **{"k": K, "beam": 0, "pairs": 0.5, "supply": True, **settings},
-        )
-        return made.eval()
 
 
 @pytest.fixture(autouse=True)
@@ -90,18 +42,7 @@ def in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def world(deployment: Deployment) -> World:
-    snapshot = Snapshot.open(deployment.corpus)
-    tokens = open_tokens(snapshot, Activity(quiet=True))
-    vectors = Generation.open(deployment.index).vectors_ND.float()
-    questions = supervised(snapshot, tokens, ASKED)
-    return World(load_model(deployment.model), snapshot, tokens, vectors, ASKED, questions)
-
-
-def supervised(snapshot: Snapshot, tokens: BlockTokens, asked: list[tuple[str, str]]) -> list[Supervised]:
-    finder = OccurrenceFinder(snapshot, tokens)
-    found = [finder.find(Question(question, (answer,)), list) for question, answer in asked]
-    ids = WORDPIECES.ids([question for question, _ in asked])
-    return [Supervised(own, occurrences, "tiny") for own, occurrences in zip(ids, found, strict=True)]
+    return make_world(deployment)
 
 
 @pytest.fixture(autouse=True)
@@ -109,103 +50,6 @@ def no_gradients_are_left(world: World) -> Iterator[None]:
     yield
     for part in (world.model.query, world.model.reader):
         part.zero_grad()
-
-
-# ── By hand ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class ByHand:
-    """What is read for one question: blocks, scores of all blocks, span logits of the blocks read, which are right."""
-
-    rows: list[int]
-    scores_N: list[float]
-    logits_KS: list[list[float]]
-    correct_KS: list[list[bool]]
-    right_N: list[bool]
-
-    @property
-    def scores_K(self) -> list[float]:
-        return [self.scores_N[row] for row in self.rows]
-
-
-@cache
-def spans_by_hand(world: World, number: int, row: int, limit: int) -> tuple[list[float], list[bool]]:
-    """Logits of all spans of one block, read by itself, and which of them read the answer."""
-    question, answer = world.asked[number]
-    block = world.snapshot.block(row)
-    encoded = WORDPIECES.encode([question, block.title, block.text])
-    pair = ReadingPair.of(WORDPIECES, replace(world.model.config, reader_wordpieces=limit), *encoded)
-    with torch.no_grad():
-        logits_LM = world.model.reader(*collate([pair]))
-    logits, correct = [], []
-    for first, row_M in enumerate(logits_LM.tolist()):
-        for last, logit in enumerate(row_M, start=first):
-            logits.append(logit)
-            correct.append(
-                math.isfinite(logit)
-                and block.text[pair.offsets[first][0] : pair.offsets[last][1]] == answer.removeprefix("the ")
-            )
-    return logits, correct
-
-
-def read_by_hand(
-    world: World, number: int, *, excluded: Sequence[int] = (), supply: bool, k: int = K, limit: int = 384
-) -> ByHand:
-    """Embed, take the best, read each block by itself, and look at what the spans read."""
-    question, answer = world.asked[number]
-    with torch.no_grad():
-        vector = embed(world.model.query, join_query(WORDPIECES, [question], 64))[0]
-    scores = [-math.inf if n in excluded else float(vector @ z) for n, z in enumerate(world.matrix_ND)]
-    texts = world.snapshot.titles_texts(0, len(world.snapshot))[1]
-    right = [holds_answer(text, [answer]) and n not in excluded for n, text in enumerate(texts)]
-    rows = by_score(scores)[:k]
-    if supply and any(right) and not any(right[row] for row in rows):
-        rows[-1] = next(n for n in by_score(scores) if right[n])
-    read = [spans_by_hand(world, number, row, limit) for row in rows]
-    longest = max(len(logits) for logits, _ in read)
-    logits_KS = [logits + [-math.inf] * (longest - len(logits)) for logits, _ in read]
-    correct_KS = [correct + [False] * (longest - len(correct)) for _, correct in read]
-    return ByHand(rows, scores, logits_KS, correct_KS, right)
-
-
-def by_score(scores: Sequence[float]) -> list[int]:
-    """Blocks, best first."""
-    return sorted(range(len(scores)), key=lambda n: -scores[n])
-
-
-def log(probability: float) -> float:
-    """Of nothing correct: nothing is lost."""
-    return math.log(probability) if probability else 0.0
-
-
-def retriever_log(one: ByHand, beam: int) -> float:
-    """log of what the right blocks share of the beam's softmax."""
-    best = by_score(one.scores_N)[: beam or None]
-    shares = formulas.softmax([one.scores_N[n] for n in best])
-    return log(math.fsum(share for share, n in zip(shares, best, strict=True) if one.right_N[n]))
-
-
-def reader_log(one: ByHand, normalisation: str) -> float:
-    """log Σ over the blocks read and their right spans of weight × likelihood."""
-    weights, likelihoods, _ = formulas.reading(one.logits_KS, one.scores_K, normalisation)
-    return log(
-        math.fsum(
-            weight * likelihood
-            for weight, own, right in zip(weights, likelihoods, one.correct_KS, strict=True)
-            for likelihood, is_right in zip(own, right, strict=True)
-            if is_right
-        )
-    )
-
-
-def pair_logs(one: ByHand) -> list[float]:
-    """For each block read log p(right spans), or of "not here", among its spans and "not here"."""
-    logs = []
-    for logits, right in zip(one.logits_KS, one.correct_KS, strict=True):
-        *spans, null = formulas.softmax([*logits, 0.0])
-        logs.append(math.log(math.fsum(p for p, is_right in zip(spans, right, strict=True) if is_right) or null))
-    return logs
 
 
 # ── The loss ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -278,52 +122,6 @@ def test_an_answer_wider_than_any_span_cannot_be_read(world: World) -> None:
         pieces = len(WORDPIECES.ids([answer.removeprefix("the ")])[0])
         assert step([one])[1]["answerable"] == (pieces <= 2 and answer != "Nobody at all")
     assert sum(step([one])[1]["answerable"] for one in world.questions) in range(3, 12)
-
-
-# ── Expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def with_expressions(world: World, number: int, candidates: int) -> tuple[Supervised, list[int]]:
-    """A question whose expression matches every block that holds "the", known of the worst ones so far, and its ranks.
-
-    candidates: how many blocks have been looked at, from the worst upwards.
-    """
-    question, _ = world.asked[number]
-    ranked = by_score(read_by_hand(world, number, supply=False).scores_N)
-    expressions = Expressions(Question(question, (r"\bthe\b",), "regex"), ExpressionSearch(world.snapshot))
-    known = expressions.within(ranked[len(ranked) - candidates :])
-    return replace(world.questions[number], occurrences=known, expressions=expressions), ranked
-
-
-def test_blocks_in_which_expressions_were_not_looked_for_are_not_wrong(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finetune_step, "EXAMINED", 5)
-    texts = world.snapshot.titles_texts(0, len(world.snapshot))[1]
-    right_outside = 0
-    for number in range(5):
-        one, ranked = with_expressions(world, number, 3)
-        matching = [row for row in ranked if " the " in f" {texts[row].lower()} "]
-        right_outside += sum(row in ranked[:5] for row in matching)
-        scores = read_by_hand(world, number, supply=False).scores_N
-        for beam in (0, 4):
-            best = ranked[: min(5, beam or 5)]
-            shares = formulas.softmax([scores[row] for row in best])
-            wanted = -log(math.fsum(share for share, row in zip(shares, best, strict=True) if row in matching))
-            figures = world.step(beam=beam, supply=False)([one])[1]
-            assert figures["retriever_loss"] == pytest.approx(wanted, rel=1e-4, abs=1e-6)
-            assert bool(figures["answerable"]) == any(row in matching for row in ranked[:K])
-        (figures_of,) = world.step().figures([one])
-        assert [figures_of[f"recall@{k}"] for k in (1, 5)] == [any(r in matching for r in ranked[:k]) for k in (1, 5)]
-    assert right_outside > 2
-
-
-def test_excluded_blocks_match_nothing(world: World) -> None:
-    one, ranked = with_expressions(world, 0, 0)
-    matching = one.within(np.array(ranked), np.zeros(len(ranked), np.bool_)).blocks().tolist()
-    assert len(matching) > 1
-    (figures,) = world.step(excluded=matching).figures([one])
-    assert not figures["recall@20"]
 
 
 # ── Gradients ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,7 +20,6 @@ from realm_core.model.checkpoint import Model, load_model, save_model
 from realm_core.training import refresh
 from realm_core.training.distributed import World
 from realm_core.training.live_index import (
-    KNOWN,
     HandedOver,
     InLoop,
     LiveIndex,
@@ -49,7 +48,7 @@ def model(towns: Towns) -> Model:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name != KNOWN)
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
 
 
 def embedded(model: Model, towns: Towns, folder: Path) -> torch.Tensor:
@@ -122,6 +121,20 @@ def test_never_stays_with_the_first(first: Generation, model: Model, tmp_path: P
     assert len({never.before(step) for step in range(20)}) == 1
     assert (never.before(19).generation, never.before(19).step) == (first.name, 0)
     assert names(tmp_path / "snapshots") == names(tmp_path / "generations") == []
+
+
+def test_the_first_index_is_as_old_as_the_run_however_often_it_was_killed(
+    first: Generation, model: Model, tmp_path: Path
+) -> None:
+    def begin() -> float:
+        return Never(model, first, tmp_path, 1, CPU, World()).before(0).parameters_at
+
+    began_at = begin()
+    assert time.time() - 10 < began_at <= time.time()
+    forget_after(tmp_path, 3)  # it goes on at a checkpoint
+    assert begin() == began_at
+    forget_after(tmp_path, 0)  # there is none: it begins again
+    assert begin() > began_at
 
 
 def test_in_the_loop_it_is_rebuilt_at_every_due_step(

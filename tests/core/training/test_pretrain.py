@@ -150,6 +150,18 @@ def test_a_model_without_an_encoder_begins_with_an_untrained_head_and_says_so(
     assert load_model(tmp_path / "without").encoder is not None
 
 
+def test_a_query_embedder_that_is_lost_is_named(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model(towns.model)
+    with torch.no_grad():
+        model.query.norm.bias.add_(1)
+    save_model(model, tmp_path / "tuned")
+    said: list[str] = []
+    monkeypatch.setattr(Activity, "say", lambda self, message: said.append(message))
+    for name, words in (("tuned-made", ["--model", tmp_path / "tuned"]), ("made", [])):
+        activity_of("pretrain", [*towns.pretrain(tmp_path / name, SHORT), *words], run=tmp_path / f"{name}-run")
+        assert sum("the query embedder is lost" in message for message in said) == 1, name
+
+
 # ── A killed run is the same run ────────────────────────────────────────────────────────────────────────────────────
 
 
