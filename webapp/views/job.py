@@ -26,6 +26,7 @@ from webapp.models import AuditEntry, Deployment, Job, JobState
 from webapp.models.job import ACTIVE
 from webapp.services import jobs as services
 from webapp.services import plots
+from webapp.services.scheduling import who_started
 from webapp.templatetags.numbers import duration
 from webapp.views import job_result
 from webapp.views.job_form import differing
@@ -206,6 +207,7 @@ def _lasting(job: Job) -> dict[str, Any]:
         "works_on": [line for one in kind.inputs if (line := _works_on(one, job.parameters.get(one.name)))],
         "own_settings": own,
         "default_settings": default,
+        "started_by": job.created_by or who_started(job),
         "audit": job.audit.select_related("by")[:10],
     }
 
