@@ -87,6 +87,17 @@ def test_the_api_says_when_a_job_resumes_and_stops_it(staff: Person) -> None:
     problem(post(client, f"jobs/{one.pk}/stop"), 409)
 
 
+def test_a_job_whose_run_folder_was_removed_begins_anew(staff: Person) -> None:
+    one = job(state=JobState.FAILED, finished_at=timezone.now())
+    one.run_dir.mkdir(parents=True)
+    assert "It goes on from what it had finished" in page(staff, one).content.decode()
+    one.run_dir.rmdir()
+    text = page(staff, one).content.decode()
+    assert "It begins anew" in text and "goes on from" not in text
+    Job.objects.create(kind=JobKind.INDEX_SHARD, parent=one, state=JobState.SUCCEEDED)
+    assert "It goes on from what it had finished" in page(staff, one).content.decode()
+
+
 # ── Who started it ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -158,6 +158,8 @@ def _live(job: Job) -> dict[str, Any]:
         "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
         "took": _took(job),
+        # What a whole has finished are its parts: it may never have had a folder of its own.
+        "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
         "devices": list(job.devices.all()),
         **_parts(job),
         **_made(job),
