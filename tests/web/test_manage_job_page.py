@@ -13,12 +13,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from tests.web.conftest import Loader, Person
+from tests.web.console import another_model
 from tests.web.operating import TokenClient, job, post, problem, question_set
 from tests.web.pages import stored
 from webapp import queue
-from webapp.models import AskedAnswer, Feedback, Job, JobKind, JobState, QuestionSet, Review
+from webapp.models import AskedAnswer, Feedback, Job, JobKind, JobState, QuestionSet, Review, Schedule, Trigger
 from webapp.models.job import MAX_INTERRUPTIONS, RESUME_AFTER_S
 from webapp.services import questions as question_services
+from webapp.services import scheduling
 
 pytestmark = pytest.mark.django_db
 
@@ -83,6 +85,42 @@ def test_the_api_says_when_a_job_resumes_and_stops_it(staff: Person) -> None:
     stopped = post(client, f"jobs/{one.pk}/stop").json()
     assert (stopped["state"], stopped["resumes_at"]) == ("stopped", None)
     problem(post(client, f"jobs/{one.pk}/stop"), 409)
+
+
+def test_a_job_whose_run_folder_was_removed_begins_anew(staff: Person) -> None:
+    one = job(state=JobState.FAILED, finished_at=timezone.now())
+    one.run_dir.mkdir(parents=True)
+    assert "It goes on from what it had finished" in page(staff, one).content.decode()
+    one.run_dir.rmdir()
+    text = page(staff, one).content.decode()
+    assert "It begins anew" in text and "goes on from" not in text
+    Job.objects.create(kind=JobKind.INDEX_SHARD, parent=one, state=JobState.SUCCEEDED)
+    assert "It goes on from what it had finished" in page(staff, one).content.decode()
+
+
+# ── Who started it ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_job_names_the_schedule_that_started_it(staff: Person) -> None:
+    deployed = stored.deployment()
+    model = another_model(block_hash="other")
+    schedule = scheduling.save(
+        Schedule(corpus_name=deployed.index.corpus.name, model=model, trigger=Trigger.EVERY, hours=1), by=None
+    )
+    Schedule.objects.update(due_at=timezone.now() - timedelta(seconds=1))
+    (started,) = scheduling.run_due()
+
+    def told() -> str:
+        said = re.search(r"<dt>Started by</dt><dd>(.*?)</dd>", page(staff, started).content.decode())
+        assert said is not None
+        return said[1]
+
+    assert told() == f'<a href="/manage/schedules/{schedule.pk}/">{schedule}</a>'
+    number = schedule.pk
+    scheduling.remove(schedule, by=None)
+    assert f"schedule {number}" in told() and "href" not in told()
+    Job.objects.filter(pk=started.pk).update(created_by=staff.user)
+    assert "Stella" in told()
 
 
 # ── What came of it ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,12 +9,15 @@ one of the jobs' own processes, gets SIGKILL. All the while watchers look
     at the disk       whether whatever is visible is whole: models, generations, corpora, and what the records name
     at the web server whether what it answers is of what is deployed
 
-and in the end every job must have succeeded. DATABASE_URL names another database than SQLite.
+and in the end every job must have succeeded, as many must have been killed as were wanted unless the jobs had all ended
+before, and the web server must have answered since the last kill. --postgresql: on a PostgreSQL of its own, which is
+not killed, instead of SQLite.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
@@ -30,8 +33,11 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from tests.postgres import postgres
 
 TOP = Path(__file__).resolve().parents[2]
 SUPERVISED = """
@@ -46,6 +52,8 @@ sys.exit(workers.supervisor.main())
 """
 _LOOK_S = 0.1
 _PATIENCE_S = 1200.0  # after the last kill, until every job has ended
+_ANSWER_PATIENCE_S = 120.0  # and then until the web server has given
+_ANSWERS = 3  # since the last kill; the first of them may have been on its way before
 TRAINING = {"batch": 2, "at_once": 2, "checkpoint_every": 20, "holdout": 0.0}
 
 
@@ -60,6 +68,8 @@ class Chaos:
         self._draw = random.Random(seed)
         self.killed: Counter[str] = Counter()
         self.wrong: list[str] = []
+        self.answers = 0  # that the web server gave
+        self.too_early = False  # whether the jobs had ended before all kills were made
         self._port = _free_port()
         self._over = threading.Event()
 
@@ -70,7 +80,7 @@ class Chaos:
         supervisor = subprocess.Popen(
             [sys.executable, "-c", SUPERVISED],
             cwd=TOP,
-            env=os.environ | {"PORT": str(self._port), "JOB_LEASE_S": "6"},
+            env=os.environ | {"PORT": str(self._port), "JOB_LEASE_S": "6", "ASK_CACHE_S": "0"},
             stdout=log,
             stderr=log,
         )
@@ -82,10 +92,15 @@ class Chaos:
         try:
             # Before it is ready, the supervisor takes three deaths for a fault and ends.
             _wait_until(lambda: self._is_ready(supervisor), 300)
-            while sum(self.killed.values()) < self.kills and any(job.is_active for job in _again(jobs)):
+            while self.killed.total() < self.kills and not self.too_early:
                 time.sleep(self._draw.uniform(0, self.pause_s))
-                self._kill_one(supervisor)
+                self.too_early = self._have_ended(jobs, supervisor)
+                if not self.too_early:
+                    self._kill_one(supervisor)
+            before = self.answers
             _wait_until(lambda: self._have_ended(jobs, supervisor), _PATIENCE_S)
+            # The supervisor starts again what was killed, and that answers.
+            _wait_until(lambda: self.answers >= before + _ANSWERS, _ANSWER_PATIENCE_S)
         finally:
             self._over.set()
             supervisor.send_signal(signal.SIGTERM)
@@ -142,7 +157,11 @@ class Chaos:
         from django.db import connection
 
         while not self._over.wait(_LOOK_S):
-            look()
+            try:
+                look()
+            except Exception as error:  # a watcher that ended would see nothing more, and nobody would know
+                if (told := f"{look.__name__} could not look: {error!r}") not in self.wrong:
+                    self.wrong.append(told)
         connection.close()
 
     def _twice(self) -> None:
@@ -180,6 +199,8 @@ class Chaos:
 
     def _ask(self) -> None:
         """What serves stays what it was."""
+        from django.db import OperationalError
+
         from webapp.models import Deployment
 
         time.sleep(0.5)
@@ -191,11 +212,19 @@ class Chaos:
         try:
             with urllib.request.urlopen(request, timeout=20) as response:
                 answer: dict[str, Any] = json.load(response)
-        except (OSError, urllib.error.HTTPError, ValueError):  # it was killed, or is not ready yet
+        except urllib.error.HTTPError as error:
+            if error.code != 503:  # it is not ready yet
+                self.wrong.append(f"The web server said {error.code}: {error.read()[:500]!r}")
             return
-        deployed = Deployment.objects.get(is_active=True)
+        except (OSError, http.client.HTTPException):  # it was killed
+            return
+        try:
+            deployed = Deployment.objects.select_related("index").get(is_active=True)
+        except OperationalError:  # SQLite was busy
+            return
         if not answer["index"] == deployed.index.generation == "deployed":
             self.wrong.append(f"The answer is of {answer['index']}.")
+        self.answers += 1
 
 
 # ---- what is done
@@ -330,7 +359,16 @@ def main() -> int:
         "--steps", type=int, default=3000, help="of each training: enough for them to outlast the kills"
     )
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--postgresql", action="store_true", help="on a PostgreSQL of its own instead of SQLite")
     options = parser.parse_args()
+    with ExitStack() as stack:
+        if options.postgresql:
+            os.environ["DATABASE_URL"] = stack.enter_context(postgres())
+        return _run_all(options)
+
+
+def _run_all(options: argparse.Namespace) -> int:
+    """One run, and a sentence on how it went; the exit status."""
     data = Path(tempfile.mkdtemp(prefix="realm-chaos-"))
     os.environ.update(REALM_DATA=str(data), DJANGO_SETTINGS_MODULE="webapp.settings", ASK_RATE="0", OMP_NUM_THREADS="1")
     # As the supervisor would choose, so that jobs can be sent before it runs.
@@ -340,6 +378,8 @@ def main() -> int:
     django.setup()
     for name in ("BROKER_URL", "CACHE_URL"):
         del os.environ[name]
+    from django.db import connection
+
     began = time.monotonic()
     chaos = Chaos(data, options.kills, options.pause_s, options.steps, options.seed)
     try:
@@ -348,7 +388,12 @@ def main() -> int:
         print(f"seed {options.seed}: after {dict(chaos.killed)}: {error}\nAll of it is in {data}.", file=sys.stderr)
         return 1
     killed = ", ".join(f"{count} × {kind}" for kind, count in sorted(chaos.killed.items()))
-    print(f"{sum(chaos.killed.values())} kills ({killed}) in {time.monotonic() - began:.0f} s: every job ended right.")
+    print(
+        f"{chaos.killed.total()} kills ({killed}) and {chaos.answers:,} answers in {time.monotonic() - began:.0f} s on "
+        f"{connection.display_name}: every job ended right."
+        + (f" That was before all of {options.kills} kills were made." if chaos.too_early else "")
+    )
+    connection.close()
     shutil.rmtree(data)
     return 0
 

@@ -2,13 +2,67 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import subprocess
 import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
 
 import pytest
 
-from tests.workers.chaos import TOP
+from tests.web.pages import stored
+from tests.workers import chaos
+from tests.workers.chaos import TOP, Chaos
+
+
+@pytest.fixture
+def watching(tmp_path: Path) -> Chaos:
+    """What watches, with nothing that is killed."""
+    return Chaos(tmp_path, 1, 0.0, 1, 0)
+
+
+@pytest.mark.django_db
+def test_a_watcher_that_cannot_look_is_told_and_looks_again(watching: Chaos, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([False, False, True])
+
+    def broken() -> None:
+        if next(looks):
+            watching._over.set()
+        raise RuntimeError("nothing to be seen")
+
+    monkeypatch.setattr(chaos, "_LOOK_S", 0.0)
+    monkeypatch.setattr("django.db.connection.close", lambda: None)
+    watching._watch(broken)
+    assert watching.wrong == ["broken could not look: RuntimeError('nothing to be seen')"]
+
+
+@pytest.mark.django_db
+def test_answers_are_counted_and_what_is_no_answer_is_told(watching: Chaos, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(said: Any) -> tuple[int, int]:
+        def respond(*_: Any, **__: Any) -> Any:
+            if isinstance(said, Exception):
+                raise said
+            return io.BytesIO(json.dumps({"index": said}).encode())
+
+        monkeypatch.setattr(urllib.request, "urlopen", respond)
+        watching._ask()
+        return watching.answers, len(watching.wrong)
+
+    def status(code: int) -> HTTPError:
+        return HTTPError("http://127.0.0.1/", code, "", None, io.BytesIO())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(chaos.time, "sleep", lambda _: None)
+    index = stored.deployment().index
+    index.generation = "deployed"
+    index.save()
+    assert ask("deployed") == (1, 0)
+    assert ask(URLError("killed")) == ask(status(503)) == (1, 0)
+    assert ask(status(500)) == (1, 1)
+    assert ask("another")[1] == 2
 
 
 @pytest.mark.timeout(900)

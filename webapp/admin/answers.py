@@ -35,3 +35,6 @@ class AskedAnswerAdmin(ReadOnlyAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("webapp.delete_askedanswer")
+
+    def called(self, record: AskedAnswer) -> str:
+        return str(record.pk)  # not the question: who wants it deleted wants it nowhere

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin
 from django.http import HttpRequest
 
+from webapp.admin.audited import Audited
 
-class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run time
+
+class ReadOnlyAdmin(Audited):
     """Records of what happened are looked at here, and written by the site alone."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:

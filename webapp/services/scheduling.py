@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -21,6 +22,8 @@ from webapp.models import (
     Trigger,
 )
 from webapp.services.jobs import AlreadyActive, start
+
+_NAMED: Final = "schedule "  # how the audit trail calls one, with its number
 
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
@@ -100,6 +103,14 @@ def next_due(schedule: Schedule, after: datetime) -> datetime | None:
     return None
 
 
+def who_started(job: Job) -> Schedule | str:
+    """The schedule that started a job, else the name of who or what did; "" where nobody wrote it down."""
+    name = job.audit.filter(action="job.start").values_list("name", flat=True).first() or ""
+    number = name.removeprefix(_NAMED)
+    schedule = Schedule.objects.filter(pk=number).first() if number != name and number.isdecimal() else None
+    return schedule or name
+
+
 def _run(schedule: Schedule, model: ModelVersion | None, *, by: User | str | None) -> Job | None:
     """Start the build if there is something to build; write down what came of it."""
     job, outcome = _start(schedule, model, by)
@@ -138,4 +149,4 @@ def _model_of(schedule: Schedule) -> ModelVersion | None:
 
 
 def _name(schedule: Schedule) -> str:
-    return f"schedule {schedule.pk}"
+    return f"{_NAMED}{schedule.pk}"

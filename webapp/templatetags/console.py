@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from realm_core.settings import printable
-from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, SpanSet
+from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
 
 register = template.Library()
 
@@ -20,6 +20,7 @@ _PAGES: Final[dict[type, str]] = {
     IndexGeneration: "manage-index",
     ModelVersion: "manage-model",
     QuestionSet: "manage-question-set",
+    Schedule: "manage-schedule",
     SpanSet: "manage-spans",
 }
 

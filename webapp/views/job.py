@@ -26,6 +26,7 @@ from webapp.models import AuditEntry, Deployment, Job, JobState
 from webapp.models.job import ACTIVE
 from webapp.services import jobs as services
 from webapp.services import plots
+from webapp.services.scheduling import who_started
 from webapp.templatetags.numbers import duration
 from webapp.views import job_result
 from webapp.views.job_form import differing
@@ -157,6 +158,8 @@ def _live(job: Job) -> dict[str, Any]:
         "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
         "took": _took(job),
+        # What a whole has finished are its parts: it may never have had a folder of its own.
+        "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
         "devices": list(job.devices.all()),
         **_parts(job),
         **_made(job),
@@ -206,6 +209,7 @@ def _lasting(job: Job) -> dict[str, Any]:
         "works_on": [line for one in kind.inputs if (line := _works_on(one, job.parameters.get(one.name)))],
         "own_settings": own,
         "default_settings": default,
+        "started_by": job.created_by or who_started(job),
         "audit": job.audit.select_related("by")[:10],
     }
 
