@@ -87,10 +87,12 @@ def on_starting(server: Any) -> None:
     try:
         from webapp import settings
 
-        beyond = [address for address in server.cfg.address if isinstance(address, tuple) and address[0] not in _HERE]
+        # Behind a Unix socket or an open file descriptor is a proxy, which others reach from elsewhere.
+        beyond = [one for one in server.cfg.address if not (isinstance(one, tuple) and one[0] in _HERE)]
         if beyond and not settings.HTTPS:
+            where = ":".join(map(str, beyond[0][:2])) if isinstance(beyond[0], tuple) else beyond[0]
             raise ImproperlyConfigured(
-                f"HTTPS must be on where the web server listens beyond this machine ({beyond[0][0]}:{beyond[0][1]}), "
+                f"HTTPS must be on where the web server listens beyond this machine or at a socket ({where}), "
                 "behind a proxy that speaks TLS: without it passwords travel in plain text."
             )
     except ImproperlyConfigured as refusal:

@@ -10,6 +10,7 @@ ALLOWED_HOSTS        names that the site answers to, separated by commas (defaul
 CSRF_TRUSTED_ORIGINS origins such as https://example.org, separated by commas
 CORS_ORIGINS         origins whose pages may call REST and MCP from a browser, with a token (default: none)
 HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto; needed to listen beyond this machine
+                     or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 REALM_PUBLIC         whether anyone may ask without an account (default: on; with HTTPS it must be said)

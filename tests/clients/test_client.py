@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 
 from realm_client import (
@@ -69,10 +70,11 @@ def test_the_same_key_is_the_same_answer(asker: Client) -> None:
         asker.ask("Who was Ada Lovelace?", idempotency_key="client-test-1")
 
 
-def test_many_questions(asker: Client) -> None:
+def test_many_questions(asker: Client, running: Running) -> None:
     questions: list[str | Question] = [f"What is {title}?" for title in ARTICLES]
     questions[4] = Question("Where is the Nile?", k=2)
     questions[5] = ""
+    counted = httpx.get(f"{running.address}/metrics").text
     results = list(asker.ask_many(questions, k=3))
     assert [result.index for result in results] == list(range(len(questions)))
     assert isinstance(results[5].error, InvalidRequest) and results[5].answer is None
@@ -81,6 +83,16 @@ def test_many_questions(asker: Client) -> None:
         assert result.error is None and result.answer is not None
         assert result.answer.question == (asked if isinstance(asked, str) else asked.question)
         assert len(result.answer.evidence) == (3 if isinstance(asked, str) else 2)
+    told = httpx.get(f"{running.address}/metrics").text
+    batches, alone, together = (
+        _sample(told, f"realm_batch_questions_{name}") - _sample(counted, f"realm_batch_questions_{name}")
+        for name in ("count", 'bucket{le="1.0"}', "sum")
+    )
+    assert alone < batches < together == len(questions) - 1  # the model reads several at once
+
+
+def _sample(exposition: str, name: str) -> float:
+    return next((float(line.split()[-1]) for line in exposition.splitlines() if line.startswith(f"{name} ")), 0.0)
 
 
 def test_ones_own_answers(asker: Client, running: Running) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from realm_core.corpus.store import Snapshot
+from tests.tiny import tiny_snapshot
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set
 from tests.web.pages import stored
 from webapp.models import AskedAnswer, Evaluation, JobState
 from webapp.request_id import get_request_id
+from webapp.services.registering import record_corpus
 
 QUESTION = {"question": "Who directed it?"}
 
@@ -96,6 +100,21 @@ def test_an_answer_that_may_not_be_read_is_not_told_to_be_unchanged(client: Clie
     known = client.get(address)["ETag"]
     settings.REALM_PUBLIC = False
     problem(client.get(address, headers={"If-None-Match": known}), 401)
+
+
+@pytest.mark.django_db
+def test_who_has_a_block_or_its_article_is_told_so(client: Client, tmp_path: Path) -> None:
+    corpus = tiny_snapshot(tmp_path)
+    record_corpus(corpus)
+    first_id, second_id = (Snapshot.open(corpus).block(row).block_id for row in (0, 1))
+    for end in ("", "/article"):
+        address = f"/api/v1/blocks/{first_id}{end}"
+        known = client.get(address)
+        assert known.status_code == 200 and known["Cache-Control"] == "private, no-cache"
+        again = client.get(address, headers={"If-None-Match": known["ETag"]})
+        assert (again.status_code, again.content, again["ETag"]) == (304, b"", known["ETag"])
+        other = client.get(f"/api/v1/blocks/{second_id}{end}", headers={"If-None-Match": known["ETag"]})
+        assert other.status_code == 200 and other["ETag"] != known["ETag"]
 
 
 # ---- one's own answers

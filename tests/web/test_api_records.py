@@ -16,7 +16,6 @@ from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
 from tests.web.pages import stored
-from webapp.api.records import LISTED
 from webapp.api.views import SchemaView
 from webapp.models import AuditEntry, Deployment, IndexGeneration, ModelVersion
 from webapp.services.places import resolve
@@ -200,12 +199,25 @@ def test_every_answer_has_an_example_that_is_as_described() -> None:
     schema = json.loads(description.content)
     components = schema["components"]["schemas"]
     for address, operations in schema["paths"].items():
-        if address.split("/")[3] not in ("jobs", *(listed.name for listed in LISTED)) or "get" not in operations:
-            continue
-        content = operations["get"]["responses"]["200"]["content"]["application/json"]
-        (example,) = content["examples"].values()
-        described = components[content["schema"]["$ref"].rpartition("/")[2]]["properties"]
-        assert example["value"].keys() == described.keys(), address
-        if "results" in described:
-            item = components[described["results"]["items"]["$ref"].rpartition("/")[2]]["properties"]
-            assert example["value"]["results"][0].keys() == item.keys(), address
+        for method, operation in operations.items():
+            contents = [
+                told["content"]["application/json"]
+                for status, told in operation["responses"].items()
+                if status.startswith("2") and "application/json" in told.get("content", {})
+            ]
+            if address == "/api/v1/schema/" or not contents:
+                continue
+            shown = [(content["schema"], one["value"]) for content in contents for one in _examples(content)]
+            assert shown, f"{method} {address}"
+            for kind, value in shown:
+                of_one, one = (kind["items"], value[0]) if kind.get("type") == "array" else (kind, value)
+                described = components[of_one["$ref"].rpartition("/")[2]]["properties"]
+                if address != "/api/v1/ask/batch":  # of what comes of a question, one of two
+                    assert one.keys() == described.keys(), f"{method} {address}"
+                if "results" in described and method == "get":
+                    item = components[described["results"]["items"]["$ref"].rpartition("/")[2]]["properties"]
+                    assert one["results"][0].keys() == item.keys(), address
+
+
+def _examples(content: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(content.get("examples", {}).values())

@@ -133,6 +133,16 @@ PAGES = {
     "manage-retention-remove": Address("operate", POST, 302),
     "manage-audit": Address("operate", GET, 200),
 }
+# Of pages that also take a form: what is sent is wrong or empty, and who may send it is told so.
+FORMS = {
+    "ask POST": Address("ask", POST, 422),
+    "account-password POST": Address("account", POST, 200),
+    "manage-job-new POST": Address("operate", POST, 422, ("index",)),
+    "manage-schedule-new POST": Address("operate", POST, 422),
+    "manage-schedule POST": Address("operate", POST, 422, ("schedule",)),
+    "manage-questions POST": Address("curate", POST, 422),
+    "manage-roll-back POST": Address("operate", POST, 302, ("deployment",)),
+}
 API = {
     "api-ask": Address("ask", POST, 400, body={}),
     "mcp": Address("ask, with a token", POST, 400, body={}),
@@ -211,12 +221,12 @@ def callers(db: None) -> dict[str, Client]:
     return found
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, *FORMS])
 def test_page(name: str, settings: Any, callers: dict[str, Client], engine: FakeEngine) -> None:
-    page = PAGES[name]
+    page = PAGES[name] if name in PAGES else FORMS[name]
     for closed in (False, True):
         settings.REALM_PUBLIC = not closed
-        address = reverse(name, args=_ends(page.ends))
+        address = reverse(name.split()[0], args=_ends(page.ends))
         for who in ("anonymous", "asker", "curator", "admin"):
             response = _call(callers[who], page, address)
             if who in NEEDS[page.needs][closed]:
@@ -226,7 +236,9 @@ def test_page(name: str, settings: Any, callers: dict[str, Client], engine: Fake
                 assert response["Location"].startswith("/accounts/login/?next=/"), closed
             else:
                 assert response.status_code == 403, (who, closed)
-    if page.method == POST and page.needs != "nothing":  # what changes something is not done by a link
+    if (
+        page.method == POST and page.needs != "nothing" and name in PAGES
+    ):  # what changes something is not done by a link
         assert callers["admin"].get(address).status_code in (302, 404, 405)
 
 

@@ -75,10 +75,12 @@ def test_what_needs_no_reply(client: Client, message: dict[str, Any]) -> None:
 
 @pytest.mark.django_db
 def test_the_handshake_settles_on_a_version(client: Client) -> None:
-    for wanted, settled in (("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25"), (VERSION, "2025-11-25")):
+    offered = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+    for wanted, settled in (*zip(offered, offered, strict=True), ("1999-01-01", offered[-1]), (VERSION, offered[-1])):
         result = call(client, "initialize", {"protocolVersion": wanted}).json()["result"]
         assert result["protocolVersion"] == settled
-    assert call(client, "ping", **{"MCP-Protocol-Version": "2025-06-18"}).json()["result"] == {}
+    for version in offered:
+        assert call(client, "ping", **{"MCP-Protocol-Version": version}).json()["result"] == {}
     unknown = call(client, "ping", **{"MCP-Protocol-Version": "1999-01-01"})
     assert unknown.status_code == 400 and VERSION in unknown.json()["error"]["data"]["supported"]
 

@@ -83,6 +83,15 @@ def test_questions_that_nothing_is_there_to_answer_are_counted_as_refused(outsid
     assert read(outsider.client)[outcome] - before == 3
 
 
+def test_storing_is_a_stage_of_each_question_of_a_batch(engine: FakeEngine, outsider: Person) -> None:
+    stages = [("realm_stage_seconds_count", (("stage", stage),)) for stage in ("read", "store")]
+    before = read(outsider.client)
+    body = json.dumps({"questions": ["Who?", "When?", ""]})
+    assert outsider.client.post("/api/v1/ask/batch", body, content_type="application/json").status_code == 200
+    now = read(outsider.client)
+    assert [now[stage] - before.get(stage, 0.0) for stage in stages] == [2, 2]
+
+
 def test_a_question_can_be_taken_apart_afterwards(engine: FakeEngine, outsider: Person) -> None:
     body = ask(outsider.client)
     kept = AskedAnswer.objects.get(pk=body["id"])

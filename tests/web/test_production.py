@@ -65,6 +65,17 @@ def test_the_web_server_refuses(tmp_path: Path, changed: dict[str, str], says: s
     assert key is None or key not in refused.stdout + refused.stderr
 
 
+def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
+    """What is let pass for oneself alone is not where others come by way of a proxy."""
+    port, place = free_port(), tmp_path / "s"
+    command = [word.replace(f"{HOST}:{port}", f"unix:{place}") for word in web(port).command]
+    given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", ALLOWED_HOSTS="*", HTTPS="off")
+    refused = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 1 and not place.exists()
+    last = refused.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: HTTPS must be on where the web server listens") and str(place) in last
+
+
 @pytest.mark.parametrize(("changed", "status"), [({}, 0), ({"SECRET_KEY": GOOD_KEY}, 0), ({"SECRET_KEY": "x" * 50}, 1)])
 def test_djangos_own_check_finds_nothing(tmp_path: Path, changed: dict[str, str], status: int) -> None:
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level=WARNING"]

@@ -78,6 +78,7 @@ class DeploymentView(OperatorView):
         operation_id="deployment",
         summary="A deployment",
         responses={200: DeploymentSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Deployment", value=examples.DEPLOYMENT, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, deployment_id: int) -> Response:
         only_parameters(request, ())

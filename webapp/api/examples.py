@@ -54,6 +54,34 @@ ANSWER: Final[dict[str, Any]] = {
     "timings_ms": {"wait": 0.0, "embed": 8.0, "search": 4.0, "read": 61.0, "marginalise": 1.0},
 }
 
+_EVIDENCE: Final = ANSWER["evidence"][0]
+_PLACE: Final = {"section": _EVIDENCE["section"], "start": 0, "end": len(_EVIDENCE["text"])}
+
+RETRIEVAL: Final[dict[str, Any]] = {
+    "question": ANSWER["question"],
+    "blocks": [
+        {name: _EVIDENCE[name] for name in ("rank", "block_id", "title", "text", "section", "url")}
+        | {"score": _EVIDENCE["retriever_score"], "prior": 1.0}
+    ],
+    **{name: ANSWER[name] for name in ("model", "index", "corpus")},
+}
+
+BLOCK: Final[dict[str, Any]] = {
+    **{name: _EVIDENCE[name] for name in ("block_id", "title", "text", "url")},
+    **_PLACE,
+    "previous": None,
+    "next": None,
+    "corpus": ANSWER["corpus"],
+}
+
+ARTICLE: Final[dict[str, Any]] = {
+    **{name: _EVIDENCE[name] for name in ("title", "text", "url")},
+    "licence": "CC BY-SA 4.0",
+    "attribution": "Wikipedia contributors",
+    "blocks": [{"block_id": _EVIDENCE["block_id"], **_PLACE}],
+    "corpus": ANSWER["corpus"],
+}
+
 BATCH: Final[dict[str, Any]] = {
     "questions": [QUESTION["question"], {"question": "What is the capital of Bhutan?", "k": 99}],
     "k": 1,

@@ -30,6 +30,43 @@ def startable() -> list[Kind]:
     return [kind for kind in KINDS.values() if kind.by_hand]
 
 
+def kind_json(kind: Kind) -> dict[str, Any]:
+    """The kind object of the API."""
+    return {
+        "kind": kind.kind,
+        "title": kind.title,
+        "about": kind.about,
+        "queue": kind.queue,
+        "inputs": [
+            {
+                "name": one.name,
+                "list": LISTS[one.record],
+                "help": one.help,
+                "many": one.many,
+                "required": one.required,
+                "limit_to": one.limit_to,
+            }
+            for one in kind.inputs
+        ],
+        "settings": [
+            {
+                "name": one.name,
+                "type": TYPES[one.kind],
+                "default": one.default,
+                "help": one.help,
+                "limit": {
+                    "says": one.limit.says,
+                    "low": one.limit.low,
+                    "high": one.limit.high,
+                    "choices": list(one.limit.choices),
+                },
+            }
+            for one in kind.described()
+        ],
+        "schema": parameters_schema(kind),
+    }
+
+
 def parameters_schema(kind: Kind) -> dict[str, Any]:
     """JSON Schema (as OpenAPI 3.0 has it) of the parameters of a kind."""
     properties = {one.name: _input_schema(one) for one in kind.inputs}

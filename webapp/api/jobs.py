@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -24,7 +24,7 @@ from webapp.api.base import (
     problem_responses,
     without_body,
 )
-from webapp.api.job_schema import LISTS, TYPES, parameters_schema, startable
+from webapp.api.job_schema import kind_json, startable
 from webapp.api.job_serializers import (
     JobDetailSerializer,
     JobSerializer,
@@ -46,7 +46,7 @@ from webapp.api.parameters import (
     whole_number,
 )
 from webapp.api.problems import Conflict
-from webapp.kinds import Kind, ParameterError
+from webapp.kinds import KINDS, ParameterError
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.services import jobs as services
 from webapp.services.asking import FieldError, InvalidRequest
@@ -63,6 +63,9 @@ _FILTERS: Final = (
 )
 
 
+_INDEXING: Final = kind_json(KINDS[JobKind.INDEX])
+
+
 class KindsView(OperatorView):
     """The kinds of job."""
 
@@ -71,10 +74,11 @@ class KindsView(OperatorView):
         summary="The kinds of job",
         description="What each works on and may be told, with defaults, limits and explanations.",
         responses={200: KindSerializer(many=True), **problem_responses(400, 403)},
+        examples=[OpenApiExample("Kinds", value=_INDEXING, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request) -> Response:
         only_parameters(request, ())
-        return Response([_kind_json(kind) for kind in startable()])
+        return Response([kind_json(kind) for kind in startable()])
 
 
 class JobsView(OperatorView):
@@ -150,6 +154,7 @@ class StopView(OperatorView):
         "until then).",
         request=None,
         responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415)},
+        examples=[OpenApiExample("Job", value=examples.STOPPING, response_only=True, status_codes=["200"])],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
         without_body(request)
@@ -168,6 +173,7 @@ class ResumeView(OperatorView):
         description="Queues a failed, stopped or interrupted job again; it goes on from what it had finished.",
         request=None,
         responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422)},
+        examples=[OpenApiExample("Job", value=examples.RESUMED, response_only=True, status_codes=["200"])],
     )
     def post(self, request: Request, job_id: UUID) -> Response:
         without_body(request)
@@ -257,39 +263,3 @@ def _parameter_errors(error: ParameterError) -> list[FieldError]:
 
 def _duplicate(request: Request, error: services.AlreadyActive) -> Conflict:
     return Conflict(str(error), job=reverse("api-job", args=[error.job.pk], request=request))
-
-
-def _kind_json(kind: Kind) -> dict[str, Any]:
-    return {
-        "kind": kind.kind,
-        "title": kind.title,
-        "about": kind.about,
-        "queue": kind.queue,
-        "inputs": [
-            {
-                "name": one.name,
-                "list": LISTS[one.record],
-                "help": one.help,
-                "many": one.many,
-                "required": one.required,
-                "limit_to": one.limit_to,
-            }
-            for one in kind.inputs
-        ],
-        "settings": [
-            {
-                "name": one.name,
-                "type": TYPES[one.kind],
-                "default": one.default,
-                "help": one.help,
-                "limit": {
-                    "says": one.limit.says,
-                    "low": one.limit.low,
-                    "high": one.limit.high,
-                    "choices": list(one.limit.choices),
-                },
-            }
-            for one in kind.described()
-        ],
-        "schema": parameters_schema(kind),
-    }

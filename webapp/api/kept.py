@@ -114,6 +114,7 @@ class BlockView(KeptView):
         description="Looked for in the corpus that is being served, then in the others. Needs no model.",
         parameters=[_UNLESS],
         responses={200: BlockSerializer, **_UNCHANGED, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Block", value=examples.BLOCK, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, block_id: str) -> Response:
         only_parameters(request, ())
@@ -129,6 +130,7 @@ class ArticleView(KeptView):
         description="The whole text of which the block is a piece, and where its blocks stand in it.",
         parameters=[_UNLESS],
         responses={200: ArticleSerializer, **_UNCHANGED, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Article", value=examples.ARTICLE, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, block_id: str) -> Response:
         only_parameters(request, ())

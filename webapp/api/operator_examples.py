@@ -49,6 +49,9 @@ JOB: Final[dict[str, Any]] = {
     "made": {"corpora": [], "models": [], "indexes": [], "span_sets": [], "evaluations": []},
 }
 
+STOPPING: Final[dict[str, Any]] = {**JOB, "state": "stopping"}
+RESUMED: Final[dict[str, Any]] = {**JOB, "state": "queued", "queued_at": "2026-01-31T13:00:00Z"}
+
 LISTED_JOB: Final = {name: value for name, value in JOB.items() if name not in ("last_metrics", "parts", "made")}
 
 WRONG_JOB: Final[dict[str, Any]] = {

@@ -102,7 +102,10 @@ class RetrieveView(AskingView):
         summary="Find blocks without reading them",
         request=QuestionSerializer,
         responses={200: RetrievalSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
-        examples=[OpenApiExample("Question", value=examples.QUESTION, request_only=True)],
+        examples=[
+            OpenApiExample("Question", value=examples.QUESTION, request_only=True),
+            OpenApiExample("Blocks", value=examples.RETRIEVAL, response_only=True, status_codes=["200"]),
+        ],
     )
     def post(self, request: Request) -> Response:
         return Response(asdict(asking.retrieve(**checked(request, QuestionSerializer))))

@@ -184,8 +184,10 @@ def ask_many(
                     yield answer
                     continue
                 assert isinstance(request, Request)
+                began = time.perf_counter()
                 try:
                     asked: AskedAnswer | Exception = _store(request, answer, service.deployment_id, asker, session_key)
+                    metrics.observe_stages({"store": (time.perf_counter() - began) * 1e3})
                 except Error as error:  # also InterfaceError, which is no DatabaseError
                     close_old_connections()
                     _count(error)
