@@ -8,10 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+# All wait while one of them tokenises the corpus or builds an index, which may take hours (torch's own patience is ten
+# to thirty minutes). That a process has died is for torchrun to notice.
+_PATIENCE = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class World:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property

@@ -157,6 +157,16 @@ def test_more_processes_than_questions_are_refused(
         activity_of("finetune", arguments(deployment, tmp_path, "m", SETTINGS | {"batch": 2}), run=tmp_path / "run")
 
 
+def test_processes_wait_for_one_that_works_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: given.update(options))
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    assert World.join(torch.device("cpu")) == World(1, 2)
+    assert given["timeout"] >= timedelta(days=1)
+
+
 @pytest.fixture
 def two(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], object]], None]:
     """Calls a function as two processes would, in threads that reduce by gloo: no Python need be started."""
