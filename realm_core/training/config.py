@@ -85,7 +85,8 @@ class PretrainConfig(Schedule):
     k: int = setting(8, "blocks read for a sentence, the null block counted (paper: 8)", at_least(2))
     masking: str = setting(
         "salient",
-        "salient: names and dates, as the paper; uniform: 15 % of the wordpieces; span: a random run of them",
+        "salient: names and dates, as the paper; uniform: 15 % of the wordpieces, at most 10; span: a "
+        "random run of them, at most 10",
         one_of("salient", "uniform", "span"),
     )
     loss: str = setting(
