@@ -18,7 +18,6 @@ from realm_core.settings import (
     one_of,
     setting,
 )
-from realm_core.text.joins import TITLE_WORDPIECES
 
 # What BM25's scores are multiplied by unless told otherwise: its scores of the best blocks lie a few units apart, those
 # of f(x, z) one or two. With realm-mini, exact match on plain-dev is the same within a question from 0.3 to 2.
@@ -27,7 +26,7 @@ NORMALISATIONS = ("joint", "block", "block+null")
 
 _LONGEST = 512  # BERT's positions
 _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
-_TITLE = TITLE_WORDPIECES + 1  # and [SEP]
+_TITLE = 65  # the longest title and [SEP]; a number here, for `text.joins` loads the tokenizer, which forms need not
 
 _SEED = "of every draw"
 _BATCH = "examples a step, over all processes"
@@ -85,7 +84,8 @@ class PretrainConfig(Schedule):
     k: int = setting(8, "blocks read for a sentence, the null block counted (paper: 8)", at_least(2))
     masking: str = setting(
         "salient",
-        "salient: names and dates, as the paper; uniform: 15 % of the wordpieces; span: a random run of them",
+        "salient: names and dates, as the paper; uniform: 15 % of the wordpieces, at most 10; span: a "
+        "random run of them, at most 10",
         one_of("salient", "uniform", "span"),
     )
     loss: str = setting(

@@ -8,10 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+# All wait while one of them tokenises the corpus or builds an index, which may take hours (torch's own patience is ten
+# to thirty minutes). That a process has died is for torchrun to notice.
+_PATIENCE = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class World:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
@@ -57,13 +62,30 @@ class World:
         for parameter, part in zip(own, flat.split([p.numel() for p in own]), strict=True):
             parameter.grad = part.view_as(parameter).clone()
 
-    def average(self, values: dict[str, float], device: torch.device) -> dict[str, float]:
-        """The mean of each figure over the processes, which must all have the same figures."""
+    def sum(self, values: dict[str, float], device: torch.device) -> dict[str, float]:
+        """The sum of each figure over the processes; one that a process does not have is zero there."""
         if self.size == 1:
             return values
-        flat = torch.tensor([values[name] for name in sorted(values)], dtype=torch.float32, device=device)
+        names = self._names_of_all(values, device)
+        if not names:
+            return {}
+        flat = torch.tensor([values.get(name, 0.0) for name in names], dtype=torch.float64).to(device)
         dist.all_reduce(flat)
-        return dict(zip(sorted(values), (flat / self.size).tolist(), strict=True))
+        return dict(zip(names, flat.tolist(), strict=True))
+
+    def _names_of_all(self, names: Iterable[str], device: torch.device) -> list[str]:
+        """Names that any process has, in the same order everywhere: without them sums would be of different lengths."""
+        own = torch.tensor(list(" ".join(names).encode()), dtype=torch.uint8, device=device)
+        lengths = torch.zeros(self.size, dtype=torch.long, device=device)
+        lengths[self.rank] = len(own)
+        dist.all_reduce(lengths)
+        if not lengths.any():
+            return []
+        texts = torch.zeros(self.size, int(lengths.max()), dtype=torch.uint8, device=device)
+        texts[self.rank, : len(own)] = own
+        dist.all_reduce(texts)
+        said = [bytes(text[:length].tolist()) for text, length in zip(texts.cpu(), lengths.tolist(), strict=True)]
+        return sorted({name for text in said for name in text.decode().split()})
 
     def any(self, flag: bool, device: torch.device) -> bool:
         """Whether the flag is set in any process."""

@@ -22,6 +22,7 @@ from realm_core.training.distributed import World
 
 _ADAM_EPSILON = 1e-6  # BERT's
 _METRICS_EVERY = 10
+_SEQUENCES = "sequences"
 _TENSORS = "state.safetensors"
 
 
@@ -92,8 +93,9 @@ class Loop:
         """Train to the last step; returns the last held-out measure.
 
         losses_of(step) yields the parts of a step's loss (they are summed; memory holds one part's graph at a time),
-        each with figures to report, which are averaged, but `sequences`, which is summed. measure() is called at each
-        checkpoint and at the end, by every process.
+        each with figures to report: `sequences`, how many the part holds (1 unless given), and others, whose mean over
+        the sequences of all processes is reported. A part's loss has its weight already; the processes' mean counts.
+        measure() is called at each checkpoint and at the end, by every process, and all measure the same.
         """
         measured = self.resume()
         device = next(iter(self._named.values())).device
@@ -102,7 +104,8 @@ class Loop:
         while self.step < self.steps:
             self._stop_if_asked(device, measured)
             torch.manual_seed(self._seed * 1_000_003 + self.step)  # dropout, too, follows from the step's number
-            figures = self._gradients(losses_of(self.step))
+            for key, value in self._gradients(losses_of(self.step)).items():
+                sums[key] = sums.get(key, 0.0) + value
             self._world.average_gradients(self._named.values())
             torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip)
             factor = self._factor(self.step)
@@ -112,14 +115,13 @@ class Loop:
             self._optimizer.zero_grad(set_to_none=True)
             self.step += 1
             count += 1
-            for key, value in figures.items():
-                sums[key] = sums.get(key, 0.0) + value
             if self.step % _METRICS_EVERY == 0 or self.step == self.steps:
-                self._report(self._world.average(sums, device), count, time.monotonic() - since)
+                self._report(self._world.sum(sums, device), count, time.monotonic() - since)
                 sums, count, since = {}, 0, time.monotonic()
             if self.step % self._checkpoint_every == 0 or self.step == self.steps:
                 paused = time.monotonic()
-                measured = self._world.average(measure(), device)
+                summed = self._world.sum(measure(), device)
+                measured = {key: value / self._world.size for key, value in summed.items()}
                 if measured and self._world.leads:
                     self._activity.metrics(
                         self.step, **{f"{self.name}.held_out.{key}": value for key, value in measured.items()}
@@ -142,25 +144,27 @@ class Loop:
             raise Stopped
 
     def _gradients(self, losses: Iterable[tuple[Tensor, dict[str, float]]]) -> dict[str, float]:
-        """Add up a step's gradients; returns its loss and figures."""
-        figures: dict[str, float] = {"loss": 0.0}
-        parts = 0
+        """Add up a step's gradients; returns its loss, its sequences, and the sum of each figure over these."""
+        sums: dict[str, float] = {"loss": 0.0, _SEQUENCES: 0.0}
         for loss, own in losses:
             if not torch.isfinite(loss):
                 raise RealmError(
                     f"{self.name}: the loss of step {self.step} is {loss.item()}; lower the learning rate."
                 )
             loss.backward()
-            figures["loss"] += loss.item()
+            sums["loss"] += loss.item()
+            sequences = own.get(_SEQUENCES, 1)
+            sums[_SEQUENCES] += sequences
             for key, value in own.items():
-                figures[key] = figures.get(key, 0.0) + value
-            parts += 1
-        return {key: value if key in ("loss", "sequences") else value / parts for key, value in figures.items()}
+                if key != _SEQUENCES:
+                    sums[key] = sums.get(key, 0.0) + value * sequences
+        return sums
 
     def _report(self, sums: dict[str, float], count: int, elapsed_s: float) -> None:
-        row = {key: value / count for key, value in sums.items() if key != "sequences"}
-        if "sequences" in sums:
-            row["sequences_per_s"] = sums["sequences"] * self._world.size / elapsed_s
+        """sums: over `count` steps of all processes, as `_gradients` returns them."""
+        loss, sequences = sums.pop("loss"), sums.pop(_SEQUENCES)
+        row = {"loss": loss / count / self._world.size, **{key: value / sequences for key, value in sums.items()}}
+        row["sequences_per_s"] = sequences / elapsed_s
         if self._world.leads:
             self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in row.items()})
             self._activity.progress(self.step, self.steps, "steps", f"{self.name} loss {row['loss']:.3f}")

@@ -1,7 +1,8 @@
 """Masked sentences to pre-train on: one passage, one of its sentences, some of its wordpieces hidden.
 
     salient  one salient span of the sentence, whole (paper, section 3.4); at most 10 wordpieces
-    uniform  15 % of the sentence's wordpieces, each drawn alone; what is drawn becomes [MASK] (paper's ablation)
+    uniform  15 % of the sentence's wordpieces, each drawn alone, at most 10; what is drawn becomes [MASK] (paper's
+             ablation)
     span     a run of wordpieces whose length is drawn as in SpanBERT: geometric, p = 0.2, at most 10 (ablation)
 
 All three draw the same passages and sentences for a step, so that ablations differ in the mask alone. Batches follow

@@ -8,6 +8,7 @@ import pytest
 
 from realm_core.errors import RealmError
 from realm_core.settings import describe, read_settings
+from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig, Schedule
 
 KINDS = [FinetuneConfig, Schedule, IctConfig, MlmConfig, PretrainConfig]
@@ -144,6 +145,7 @@ def test_a_pair_has_room_for_some_of_a_block(tmp_path: Path, query: int, pair: i
     path = tmp_path / "c.toml"
     path.write_text(f"query_wordpieces = {query}\npair_wordpieces = {pair}\ntitle = {title}\n")
     assert read_settings(PretrainConfig, path).pair_wordpieces == pair
+    assert (pair - query == 16 + TITLE_WORDPIECES + 1) == (title == "true")
     message = rf"^pair_wordpieces must be at least {pair + 1}, .* the {query + 1} of query_wordpieces.*, not {pair};"
     with pytest.raises(RealmError, match=message):
         read_settings(PretrainConfig, path, [f"query_wordpieces={query + 1}"])

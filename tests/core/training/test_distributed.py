@@ -7,20 +7,26 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.training import finetune_step
 from realm_core.training.distributed import World
+from realm_core.training.loop import Group, Loop
 from tests.core.conftest import Deployment
 from tests.core.processes import TOP, finish, wait_until
 from tests.core.running import activity_of
@@ -149,6 +155,87 @@ def test_more_processes_than_questions_are_refused(
     monkeypatch.setattr(World, "wait", lambda self: None)
     with pytest.raises(RealmError, match="3 processes cannot share the questions of a step, which are 2"):
         activity_of("finetune", arguments(deployment, tmp_path, "m", SETTINGS | {"batch": 2}), run=tmp_path / "run")
+
+
+def test_processes_wait_for_one_that_works_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: given.update(options))
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    assert World.join(torch.device("cpu")) == World(1, 2)
+    assert given["timeout"] >= timedelta(days=1)
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], object]], None]:
+    """Calls a function as two processes would, in threads that reduce by gloo: no Python need be started."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    store, here = dist.HashStore(), threading.local()
+
+    def reduce(tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM) -> None:
+        options = dist.AllreduceOptions()
+        options.reduceOp = op
+        here.group.allreduce([tensor], options).wait()
+
+    def as_rank(work: Callable[[World], object], rank: int) -> None:
+        here.group = dist.ProcessGroupGloo(store, rank, 2, timedelta(seconds=30))
+        work(World(rank, 2))
+
+    def call(work: Callable[[World], object]) -> None:
+        with ThreadPoolExecutor(2) as threads:
+            for done in [threads.submit(as_rank, work, rank) for rank in range(2)]:
+                done.result()
+
+    monkeypatch.setattr(dist, "all_reduce", reduce)
+    monkeypatch.setattr(dist, "barrier", lambda: here.group.barrier().wait())
+    return call
+
+
+def test_sums_are_of_the_figures_that_any_process_has(two: Callable[[Callable[[World], object]], None]) -> None:
+    cpu = torch.device("cpu")
+
+    def work(world: World) -> None:
+        own = {"loss": 1.0} if world.rank == 0 else {"loss": 2.0, "überall": 0.25, "a": 4.0}
+        assert world.sum(own, cpu) == {"loss": 3.0, "überall": 0.25, "a": 4.0}
+        assert world.sum({}, cpu) == {}
+
+    two(work)
+
+
+def test_a_process_without_a_sentence_weighs_nothing(
+    two: Callable[[Callable[[World], object]], None], tmp_path: Path
+) -> None:
+    def work(world: World) -> None:
+        module = torch.nn.Linear(2, 1)
+
+        def losses_of(step: int) -> Iterator[tuple[torch.Tensor, dict[str, float]]]:
+            # One process has three sentences, then one; the other has one in the first step and never again.
+            if world.rank == 0:
+                yield module.weight.sum() * 0 + 4.0, {"accuracy": 0.5, "sequences": 3 if step == 0 else 1}
+            elif step == 0:
+                yield module.weight.sum() * 0 + 2.0, {"accuracy": 1.0, "sequences": 1}
+
+        loop = Loop(
+            "small",
+            [Group(module, 0.1)],
+            steps=20,
+            warmup=0.1,
+            weight_decay=0.0,
+            clip=1.0,
+            seed=1,
+            checkpoint_every=20,
+            identity="these",
+            folder=tmp_path,
+            activity=Activity(tmp_path, quiet=True),
+            world=world,
+        )
+        assert loop.run(losses_of, lambda: {"recall": 0.25}) == {"recall": 0.25}
+
+    two(work)
+    first, second = [row for row in rows(tmp_path) if "small.loss" in row]
+    assert (first["small.loss"], second["small.loss"]) == (pytest.approx((10 * 4 + 2) / 20), 2.0)
+    assert first["small.accuracy"] == pytest.approx((3 * 0.5 + 9 * 0.5 + 1.0) / 13) and second["small.accuracy"] == 0.5
 
 
 @given(count=st.integers(0, 200), size=st.integers(1, 9))

@@ -128,6 +128,15 @@ def test_figures_are_means_but_sequences_are_counted(tmp_path: Path) -> None:
     assert [row["step"] for row in held_out] == [5, 10, 15, 20]
 
 
+def test_parts_count_by_their_sequences(tmp_path: Path) -> None:
+    module = Numbers()
+    parts = [(3, 1.0), (1, 5.0)]
+    loop_of(module, tmp_path, steps=10).run(
+        lambda step: ((module.total() * 0, {"figure": value, "sequences": size}) for size, value in parts), dict
+    )
+    assert [row["small.figure"] for row in rows(tmp_path) if "small.figure" in row] == [2.0]
+
+
 def test_a_loss_that_is_no_number_is_refused_before_it_does_harm(tmp_path: Path) -> None:
     module = Numbers()
 

@@ -14,9 +14,11 @@ import pytest
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import text_hash
 from realm_core.salient.cache import SalientSpans
+from realm_core.settings import explain
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.masking import MASKINGS, MaskedBatches, MaskedSentences, Masking
+from realm_core.training.config import PretrainConfig
+from realm_core.training.masking import MASKINGS, MOST_MASKS, MaskedBatches, MaskedSentences, Masking
 from tests.core.training.towns import COUNT, Towns
 from tests.tiny import tiny_snapshot
 
@@ -137,6 +139,10 @@ def test_uniform_hides_15_percent_each_place_as_often(tmp_path: Path, length: in
     share = count / length
     spread = (share * (1 - share) / DRAWS) ** 0.5
     assert all(abs(often[place] / DRAWS - share) < 5 * spread for place in range(length))
+
+
+def test_help_says_how_many_wordpieces_are_hidden_at_most() -> None:
+    assert explain(PretrainConfig).count(f", at most {MOST_MASKS}") == 2  # uniform and span
 
 
 def test_random_spans_have_geometric_lengths_of_at_most_ten(tmp_path: Path) -> None:
