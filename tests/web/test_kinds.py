@@ -118,9 +118,11 @@ def test_an_ablation_s_toml_is_read_before_it_starts() -> None:
         errors = refused(JobKind.ABLATE, {**given, "config": config})
         assert list(errors) == ["config"] and says in errors["config"]
     assert "no row best" in refused(JobKind.ABLATE, {**given, "rows": "realm best"})["rows"]
-    for rows in ("", "realm stale"):  # 30 × 500 steps between refreshes, of 1,000
-        errors = refused(JobKind.ABLATE, {**given, "rows": rows})
-        assert list(errors) == ["config"] and "must be less than the 1,000 steps, not 15,000" in errors["config"]
+    rarely = "[pretrain]\nrefresh_every = 100"
+    for rows in ("", "realm stale"):  # 30 × 100 steps between refreshes, of 1,000
+        errors = refused(JobKind.ABLATE, {**given, "rows": rows, "config": rarely})
+        assert list(errors) == ["config"] and "must be less than the 1,000 steps, not 3,000" in errors["config"]
+    assert KINDS[JobKind.ABLATE].read(given)  # with the defaults, every row is what it is called
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
