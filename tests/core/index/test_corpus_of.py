@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from realm_core.errors import RealmError
+from realm_core.files import read_json, write_json
 from realm_core.index.corpus_of import corpus_of
 from tests.core.conftest import Deployment
 from tests.core.running import activity_of
@@ -64,8 +65,8 @@ def test_not_found_it_says_what_is_wanted_and_where_it_was_looked_for(
 
 @pytest.mark.parametrize("snapshot_id", [None, "../../etc", 7])
 def test_an_index_that_does_not_say_is_refused(elsewhere: Path, snapshot_id: object) -> None:
-    manifest = json.loads((elsewhere / "manifest.json").read_text())
-    (elsewhere / "manifest.json").write_text(json.dumps(manifest | {"snapshot_id": snapshot_id}))
+    manifest = read_json(elsewhere / "manifest.json")
+    write_json(elsewhere / "manifest.json", manifest | {"snapshot_id": snapshot_id}, sealed=True)
     with pytest.raises(RealmError, match="does not say which snapshot it is of; name it by --corpus"):
         corpus_of(elsewhere, None)
 
