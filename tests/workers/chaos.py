@@ -37,6 +37,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from realm_core.files import read_json, write_json
 from tests.postgres import postgres
 
 TOP = Path(__file__).resolve().parents[2]
@@ -245,7 +246,7 @@ def _begin(steps: int) -> list[Any]:
     work = record_work(make_towns(data / "given"))
     IndexGeneration.objects.filter(pk=work.index.pk).update(generation="deployed")
     manifest = data / work.index.path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace(work.index.generation, "deployed"))
+    write_json(manifest, read_json(manifest) | {"generation": "deployed"}, sealed=True)
     Deployment.activate(IndexGeneration.objects.get())
     source(sources_dir(), 20 * steps)
     start = {"model": work.model.pk, "corpus": work.corpus.pk}
