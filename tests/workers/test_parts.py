@@ -25,7 +25,7 @@ def processes(job: Job) -> set[int]:
 
 def test_parts_are_shared_by_workers_and_the_whole_comes_last(workers: Workers) -> None:
     job = make_job(steps=2, parts=6, part_step_s=0.15)
-    first, second = workers.worker(), workers.worker()
+    first, second = workers.worker(slots="2"), workers.worker(slots="2")  # neither can take them all at once
     workers.scheduler()
     workers.ready()
     send(job)

@@ -33,7 +33,7 @@ def test_the_index_follows_a_training_that_survives_both_workers(workers: Worker
 
     def built_at() -> float:
         """Step of the parameters that the index in use was made with."""
-        newest = job.metrics.order_by("pk").last()
+        newest = job.metrics.filter(values__has_key="pretrain.index_lag_steps").order_by("pk").last()
         return newest.step - newest.values["pretrain.index_lag_steps"] if newest else 0
 
     wait_until(lambda: built_at() > 10, PATIENCE_S)
