@@ -35,6 +35,7 @@ os.environ.update(
     BROKER_URL="memory://",
     CACHE_URL="locmem://",
     ASK_RATE="0",
+    JOB_NICENESS="0",  # many tests run at once, and jobs would starve
     SECRET_KEY="only-for-tests-" + "0" * 40,
     HF_HUB_OFFLINE="1",
     TOKENIZERS_PARALLELISM="false",
@@ -43,7 +44,9 @@ django.setup()  # conftest files of the folders below import records
 
 _skipped: list[str] = []
 # Everybody and everything at every address: minutes, and of the two databases PostgreSQL is the one that refuses more.
-_MANY_REQUESTS = {"test_authorisation.py", "test_api_contract.py"}
+_MANY_REQUESTS = {"test_authorisation.py", "test_api_contract.py", "test_requests.py"}
+# Parts of the library's tests that run with "the others", for the streams to be about as long as one another.
+_NOT_WITH_LIBRARY = ("corpus", "salient", "selfcheck")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,7 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what touches the database, so that it runs on PostgreSQL too, and what runs beside what (tests/run.py)."""
     top = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(top / "core") and not item.path.is_relative_to(top / "core" / "corpus"):
+        elsewhere = any(item.path.is_relative_to(top / "core" / part) for part in _NOT_WITH_LIBRARY)
+        if item.path.is_relative_to(top / "core") and not elsewhere:
             item.add_marker("library")
         if item.path.parent == top / "browser" and item.path.name != "test_whole_way.py":
             item.add_marker("sqlite_only")  # how pages look does not depend on where the rows are kept
@@ -67,8 +71,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.path.is_relative_to(top / "core"):
                 raise pytest.UsageError(f"{item.nodeid} touches the database, and realm_core knows none.")
             item.add_marker("database")
-            if item.path.parent == top / "attacks" or item.path.name in _MANY_REQUESTS:
+            if item.path.name in _MANY_REQUESTS:
                 item.add_marker("postgresql_only")
+            elif item.path.parent == top / "attacks":
+                item.add_marker("once")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -25,6 +25,7 @@ WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (
 WORKER_SLOTS         jobs that a worker runs at once (default: 3)
 REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (default: what nvidia-smi finds, or cpu)
 REALM_HOST           what a worker's machine is called, the same in all its containers (default: the host's name)
+JOB_NICENESS         by how much jobs yield to the web server on the same machine: 0, not at all, to 19 (default: 10)
 JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
 LOG_LEVEL            default: INFO
 LOG_FORMAT           line (the default), or json for one object a line
@@ -263,6 +264,7 @@ ASK_RATE = envrate("ASK_RATE", "600/min")  # about what two cores can answer: a 
 ASK_QUEUE = envint("ASK_QUEUE", 128, minimum=1)
 ASK_DEADLINE_S = envint("ASK_DEADLINE_S", 30, minimum=1)
 ASK_CACHE_S = envint("ASK_CACHE_S", 300)
+JOB_NICENESS = envint("JOB_NICENESS", 10)  # beside a training, 5 leaves answering half of its speed
 PROXIES = envint("PROXIES", 0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
 # Pages of other sites call with a token, never with the cookies of whoever looks at them.

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 
 from realm_core.errors import RealmError
@@ -50,7 +51,6 @@ shutting_down = threading.Event()  # set once, when this worker is told to end
 
 _REALM_ERROR_STATUS = 2
 _STOPPED_STATUS = 3
-_NICE = 5  # a job yields to the web server
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class JobRun:
                 output=output,
                 environment={**os.environ, **devices.environment(own)},
                 lock=files.lock,
-                nice=_NICE,
+                nice=settings.JOB_NICENESS + kind.yields,
             )
         try:
             reason = self._watch(process, files)

@@ -189,14 +189,15 @@ class _Stages:
         before, started = self.seconds.get(stage.name, 0.0), time.monotonic()
         noted = started
         with open(run / "log.txt", "ab") as log:
-            # A session of its own: Ctrl-C in a terminal reaches this process alone, which passes it on once.
+            # A group of its own: Ctrl-C in a terminal reaches this process alone, which passes it on once. A session
+            # would have a priority of its own, too (workers/tether.py).
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 pass_fds=[self._lock],
-                start_new_session=True,
+                process_group=0,
             )
         try:
             while (status := _wait(process)) is None:

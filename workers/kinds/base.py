@@ -47,6 +47,7 @@ class Kind:
     before:  parts that must be done before the process is started.
     beside:  parts that run as long as it does.
     distributed: whether it runs under torchrun where it has several GPUs.
+    yields: by how much it yields to other jobs on the same machine.
     """
 
     command: Callable[[Job], list[str]]
@@ -55,6 +56,7 @@ class Kind:
     before: Callable[[Job], Sequence[Part]] = _no_parts
     beside: Callable[[Job], Sequence[Part]] = _no_parts
     distributed: bool = False
+    yields: int = 0
 
 
 def given(job: Job) -> Given:

@@ -22,4 +22,4 @@ def record(_job: Job, _result: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-KIND = Kind(command=command, record=record)
+KIND = Kind(command=command, record=record, yields=9)  # to its trainer above all
