@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,7 +41,7 @@ from realm_core.provenance import Answer
 from realm_core.reading import BlockReading, Found
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.waiting import Line, Waiter
+from realm_core.waiting import Line, Turns, Waiter
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,11 @@ MAX_BLOCKS = 50
 BATCH_QUESTIONS = 16
 CAPACITY = 128  # questions that may wait
 DEADLINE_S = 600.0
-_LOADING_NICENESS = 5  # beside a thread that computes without a pause it gets a quarter of a processor
+_LOADING_NICENESS = 19  # what answering leaves idle is enough to load a pair within seconds
+
+# While a deployment changes, two engines are there. On the same processors each would wait for threads of its own that
+# do not run because the other's do: many times as long as one after the other.
+_TURNS = Turns()
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ class Engine:
         made_from = {"model": self.model_id, "index": self.index_id, "corpus": self.corpus_id}
         self._query = model.query
         self._reading = BlockReading(model.reader, model.config, **made_from)
+        self._turns = _TURNS if self._reading.device.type == "cpu" else nullcontext()
         # For questions alone the block embedder is not needed, nor kept.
         self._can_fill = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
@@ -269,7 +275,8 @@ class Engine:
     def _serve(self) -> None:
         while batch := self._line.take(BATCH_QUESTIONS):
             began = time.perf_counter()
-            self._serve_batch(batch)
+            with self._turns:
+                self._serve_batch(batch)
             self._line.took(time.perf_counter() - began, len(batch))
             try:
                 if self.on_batch is not None:

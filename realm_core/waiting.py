@@ -3,6 +3,8 @@
     line.ask(request)    the asker's thread: stand in the line, wait, return the result
     line.take(most)      the engine's thread: who is next, together
 
+    with turns:          engines of one process compute one after the other
+
 Whoever gives up, because the deadline has passed or because nobody listens any more, leaves the line at once: no work
 is done for them, and nothing of them is kept. Time is that of a clock that never jumps.
 """
@@ -20,7 +22,8 @@ from typing import Any, Generic, TypeVar
 
 from realm_core.errors import EngineUnavailable, RealmError
 
-_LISTENS_EVERY_S = 0.5  # how often it is looked whether the asker is still there
+_LISTENS_AFTER_S = 0.5  # when it is first looked whether the asker is still there
+_LISTENS_EVERY_S = 4.0  # how often at last; in between, each pause is twice the one before
 _PACE_MEMORY = 0.8  # weight of what was known before a batch ended
 
 Wanted = TypeVar("Wanted")
@@ -96,11 +99,12 @@ class Line(Generic[Wanted]):
             self._changed.notify_all()
 
     def _result(self, waiter: Waiter[Wanted], listens: Callable[[], bool] | None, deadline_s: float) -> Any:
-        until = waiter.asked_at + deadline_s
+        until, pause_s = waiter.asked_at + deadline_s, _LISTENS_AFTER_S
         while True:
             patience_s = max(0.0, until - time.perf_counter())
-            if wait([waiter.future], patience_s if listens is None else min(patience_s, _LISTENS_EVERY_S)).done:
+            if wait([waiter.future], patience_s if listens is None else min(patience_s, pause_s)).done:
                 return waiter.future.result()
+            pause_s = min(2 * pause_s, _LISTENS_EVERY_S)
             if time.perf_counter() >= until:
                 self._leave(waiter)
                 raise EngineUnavailable(
@@ -120,3 +124,26 @@ class Line(Generic[Wanted]):
     def _clear_in_s(self) -> int:
         """Whole seconds in which the line as it is will have been served, at least one."""
         return max(1, min(math.ceil(self.deadline_s), math.ceil(len(self._waiting) * self._pace_s)))
+
+
+class Turns:
+    """A lock that is given in the order in which it was asked for: who asks again at once comes after the others."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._asked: deque[threading.Lock] = deque()  # the first has it; the others wait, each at one of its own
+
+    def __enter__(self) -> None:
+        mine = threading.Lock()
+        mine.acquire()
+        with self._mutex:
+            self._asked.append(mine)
+            if len(self._asked) == 1:
+                return
+        mine.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        with self._mutex:
+            self._asked.popleft()
+            if self._asked:
+                self._asked[0].release()

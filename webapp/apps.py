@@ -8,3 +8,7 @@ class WebappConfig(AppConfig):
 
     name = "webapp"
     verbose_name = "Question answering"
+
+    def ready(self) -> None:
+        """Register our checks."""
+        from webapp import checks  # noqa: F401  # importing it is what registers them

@@ -19,6 +19,8 @@ from webapp.environment import envint
 # For the header fields, again for the body, and while nothing of the response is taken.
 PATIENCE_S: Final = envint("WEB_PATIENCE_S", 60, minimum=1)
 
+_LOOK_EVERY_S: Final = 0.5
+
 
 class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes without types
     """Ends the reading of a request after `PATIENCE_S`, and the writing when for as long nobody takes anything.
@@ -29,6 +31,7 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes witho
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._coming: dict[Any, tuple[float, Any]] = {}  # by connection: since when, and the request if it has begun
+        self._looked_at = 0.0
 
     def handle(self, conn: Any) -> Any:
         """One request of a connection, in a thread."""
@@ -50,9 +53,12 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes witho
             raise BrokenPipeError(errno.EPIPE, "Nobody takes the response") from error
 
     def murder_pending(self) -> None:
-        """Called every second by the thread that waits for connections."""
+        """Called by the thread that waits for connections, every second and behind each of its events."""
         super().murder_pending()
-        latest = time.monotonic() - PATIENCE_S
+        now = time.monotonic()
+        if now < self._looked_at + _LOOK_EVERY_S:  # of many connections there are many events
+            return
+        self._looked_at, latest = now, now - PATIENCE_S
         for conn, (since, request) in list(self._coming.items()):
             if since < latest and not _is_whole(request):
                 self._coming.pop(conn, None)

@@ -6,11 +6,14 @@ and health checks and pages never wait behind questions. A thread that waits cos
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +27,12 @@ _HERE: Final = ("127.0.0.1", "::1", "localhost")
 _JSON: Final = os.environ.get("LOG_FORMAT", "").strip().lower() == "json"
 
 os.environ.setdefault("DATABASE_POOL", "16")
+
+# glibc gives threads that allocate at the same time heaps of their own, eight for each processor, and what is freed
+# in one is of no use to the others. Two are enough: what takes long is computed by one thread.
+_M_ARENA_MAX: Final = -8  # from <malloc.h>
+with suppress(AttributeError, OSError):  # another C library
+    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 
 def _metrics_folder() -> Path:
@@ -81,7 +90,8 @@ logger_class = ServerLog
 
 
 def on_starting(server: Any) -> None:
-    """Refuse, with a sentence, settings that make no sense, and a network that would see passwords in plain text."""
+    """Refuse, with a sentence, settings that make no sense, a network that would see passwords in plain text, and, in
+    production, admins whose passwords anybody guesses."""
     from django.core.exceptions import ImproperlyConfigured
 
     try:
@@ -95,8 +105,24 @@ def on_starting(server: Any) -> None:
                 f"HTTPS must be on where the web server listens beyond this machine or at a socket ({where}), "
                 "behind a proxy that speaks TLS: without it passwords travel in plain text."
             )
+        if settings.HTTPS:
+            _look_at_admins()
     except ImproperlyConfigured as refusal:
         sys.exit(f"error: {refusal}")
+
+
+def _look_at_admins() -> None:
+    """In a process of its own: this one is to be forked, and has no use for Django or a connection."""
+    from django.core.exceptions import ImproperlyConfigured
+
+    from webapp.checks import TAG
+
+    options = ["--settings=webapp.settings", "--deploy", "--database=default", f"--tag={TAG}"]
+    command = [sys.executable, "-m", "django", "check", *options]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    if checked.returncode:
+        told = [line.partition(") ")[2] for line in checked.stderr.splitlines() if "(webapp.E" in line]
+        raise ImproperlyConfigured(" ".join(told) or checked.stderr.strip())
 
 
 def child_exit(_server: Any, worker: Any) -> None:

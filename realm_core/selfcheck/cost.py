@@ -112,18 +112,19 @@ def table(devices: Sequence[Device]) -> str:
     """Times on 1, 8 and 64 of each device, a Markdown table."""
     lines = [
         f"| device | peak, TFLOP/s | share, training / embedding | train + build | a step | {STEPS:,} steps "
-        f"| embed the corpus | steps between indexes | builders for one every {REFRESH_STEPS} |",
-        "|---|---|---|---|---|---|---|---|---|",
+        f"| device-hours | embed the corpus | steps between indexes | builders for one every {REFRESH_STEPS} |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for device in devices:
         for count in COUNTS:
             builders = max(1, count // TRAINERS_TO_BUILDERS)
             step, corpus = step_s(device, count), corpus_s(device, builders)
+            hours = (count + builders) * STEPS * step / 3600
             lines.append(
                 f"| {device.name} | {_short(device.peak_flops / 1e12)} "
                 f"| {device.training_share:.0%} / {device.embedding_share:.0%} | {count} + {builders} "
-                f"| {_duration(step)} | {_duration(STEPS * step)} | {_duration(corpus)} | {corpus / step:,.0f} "
-                f"| {math.ceil(corpus * builders / (REFRESH_STEPS * step))} |"
+                f"| {_duration(step)} | {_duration(STEPS * step)} | {hours:,.0f} | {_duration(corpus)} "
+                f"| {corpus / step:,.0f} | {math.ceil(corpus * builders / (REFRESH_STEPS * step))} |"
             )
     return "\n".join(lines)
 

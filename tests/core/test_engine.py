@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -286,6 +287,24 @@ def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: 
     return [first, *futures]
 
 
+def test_two_engines_of_one_process_compute_one_after_the_other(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are while a deployment changes."""
+    engine, other = engine_of(deployment), engine_of(deployment)
+    held, second = Held(engine, monkeypatch), Held(other, monkeypatch)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(engine.ask, "hold")
+        assert held.busy.wait(60)
+        waits = pool.submit(other.ask, QUESTIONS[0])
+        time.sleep(0.3)
+        assert not waits.done() and not second.batches
+        held.release.set()
+        assert first.result(60).question == "hold" and waits.result(60).question == QUESTIONS[0]
+    engine.close()
+    other.close()
+
+
 def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> None:
     questions = [f"{question} {number}" for number in range(4) for question in QUESTIONS]
     alone = [precise.ask(question, k=1 + number % 7) for number, question in enumerate(questions)]
@@ -388,7 +407,7 @@ def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
 
 def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of(deployment, deadline_s=0.4)
-    monkeypatch.setattr("realm_core.waiting._LISTENS_EVERY_S", 0.05)
+    monkeypatch.setattr("realm_core.waiting._LISTENS_AFTER_S", 0.05)
     held = Held(engine, monkeypatch)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(engine.ask, "hold")
