@@ -65,6 +65,20 @@ def test_the_web_server_refuses(tmp_path: Path, changed: dict[str, str], says: s
     assert key is None or key not in refused.stdout + refused.stderr
 
 
+def test_an_admin_whose_password_anybody_guesses_is_refused(tmp_path: Path) -> None:
+    """It is what `createsuperuser --no-input` takes without a word."""
+    given = environment(tmp_path, **(PRODUCTION | {"DJANGO_SUPERUSER_PASSWORD": "Stella"}))
+    for command in (["migrate", "--verbosity=0"], ["createsuperuser", "--username=Stella", "--email=s@example.org"]):
+        subprocess.run([sys.executable, "manage.py", *command, "--no-input"], cwd=TOP, env=given, check=True)
+    refused = subprocess.run(
+        web(free_port()).command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert refused.returncode == 1
+    told = refused.stderr.strip().splitlines()[-1]
+    assert told.startswith("error: The password of the admin Stella is one that anybody guesses; `python manage.py ")
+    assert "Listening" not in refused.stderr and "Traceback" not in refused.stderr
+
+
 def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
     """What is let pass for oneself alone is not where others come by way of a proxy."""
     port, place = free_port(), tmp_path / "s"
