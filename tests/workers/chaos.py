@@ -39,6 +39,8 @@ from typing import Any
 
 from realm_core.files import read_json, write_json
 from tests.postgres import postgres
+from tests.workers import seen
+from tests.workers.waiting import wait_until
 
 TOP = Path(__file__).resolve().parents[2]
 SUPERVISED = """
@@ -92,16 +94,16 @@ class Chaos:
             watcher.start()
         try:
             # Before it is ready, the supervisor takes three deaths for a fault and ends.
-            _wait_until(lambda: self._is_ready(supervisor), 300)
+            wait_until(lambda: self._is_ready(supervisor), 300)
             while self.killed.total() < self.kills and not self.too_early:
                 time.sleep(self._draw.uniform(0, self.pause_s))
                 self.too_early = self._have_ended(jobs, supervisor)
                 if not self.too_early:
                     self._kill_one(supervisor)
             before = self.answers
-            _wait_until(lambda: self._have_ended(jobs, supervisor), _PATIENCE_S)
+            wait_until(lambda: self._have_ended(jobs, supervisor), _PATIENCE_S)
             # The supervisor starts again what was killed, and that answers.
-            _wait_until(lambda: self.answers >= before + _ANSWERS, _ANSWER_PATIENCE_S)
+            wait_until(lambda: self.answers >= before + _ANSWERS, _ANSWER_PATIENCE_S)
         finally:
             self._over.set()
             supervisor.send_signal(signal.SIGTERM)
@@ -137,11 +139,11 @@ class Chaos:
         """
         programs: dict[str, list[int]] = {}
         activities: dict[str, list[int]] = {}
-        for pid, words in _processes():
-            if run := _run(words):
-                if _has_got_further(pid, Path(run)):
-                    activities.setdefault(_kind(words), []).append(pid)
-            elif (kind := _kind(words)) and _parent(pid) == supervisor.pid:
+        for pid, words in seen.processes():
+            if run := seen.run_of(words):
+                if seen.has_got_further(pid, Path(run)):
+                    activities.setdefault(seen.kind(words), []).append(pid)
+            elif (kind := seen.kind(words)) and seen.parent(pid) == supervisor.pid:
                 programs.setdefault(kind, []).append(pid)
         victims = activities if activities and sum(self.killed.values()) % 3 == 0 else programs
         if victims:
@@ -166,14 +168,8 @@ class Chaos:
         connection.close()
 
     def _twice(self) -> None:
-        """Two processes that were started for the same run folder, seen at one time.
-
-        A child that has not become another program yet still has the words of its parent.
-        """
-        for run, found in _runs().items():
-            pids = [pid for pid in found if _parent(pid) not in found]
-            if len(pids) > 1 and all(_alive(pid) for pid in pids):
-                self.wrong.append(f"Processes {pids} work in {run} at once.")
+        """Two processes that were started for the same run folder, seen at one time."""
+        self.wrong += [f"Processes {pids} work in {run} at once." for run, pids in seen.working_twice().items()]
 
     def _partial(self) -> None:
         """Whatever can be seen must be whole, and whatever is recorded must be there."""
@@ -271,69 +267,6 @@ def _again(jobs: list[Any]) -> list[Any]:
 # ---- what is seen
 
 
-def _processes() -> list[tuple[int, list[str]]]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            found.append((int(path.name), (path / "cmdline").read_text().split("\0")[:-1]))
-        except (OSError, UnicodeDecodeError):
-            continue
-    return found
-
-
-def _kind(words: list[str]) -> str:
-    """What a process is: a program of the supervisor's, or a job's activity; "" for one that is none of ours."""
-    told = " ".join(words)
-    if _run(words):
-        return words[words.index("realm_core") + 1]
-    if "valkey" in told and "valkey.sock" in told:
-        return "broker"
-    if "gunicorn" in words:
-        return "web"
-    if "celery" in words:
-        return "scheduler" if "beat" in words else "worker"
-    return ""
-
-
-def _run(words: list[str]) -> str:
-    """The run folder that a job's process of ours was started for. (A tether has not become it yet.)"""
-    data = os.environ["REALM_DATA"]
-    run = next((word.removeprefix("--run=") for word in words if word.startswith(f"--run={data}/runs/")), "")
-    return "" if any(word.endswith("tether.py") for word in words) else run
-
-
-def _runs() -> dict[str, list[int]]:
-    runs: dict[str, list[int]] = {}
-    for pid, words in _processes():
-        if run := _run(words):
-            runs.setdefault(run, []).append(pid)
-    return runs
-
-
-def _has_got_further(pid: int, run: Path) -> bool:
-    """Whether the process has noted progress since it began."""
-    try:
-        began = float(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
-        noted = time.time() - (run / "progress.json").stat().st_mtime
-    except OSError:
-        return False
-    return noted < time.clock_gettime(time.CLOCK_BOOTTIME) - began
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
 def _all_shards(folder: Path) -> bool:
     shards = json.loads((folder / "manifest.json").read_text())["shards"]
     return all((folder / shard["file"]).exists() for shard in shards)
@@ -343,13 +276,6 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _wait_until(condition: Callable[[], bool], patience_s: float) -> None:
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < deadline, "It did not happen in time."
-        time.sleep(0.2)
 
 
 def main() -> int:

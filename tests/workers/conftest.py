@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.workers.waiting import PATIENCE_S, wait_until
 from webapp.models import Job, Worker
 from webapp.queue import enqueue, producer
 from workers.processes import kill_all, start
 from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
 
-PATIENCE_S = 90  # on a machine that does other things, too; a process that imports torch takes seconds
 LEASE_S = 2
 
 
@@ -101,14 +100,6 @@ def send(job: Job) -> None:
     enqueue(job)
 
 
-def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Look again and again until `condition` holds."""
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < deadline, "It did not happen in time."
-        time.sleep(0.05)
-
-
 def wait_for_state(job: Job, *states: str, patience_s: float = PATIENCE_S) -> Job:
     def reached() -> bool:
         job.refresh_from_db()
@@ -126,11 +117,3 @@ def steps(job: Job) -> list[tuple[int, int]]:
     path = job.run_dir / "steps.txt"
     lines = path.read_text().splitlines() if path.exists() else []
     return [(int(pid), int(step)) for pid, step in (line.split() for line in lines)]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not yet waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

@@ -18,7 +18,7 @@ import psycopg
 from benchmarks.web import server
 from tests.postgres import postgres_server
 from tests.tiny import tiny_deployment
-from tests.workers.conftest import wait_until
+from tests.workers.waiting import wait_until
 from workers.guards import HOST
 from workers.processes import kill_all, start
 from workers.refusal import TOP
@@ -68,6 +68,11 @@ class Site:
         with psycopg.connect(host=str(self.database.folder), user="postgres", dbname="postgres") as connection:
             return connection.execute(query.encode()).fetchall()
 
+    def execute(self, statement: str) -> None:
+        """Change something in the database itself."""
+        with psycopg.connect(host=str(self.database.folder), user="postgres", dbname="postgres") as connection:
+            connection.execute(statement.encode())
+
     def start_broker(self) -> None:
         """Start Valkey on what it wrote before."""
         self.broker = self._start(broker(self.data).command, {}, "broker")
@@ -80,9 +85,17 @@ class Site:
         socket_path(self.data).unlink()
 
     def start_workers(self) -> None:
-        """A worker and a scheduler."""
-        for service in (worker("tests.workers.app"), scheduler("tests.workers.app")):
-            self._start(service.command, self.environment, service.name)
+        """A worker of all queues, which knows the tests' own kind of job, and its scheduler."""
+        self.start_worker("", "tests.workers.app")
+        self.start_scheduler("tests.workers.app")
+
+    def start_worker(self, queues: str, application: str = "workers.app") -> subprocess.Popen[bytes]:
+        """A worker of some queues, with commas between; "": of all."""
+        told = {"WORKER_QUEUES": queues} if queues else {}
+        return self._start(worker(application).command, self.environment | told, "worker")
+
+    def start_scheduler(self, application: str = "workers.app") -> None:
+        self._start(scheduler(application).command, self.environment, "scheduler")
 
     def call(self, method: str, path: str, body: Any = None, token: str = "") -> Response:
         """One request."""

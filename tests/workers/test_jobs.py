@@ -8,7 +8,9 @@ import signal
 
 from django.utils import timezone
 
-from tests.workers.conftest import Workers, is_alive, make_job, send, steps, wait_for_state, wait_until
+from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
+from tests.workers.seen import alive
+from tests.workers.waiting import wait_until
 from webapp.models import Job
 from webapp.models.job import MAX_ATTEMPTS
 
@@ -65,7 +67,7 @@ def test_stops_when_asked(workers: Workers) -> None:
     job.refresh_from_db()
     assert job.request_stop()
     wait_for_state(job, "stopped")
-    assert not is_alive(steps(job)[0][0])
+    assert not alive(steps(job)[0][0])
 
 
 def test_stops_a_process_that_does_not_listen(workers: Workers) -> None:
@@ -76,8 +78,8 @@ def test_stops_a_process_that_does_not_listen(workers: Workers) -> None:
     job.refresh_from_db()
     assert job.request_stop()
     wait_for_state(job, "stopped")
-    assert not is_alive(steps(job)[0][0])
-    wait_until(lambda: not is_alive(int((job.run_dir / "helper").read_text())))
+    assert not alive(steps(job)[0][0])
+    wait_until(lambda: not alive(int((job.run_dir / "helper").read_text())))
 
 
 def test_a_killed_process_goes_on(workers: Workers) -> None:
@@ -111,7 +113,7 @@ def test_a_killed_worker_takes_its_process_along_and_another_goes_on(workers: Wo
     wait_until(lambda: len(steps(job)) >= 3)
     first.kill()
     first.wait()
-    wait_until(lambda: not is_alive(steps(job)[0][0]), patience_s=5)
+    wait_until(lambda: not alive(steps(job)[0][0]), patience_s=5)
     workers.worker()
     wait_for_state(job, "succeeded")
     assert [step for _, step in steps(job)] == list(range(25))
@@ -146,7 +148,7 @@ def test_a_worker_that_ends_hands_its_job_back(workers: Workers) -> None:
     job.refresh_from_db()
     assert job.state == "queued"
     assert job.attempt == 0
-    assert not is_alive(steps(job)[0][0])
+    assert not alive(steps(job)[0][0])
     workers.worker()
     wait_for_state(job, "succeeded")
     assert [step for _, step in steps(job)] == list(range(25))

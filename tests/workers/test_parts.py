@@ -6,7 +6,9 @@ import os
 import signal
 import time
 
-from tests.workers.conftest import Workers, is_alive, make_job, send, steps, wait_for_state, wait_until
+from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
+from tests.workers.seen import alive
+from tests.workers.waiting import wait_until
 from webapp.models import DeviceLease, Job, JobKind
 from webapp.models.job import ITS_PARTS
 from webapp.services import jobs
@@ -75,7 +77,7 @@ def test_stopping_stops_all_parts_and_resuming_does_what_is_missing(workers: Wor
     assert jobs.stop(job, by=None)
     wait_for_state(job, "stopped")
     assert [part.state for part in parts_of(job)] == ["stopped"] * 3
-    assert not any(is_alive(pid) for part in parts_of(job) for pid in processes(part))
+    assert not any(alive(pid) for part in parts_of(job) for pid in processes(part))
     assert jobs.resume(job, by=None)
     wait_for_state(job, "succeeded")
     assert all([step for _, step in steps(part)] == list(range(20)) for part in parts_of(job))
@@ -126,7 +128,7 @@ def test_a_builder_runs_as_long_as_its_training(workers: Workers) -> None:
     assert (part.kind, part.queue, part.state) == (JobKind.REFRESH, "index", "running")
     wait_for_state(job, "succeeded")
     wait_for_state(part, "succeeded")
-    assert not any(map(is_alive, processes(part)))
+    assert not any(map(alive, processes(part)))
 
 
 def test_builder_and_training_survive_each_other_and_either_worker(workers: Workers) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.core.training.towns import make_towns
-from tests.workers.conftest import Workers, wait_for_state, wait_until
+from tests.workers.conftest import Workers, wait_for_state
+from tests.workers.waiting import wait_until
 from tests.workers.work import record_work
 from webapp.models import Job, JobKind, ModelVersion
 from webapp.services import jobs

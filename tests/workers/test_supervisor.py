@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.conftest import is_alive, wait_until
+from tests.workers.seen import alive
+from tests.workers.waiting import wait_until
 from workers.refusal import TOP
 
 Starter = Callable[..., "Supervised"]
@@ -96,7 +97,7 @@ def test_ready_in_one_line_and_gone_after_a_signal(supervised: Starter, port: in
     assert sorted(children) == ["broker", "web", "worker"]
     one.process.send_signal(number)
     assert one.end() == 0
-    assert not any(map(is_alive, children.values()))
+    assert not any(map(alive, children.values()))
 
 
 def test_a_program_that_does_not_listen_is_killed(supervised: Starter) -> None:
@@ -105,7 +106,7 @@ def test_a_program_that_does_not_listen_is_killed(supervised: Starter) -> None:
     children = one.children()
     one.process.send_signal(signal.SIGINT)
     assert one.end() == 0
-    assert not any(map(is_alive, children.values()))
+    assert not any(map(alive, children.values()))
 
 
 def test_what_dies_starts_again(supervised: Starter) -> None:
@@ -132,7 +133,7 @@ def test_a_killed_supervisor_leaves_nothing_behind(supervised: Starter) -> None:
     one.wait_for("Ready")
     children = one.children()
     one.process.kill()
-    wait_until(lambda: not any(map(is_alive, children.values())), patience_s=5)
+    wait_until(lambda: not any(map(alive, children.values())), patience_s=5)
 
 
 def test_one_supervisor_for_a_data_folder(supervised: Starter, port: int) -> None:

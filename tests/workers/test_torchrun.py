@@ -12,7 +12,8 @@ import pytest
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from realm_core.training.ranks import cause
-from tests.workers.conftest import is_alive, wait_until
+from tests.workers.seen import alive
+from tests.workers.waiting import wait_until
 from workers.job_run import _under_torchrun
 from workers.processes import kill_all, start
 from workers.tether import LOCKED_STATUS
@@ -50,17 +51,17 @@ def ranks(tmp_path: Path) -> Iterator[Ranks]:
 
 
 def test_killed_ones_are_gone_and_until_then_nobody_else_begins(ranks: Ranks) -> None:
-    assert all(map(is_alive, ranks.pids)) and ranks.next_attempt() == LOCKED_STATUS
+    assert all(map(alive, ranks.pids)) and ranks.next_attempt() == LOCKED_STATUS
     kill_all(ranks.torchrun)
     ranks.torchrun.wait()
-    wait_until(lambda: not any(map(is_alive, ranks.pids)), 2)
+    wait_until(lambda: not any(map(alive, ranks.pids)), 2)
     assert ranks.next_attempt() == 0
 
 
 def test_when_one_is_killed_all_end_and_it_shows(ranks: Ranks) -> None:
     os.kill(ranks.pids[1], signal.SIGKILL)
     assert ranks.torchrun.wait() == -signal.SIGKILL
-    assert not any(map(is_alive, ranks.pids))
+    assert not any(map(alive, ranks.pids))
 
 
 @pytest.mark.parametrize(
