@@ -3,10 +3,10 @@
 python -m tests.run [arguments for pytest]
 
 Four streams at once, about as long as one another: the tests that touch the database, on either database (how pages
-look is seen on SQLite alone); those of the library; and the others, with those that send thousands of requests to
-PostgreSQL alone. The first writes to the terminal as it goes, the others' output follows when they are done. Each
-computes with one thread, because the streams share the processors and threads that wait for one another take several
-times as long then.
+look is seen on SQLite alone, thousands of requests go to PostgreSQL alone); those of the library; and the others, with
+the attacks, on PostgreSQL as well. The first writes to the terminal as it goes, the others' output follows when they
+are done. Each computes with one thread, because the streams share the processors and threads that wait for one another
+take several times as long then.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def main() -> int:
         kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         print("== the tests that touch the database, on SQLite ==", flush=True)
         streams = [
-            Stream("on SQLite", "database and not postgresql_only", no_library),
-            Stream("on PostgreSQL", "database and not (sqlite_only or postgresql_only)", no_library, url, kept[0]),
+            Stream("on SQLite", "database and not (postgresql_only or once)", no_library),
+            Stream("on PostgreSQL", "database and not (sqlite_only or once)", no_library, url, kept[0]),
             Stream("the library's tests", "library", library, "", kept[1]),
-            Stream("the others", "postgresql_only or not (library or database)", arguments, another_url, kept[2]),
+            Stream("the others", "once or not (library or database)", arguments, another_url, kept[2]),
         ]
         for stream in streams:
             stack.callback(stream.end)
