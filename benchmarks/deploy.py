@@ -5,12 +5,14 @@ python -m benchmarks.deploy [--processes N] [--askers N] [--changes N] [--second
 A real web server over a database of its own, asked over HTTP by several threads without a pause. It answers first from
 one generation of the index and then, by turns, from a copy under another name and from the first. Each change has a
 line: how long until the first answer of the new pair and until the last of the earlier one, how long the slowest
-question took that was under way meanwhile, and the server's memory. Above them stands what questions usually take.
+question took that was asked meanwhile, and the server's memory. Above them stands what questions usually take, and
+below how many of those asked meanwhile took longer than the usual 99th percentile. All of it is written, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import os
 import shutil
 import statistics
@@ -21,10 +23,13 @@ import time
 from pathlib import Path
 
 from benchmarks.inputs import TOP, Inputs, prepare
-from benchmarks.load import Askers, asker, change_over, operate, percentile
+from benchmarks.load import Askers, Change, asker, change_over, operate, percentile
+from benchmarks.machine import describe
 from benchmarks.web import memory, server
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
+
+RESULTS = Path(__file__).resolve().parent / "results" / "deploy.json"
 
 _QUESTIONS = 150
 
@@ -75,34 +80,71 @@ def _report(inputs: Inputs, arguments: argparse.Namespace, port: int, token: str
         began = time.perf_counter()
         time.sleep(arguments.seconds)
         usual = [one.took_ms for one in askers.since(began)]
+        p99 = percentile(usual, 0.99)
         print(
             f"usual: {len(usual) / arguments.seconds:.1f} questions/s, median {statistics.median(usual):.0f} ms, p99 "
-            f"{percentile(usual, 0.99):.0f} ms, slowest {max(usual):.0f} ms; {memory(master)}",
+            f"{p99:.0f} ms, slowest {max(usual):.0f} ms; {memory(master)}",
             flush=True,
         )
         names = (f"other-{inputs.index.name}", inputs.index.name)
-        for number in range(arguments.changes):
-            # The other one has been deployed first, so it is deployment 1; each way back names the pair, not the row.
-            back = number % 2 == 1
-            change = change_over(
-                askers,
-                lambda back=back: operate(port, token, f"deployments/{2 if back else 1}/activate", {}),
-                names[back],
-                settle_s=2.0,
-            )
-            print(
-                f"{'back' if back else 'there'}: first answer after {change.until_new_s:.1f} s, all after "
-                f"{change.until_all_s:.1f} s; {change.questions} questions meanwhile, {change.failed} failed, median "
-                f"{change.median_ms:.0f} ms, slowest {change.slowest_ms:.0f} ms; {memory(master)}",
-                flush=True,
-            )
+        changes = [
+            _change(askers, number, names[number % 2], port, token, master) for number in range(arguments.changes)
+        ]
+    meanwhile = [took for change in changes for took in change.took_ms]
+    longer = sum(took > p99 for took in meanwhile)
+    print(f"{longer} of the {len(meanwhile)} questions asked meanwhile took longer than the usual p99.")
+    write_json(
+        RESULTS,
+        {
+            "machine": describe(),
+            "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "web_processes": arguments.processes,
+            "askers": arguments.askers,
+            "usual": {
+                "questions": len(usual),
+                "median_ms": statistics.median(usual),
+                "p99_ms": p99,
+                "slowest_ms": max(usual),
+            },
+            "meanwhile": {
+                "questions": len(meanwhile),
+                "failed": sum(change.failed for change in changes),
+                "median_ms": statistics.median(meanwhile),
+                "p99_ms": percentile(meanwhile, 0.99),
+                "slowest_ms": max(meanwhile),
+                "longer_than_usual_p99": longer,
+            },
+            "changes": [
+                {"first_answer_s": change.until_new_s, "all_s": change.until_all_s, "slowest_ms": change.slowest_ms}
+                for change in changes
+            ],
+        },
+    )
+    print(f"Written to {RESULTS}.")
+
+
+def _change(askers: Askers, number: int, name: str, port: int, token: str, master: int) -> Change:
+    """Deploy the generation of that name. The other one was deployed first, so it is deployment 1."""
+    change = change_over(
+        askers,
+        lambda: operate(port, token, f"deployments/{number % 2 + 1}/activate", {}),
+        name,
+        settle_s=2.0,
+    )
+    print(
+        f"{'back' if number % 2 else 'there'}: first answer after {change.until_new_s:.1f} s, all after "
+        f"{change.until_all_s:.1f} s; {change.questions} questions meanwhile, {change.failed} failed, median "
+        f"{change.median_ms:.0f} ms, slowest {change.slowest_ms:.0f} ms; {memory(master)}",
+        flush=True,
+    )
+    return change
 
 
 def _copy(index: Path, folder: Path) -> Path:
     """The same generation under another name."""
     copy = folder / f"other-{index.name}"
     shutil.copytree(index, copy)
-    write_json(copy / "manifest.json", read_json(copy / "manifest.json") | {"generation": copy.name})
+    write_json(copy / "manifest.json", read_json(copy / "manifest.json") | {"generation": copy.name}, sealed=True)
     return copy
 
 

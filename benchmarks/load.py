@@ -73,15 +73,25 @@ class Change:
     """One deployment under load.
 
     until_new_s, until_all_s: from the change to the first answer of the new pair, and to the last of the earlier one.
-    median_ms, slowest_ms: of the questions under way from the change to that last answer. failed: how many got none.
+    took_ms: of the questions that began from the change to that last answer. failed: how many got none.
     """
 
     until_new_s: float
     until_all_s: float
-    median_ms: float
-    slowest_ms: float
-    questions: int
+    took_ms: tuple[float, ...]
     failed: int
+
+    @property
+    def questions(self) -> int:
+        return len(self.took_ms)
+
+    @property
+    def median_ms(self) -> float:
+        return statistics.median(self.took_ms)
+
+    @property
+    def slowest_ms(self) -> float:
+        return max(self.took_ms)
 
 
 def change_over(
@@ -107,9 +117,7 @@ def change_over(
     return Change(
         until_new_s=min(_end(one) for one in good if one.answered_by == new) - start,
         until_all_s=end - start,
-        median_ms=statistics.median(one.took_ms for one in meanwhile),
-        slowest_ms=max(one.took_ms for one in meanwhile),
-        questions=len(meanwhile),
+        took_ms=tuple(one.took_ms for one in meanwhile),
         failed=sum(one.status != 201 for one in answered),
     )
 

@@ -112,9 +112,11 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _load(ask: Ask, questions: list[str], count: int, seconds: float) -> list[Asked]:
-    """What was answered within so many seconds, behind a warm-up."""
+    """What was answered within so many seconds, behind a warm-up in which everybody has had an answer."""
     with Askers(ask, questions, count) as askers:
         time.sleep(_WARM_UP_S)
+        while len(askers.since(0)) < count:
+            time.sleep(0.2)
         start = time.perf_counter()
         time.sleep(seconds)
         end = time.perf_counter()
