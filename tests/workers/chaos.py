@@ -39,8 +39,8 @@ from typing import Any
 
 from realm_core.files import read_json, write_json
 from tests.postgres import postgres
+from tests.waiting import wait_until
 from tests.workers import seen
-from tests.workers.waiting import wait_until
 
 TOP = Path(__file__).resolve().parents[2]
 SUPERVISED = """
@@ -94,16 +94,16 @@ class Chaos:
             watcher.start()
         try:
             # Before it is ready, the supervisor takes three deaths for a fault and ends.
-            wait_until(lambda: self._is_ready(supervisor), 300)
+            wait_until(lambda: self._is_ready(supervisor), patience_s=300)
             while self.killed.total() < self.kills and not self.too_early:
                 time.sleep(self._draw.uniform(0, self.pause_s))
                 self.too_early = self._have_ended(jobs, supervisor)
                 if not self.too_early:
                     self._kill_one(supervisor)
             before = self.answers
-            wait_until(lambda: self._have_ended(jobs, supervisor), _PATIENCE_S)
+            wait_until(lambda: self._have_ended(jobs, supervisor), patience_s=_PATIENCE_S)
             # The supervisor starts again what was killed, and that answers.
-            wait_until(lambda: self.answers >= before + _ANSWERS, _ANSWER_PATIENCE_S)
+            wait_until(lambda: self.answers >= before + _ANSWERS, patience_s=_ANSWER_PATIENCE_S)
         finally:
             self._over.set()
             supervisor.send_signal(signal.SIGTERM)

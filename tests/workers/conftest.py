@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.waiting import PATIENCE_S, wait_until
+from tests.waiting import PATIENCE_S, wait_until
 from webapp.models import Job, Worker
 from webapp.queue import enqueue, producer
 from workers.processes import kill_all, start

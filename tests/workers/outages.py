@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import wait_until
 from tests.workers import seen
 from tests.workers.site import Site, site
-from tests.workers.waiting import wait_until
 
 PATIENCE_S = 240.0  # each process imports torch first, on a machine that does other things too
 _STEPS = 10**7  # more than there is time for; the end is told to it
@@ -122,20 +122,20 @@ class Training:
         start()
         back = time.monotonic()
         # The index in use is then one whose parameters are younger than the outage.
-        wait_until(lambda: self.built_at() > step + trained, PATIENCE_S)
+        wait_until(lambda: self.built_at() > step + trained, patience_s=PATIENCE_S)
         return Outage(gone, lasted, trained, time.monotonic() - back, watch.answers - answers)
 
     def end(self) -> None:
         """Let it be done, and see that it ends right and has left a model."""
         admin = self._running.tokens["admin"]
         assert self._running.call("POST", f"{self._path}/stop", {}, admin)[0] < 300
-        wait_until(lambda: self.told()["state"] == "stopped", PATIENCE_S)
+        wait_until(lambda: self.told()["state"] == "stopped", patience_s=PATIENCE_S)
         # With fewer steps than it has done it ends at once.
         self._running.execute(
             "UPDATE webapp_job SET parameters = parameters || '{\"steps\": 1}' WHERE parent_id IS NULL"
         )
         assert self._running.call("POST", f"{self._path}/resume", {}, admin)[0] < 300
-        wait_until(lambda: self.told()["state"] not in ("queued", "running"), PATIENCE_S)
+        wait_until(lambda: self.told()["state"] not in ("queued", "running"), patience_s=PATIENCE_S)
         assert self.told()["state"] == "succeeded", self.told()
         assert self._running.rows("SELECT count(*) FROM webapp_modelversion WHERE job_id IS NOT NULL") == [(1,)]
 
@@ -164,7 +164,7 @@ def watch_outages(running: Site, seconds: float) -> list[Outage]:
     os.environ["REALM_DATA"] = str(running.data)  # of which processes are looked for
     training = Training(running)
     with Watch(running) as watch:
-        wait_until(lambda: training.built_at() > 0, PATIENCE_S)
+        wait_until(lambda: training.built_at() > 0, patience_s=PATIENCE_S)
         outages = [training.away(gone, seconds, watch) for gone in _STATUSES]
         training.end()
     assert not watch.twice, watch.twice

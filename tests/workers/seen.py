@@ -6,6 +6,8 @@ import os
 import time
 from pathlib import Path
 
+from tests.waiting import alive
+
 
 def processes() -> list[tuple[int, list[str]]]:
     """(process id, words of its command) of whatever runs."""
@@ -56,14 +58,6 @@ def has_got_further(pid: int, run: Path) -> bool:
     except OSError:
         return False
     return noted < time.clock_gettime(time.CLOCK_BOOTTIME) - began
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not yet waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def parent(pid: int) -> int:

@@ -18,7 +18,7 @@ import psycopg
 from benchmarks.web import server
 from tests.postgres import postgres_server
 from tests.tiny import tiny_deployment
-from tests.workers.waiting import wait_until
+from tests.waiting import wait_until
 from workers.guards import HOST
 from workers.processes import kill_all, start
 from workers.refusal import TOP

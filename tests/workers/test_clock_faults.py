@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
-from tests.workers.waiting import wait_until
 
 HOUR_S = 3600
 

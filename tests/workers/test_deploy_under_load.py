@@ -21,7 +21,7 @@ from benchmarks.web import server
 from realm_core.activity import Activity
 from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
-from tests.workers.waiting import wait_until
+from tests.waiting import wait_until
 from webapp.models import ApiToken, AskedAnswer, IndexGeneration
 from webapp.services.deploying import check, deploy
 from webapp.services.registering import record_corpus, record_index, record_model

@@ -11,8 +11,8 @@ from realm_core.activity import Activity
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from tests.tiny import tiny_model, tiny_snapshot
+from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
-from tests.workers.waiting import wait_until
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState
 from webapp.services import jobs
 from webapp.services.deploying import deploy

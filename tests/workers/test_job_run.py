@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.db import OperationalError
+from pytest_django.fixtures import SettingsWrapper
 
 from realm_core.errors import RealmError
 from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
@@ -30,11 +31,13 @@ class Ended:
     """A process that has ended, and left in its run folder what it had to say."""
 
     pid = 0
+    nice: ClassVar[int | None] = None  # of the one that was started last
 
     def __init__(self, status: int, said: str) -> None:
         self._status, self._said = status, said
 
-    def start(self, command: Sequence[str], *, output: Any, **_about: Any) -> Ended:
+    def start(self, command: Sequence[str], *, output: Any, nice: int, **_about: Any) -> Ended:
+        Ended.nice = nice
         run = Path(command[-1].removeprefix("--run="))
         if self._status == 0:
             (run / "result.json").write_text(json.dumps(RESULT))
@@ -90,6 +93,15 @@ def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, st
     job = ends(status, said)
     assert (job.state, job.error) == (state, error)
     assert job.result == (RESULT if state == JobState.SUCCEEDED else {})
+
+
+@pytest.mark.parametrize("yields", [0, 4])
+def test_its_process_yields_as_the_setting_and_its_kind_say(
+    ends: Callable[..., Job], settings: SettingsWrapper, yields: int
+) -> None:
+    settings.JOB_NICENESS = 5
+    ends(0, yields=yields)
+    assert Ended.nice == 5 + yields
 
 
 @pytest.mark.parametrize(("status", "said"), [(0, "Done.\n"), (2, "error: No.\n"), (3, "Stopped.\n"), (1, "Oh.\n")])

@@ -8,9 +8,8 @@ import signal
 
 from django.utils import timezone
 
+from tests.waiting import alive, wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
-from tests.workers.seen import alive
-from tests.workers.waiting import wait_until
 from webapp.models import Job
 from webapp.models.job import MAX_ATTEMPTS
 

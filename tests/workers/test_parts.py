@@ -6,9 +6,8 @@ import os
 import signal
 import time
 
+from tests.waiting import alive, wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
-from tests.workers.seen import alive
-from tests.workers.waiting import wait_until
 from webapp.models import DeviceLease, Job, JobKind
 from webapp.models.job import ITS_PARTS
 from webapp.services import jobs

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.core.training.towns import make_towns
+from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
-from tests.workers.waiting import wait_until
 from tests.workers.work import record_work
 from webapp.models import Job, JobKind, ModelVersion
 from webapp.services import jobs
@@ -37,7 +37,7 @@ def test_the_index_follows_a_training_that_survives_both_workers(workers: Worker
         newest = job.metrics.filter(values__has_key="pretrain.index_lag_steps").order_by("pk").last()
         return newest.step - newest.values["pretrain.index_lag_steps"] if newest else 0
 
-    wait_until(lambda: built_at() > 10, PATIENCE_S)
+    wait_until(lambda: built_at() > 10, patience_s=PATIENCE_S)
     part = job.parts.get()
     assert (part.kind, part.queue, part.state) == (JobKind.REFRESH, "index", "running")
 

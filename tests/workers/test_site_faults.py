@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.load import Askers
 from tests.tiny import ARTICLES
+from tests.waiting import wait_until
 from tests.workers.site import Site, asker, site
-from tests.workers.waiting import wait_until
 from workers.guards import HOST
 
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.seen import alive
-from tests.workers.waiting import wait_until
+from tests.waiting import alive, wait_until
 from workers.refusal import TOP
 
 Starter = Callable[..., "Supervised"]

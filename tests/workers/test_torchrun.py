@@ -12,8 +12,7 @@ import pytest
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
 from realm_core.training.ranks import cause
-from tests.workers.seen import alive
-from tests.workers.waiting import wait_until
+from tests.waiting import alive, wait_until
 from workers.job_run import _under_torchrun
 from workers.processes import kill_all, start
 from workers.tether import LOCKED_STATUS
@@ -54,7 +53,7 @@ def test_killed_ones_are_gone_and_until_then_nobody_else_begins(ranks: Ranks) ->
     assert all(map(alive, ranks.pids)) and ranks.next_attempt() == LOCKED_STATUS
     kill_all(ranks.torchrun)
     ranks.torchrun.wait()
-    wait_until(lambda: not any(map(alive, ranks.pids)), 2)
+    wait_until(lambda: not any(map(alive, ranks.pids)), patience_s=2)
     assert ranks.next_attempt() == 0
 
 

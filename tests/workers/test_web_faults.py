@@ -22,8 +22,8 @@ from realm_client import Client
 from realm_core.activity import Activity
 from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
+from tests.waiting import wait_until
 from tests.workers.site import asker
-from tests.workers.waiting import wait_until
 from webapp.models import AskedAnswer, Deployment, IdempotencyKey, IndexGeneration
 from webapp.services import idempotency
 from webapp.services.deploying import deploy

@@ -15,8 +15,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 
 from tests.core.training.towns import make_towns
+from tests.waiting import wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
-from tests.workers.waiting import wait_until
 from tests.workers.work import record_work
 from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
 from webapp.queue import producer

@@ -8,10 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,6 +23,7 @@ from realm_core.corpus.sources import GivenArticles
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from tests.core.corpus.dumps import dump, page
+from tests.waiting import alive, wait_until
 
 ROOT = Path(__file__).parents[3]
 VITAL_SNAPSHOT = "5c864dc978cead2f"  # the shipped model's block vectors belong to this one
@@ -44,13 +43,6 @@ def rows_file(path: Path, rows: int) -> Path:
             row = {"id": n, "title": f"Article {n}", "text": f"Article {n} is about the number {n}. It is short."}
             file.write(json.dumps(row) + "\n")
     return path
-
-
-def wait_for(condition: Any, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def quiet() -> Activity:
@@ -83,13 +75,13 @@ def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: i
     options = ("--source", "jsonl", "--path", rows, "--name", "n", "--processes", processes)
     killed = subprocess.Popen(command(*options, "--output", tmp_path / "a", "--quiet"), cwd=ROOT)
     journal = tmp_path / "a" / ".n.partial" / "journal.json"
-    wait_for(journal.exists)
+    wait_until(journal.exists)
     workers = [int(pid) for pid in Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()]
     killed.kill()
     killed.wait()
     assert not (tmp_path / "a" / "n").exists()
     if processes > 1:
-        wait_for(lambda: not any(is_running(pid) for pid in workers), 20)
+        wait_until(lambda: not any(alive(pid) for pid in workers), patience_s=20)
     position = json.loads(journal.read_text())["parts"][-1]["position"]
     assert 0 < position < 15_000
     resumed = run(*options, "--output", tmp_path / "a")
@@ -103,18 +95,11 @@ def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: i
     assert not journal.parent.exists()
 
 
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def test_asked_to_stop_it_keeps_what_it_finished(tmp_path: Path) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 15_000)
     options = ("--source", "jsonl", "--path", rows, "--output", tmp_path / "a", "--processes", 2)
     stopped = subprocess.Popen(command(*options), cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    wait_for((tmp_path / "a" / ".jsonl.partial" / "journal.json").exists)
+    wait_until((tmp_path / "a" / ".jsonl.partial" / "journal.json").exists)
     stopped.send_signal(signal.SIGTERM)
     _, said = stopped.communicate(timeout=60)
     assert stopped.returncode == 3 and "Stopped" in said

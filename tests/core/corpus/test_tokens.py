@@ -20,8 +20,9 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, Ragged, open_tokens, text_hash
 from realm_core.errors import RealmError, Stopped
 from realm_core.text.wordpieces import Wordpieces
-from tests.core.processes import PATIENCE_S, TOP, finish
+from tests.core.processes import TOP, finish
 from tests.tiny import tiny_snapshot
+from tests.waiting import PATIENCE_S
 
 QUIET = Activity(quiet=True)
 ARTICLES = {

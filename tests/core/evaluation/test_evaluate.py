@@ -31,9 +31,10 @@ from realm_core.model.marginal import Normalisation
 from realm_core.reading import BlockReading, Found
 from realm_core.training.questions import Question, read_questions
 from tests.core.conftest import Deployment
-from tests.core.processes import finish, run, start, wait_until
+from tests.core.processes import finish, run, start
 from tests.core.running import activity_of
 from tests.core.training.material import questions, write_lines
+from tests.waiting import wait_until
 
 MANY = [
     {**question, "question": f"{question['question']} {number}"} for number in range(5) for question in questions()

@@ -26,9 +26,10 @@ from realm_core.model.checkpoint import load_model
 from realm_core.text.joins import join_block, join_query
 from realm_core.text.wordpieces import Wordpieces
 from tests.core.conftest import Deployment
-from tests.core.processes import finish, start, wait_until
+from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.tiny import ARTICLES, tiny_model, tiny_snapshot
+from tests.waiting import wait_until
 
 QUIET = Activity(quiet=True)
 

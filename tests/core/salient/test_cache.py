@@ -24,8 +24,9 @@ from realm_core.salient.spans import Span
 from realm_core.salient.worker import TaggerOptions
 from realm_core.text.sentences import sentence_spans
 from tests.core.conftest import Deployment
-from tests.core.processes import finish, run, start, wait_until
+from tests.core.processes import finish, run, start
 from tests.tiny import tiny_snapshot
+from tests.waiting import wait_until
 
 QUIET = Activity(quiet=True)
 DATES = TaggerOptions("dates")

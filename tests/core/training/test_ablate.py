@@ -27,10 +27,11 @@ from realm_core.training import ablate, ablation
 from realm_core.training.ablation import ROWS
 from realm_core.training.loop import Loop
 from realm_core.training.questions import read_questions
-from tests.core.processes import finish, start, wait_until
+from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.material import write_lines
 from tests.core.training.towns import COUNT, Towns, training
+from tests.waiting import wait_until
 
 PROCESS = subprocess.Popen
 SETTINGS = """
@@ -175,12 +176,15 @@ def test_recall_is_the_retrievers_before_it_is_tuned(whole: tuple[Case, list[str
             found_by[row.retriever] = DenseRetriever.load(
                 case.output / "models" / row.retriever, case.output / "indexes" / row.retriever, case.towns.corpus
             )
-        best = found_by[row.retriever].rows([question.question for question in asked], 5)
-        hits = [
-            any(holds_answer(snapshot.block(one).text, question.answers) for one in own)
-            for question, own in zip(asked, best, strict=True)
-        ]
-        assert rows[name]["zero_shot_recall@5"]["plain"] == sum(hits) / len(hits)
+        surely, perhaps = [], []
+        searched = found_by[row.retriever].search([question.question for question in asked], 20)
+        for question, own, scores in zip(asked, *searched, strict=True):
+            holds = [holds_answer(snapshot.block(one).text, question.answers) for one in own]
+            nearly = 0.01 * abs(scores[4])  # evaluation multiplies in bfloat16, so neighbours may change places
+            surely.append(any(one for one, score in zip(holds[:5], scores, strict=False) if score > scores[4] + nearly))
+            perhaps.append(any(one for one, score in zip(holds, scores, strict=True) if score >= scores[4] - nearly))
+        hits = rows[name]["zero_shot_recall@5"]["plain"] * len(asked)
+        assert sum(surely) <= hits <= sum(perhaps) <= sum(surely) + len(asked) // 2, name
 
 
 def test_what_rows_share_is_made_once(whole: tuple[Case, list[str]]) -> None:

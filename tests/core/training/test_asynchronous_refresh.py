@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,10 @@ from realm_core.files import read_json, sha256_of_file
 from realm_core.index.generation import Generation
 from realm_core.training.live_index import HandedOver, LiveIndex, newest_step
 from realm_core.training.refresh import beside_a_builder, builder_threads
-from tests.core.processes import PATIENCE_S, finish, start, wait_until
+from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns, metrics
+from tests.waiting import wait_until
 
 SETTINGS: dict[str, Any] = {
     "batch": 2,
@@ -36,13 +36,6 @@ SETTINGS: dict[str, Any] = {
     "checkpoint_every": 10,
     "refresh_every": 10,
 }
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 # ── Killed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,7 +120,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
         built = newest_step(run / "generations") or 0
         trainer.kill()
         assert finish(trainer)[0] == -signal.SIGKILL
-        wait_for(lambda: not arguments_of(second))  # though its parent died while it was starting
+        wait_until(lambda: not arguments_of(second))  # though its parent died while it was starting
         return built
 
     watch = Watch(run)

@@ -28,9 +28,10 @@ from realm_core.training import finetune_step
 from realm_core.training.distributed import World
 from realm_core.training.loop import Group, Loop
 from tests.core.conftest import Deployment
-from tests.core.processes import TOP, finish, wait_until
+from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
 from tests.core.training.material import questions, write_lines
+from tests.waiting import wait_until
 
 # What each process runs: `python -m realm_core`, in float32 whatever the machine can do, for sums are compared to many
 # digits. Beside the run it leaves its id, and at the end the files of the test's folder that it wrote to.

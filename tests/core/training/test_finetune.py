@@ -25,9 +25,10 @@ from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import load_model
 from realm_core.training.finetune import add_arguments, main
 from tests.core.conftest import Deployment
-from tests.core.processes import finish, start, wait_until
+from tests.core.processes import finish, start
 from tests.core.training.material import QUESTIONS, questions, write_lines
 from tests.tiny import tiny_model, tiny_snapshot
+from tests.waiting import wait_until
 
 LEARNING: dict[str, Any] = {
     "holdout": 0.0,

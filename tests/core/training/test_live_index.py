@@ -31,9 +31,9 @@ from realm_core.training.live_index import (
 )
 from realm_core.training.refresh import Forgotten, build_generation
 from tests.core.training.towns import QUIET, Towns
+from tests.waiting import wait_until
 
 CPU = torch.device("cpu")
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,6 @@ def handed_over(first: Generation, model: Model, tmp_path: Path) -> Iterator[Han
     made = HandedOver(model, first, tmp_path, 4, CPU, World())
     yield made
     made.close()
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 # ── Folders ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,7 +204,7 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
     time.sleep(0.5)
     assert handed_over.before(5).step == 0
     half.rename(generations / step_name(4))
-    wait_for(lambda: handed_over.before(6).step == 4)
+    wait_until(lambda: handed_over.before(6).step == 4)
     taken = handed_over.before(6)
     assert taken.parameters_at == pytest.approx((snapshot / "config.json").stat().st_mtime)
     assert taken.blocks == 40
@@ -223,8 +216,8 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
     time.sleep(0.5)
     assert handed_over.before(9) is handed_over.before(12) is taken
     build_generation(tmp_path / "snapshots" / step_name(12), towns.corpus, generations, 12, "cpu", QUIET)
-    wait_for(lambda: handed_over.before(13).step == 12)
-    wait_for(lambda: newest_step(generations) == 12 and len(list(generations.glob("step-*"))) == 1)
+    wait_until(lambda: handed_over.before(13).step == 12)
+    wait_until(lambda: newest_step(generations) == 12 and len(list(generations.glob("step-*"))) == 1)
 
 
 def test_a_generation_that_was_passed_over_is_never_taken(
@@ -233,7 +226,7 @@ def test_a_generation_that_was_passed_over_is_never_taken(
     for step, folder in ((4, "elsewhere"), (8, "generations")):
         handed_over.before(step)
         build_generation(tmp_path / "snapshots" / step_name(step), towns.corpus, tmp_path / folder, step, "cpu", QUIET)
-    wait_for(lambda: handed_over.before(9).step == 8)
+    wait_until(lambda: handed_over.before(9).step == 8)
     shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations")  # by a builder that slept
     time.sleep(0.5)
     assert handed_over.before(10).step == 8
@@ -251,11 +244,11 @@ def test_a_generation_of_parameters_that_were_lost_is_never_taken(
     resumed = HandedOver(model, first, tmp_path, 4, CPU, World())
     try:
         lost = Path(shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations"))
-        wait_for(lambda: not lost.exists())
+        wait_until(lambda: not lost.exists())
         assert resumed.before(3).step == 0
         resumed.before(4)
         build_generation(snapshot, towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)
-        wait_for(lambda: resumed.before(5).step == 4)
+        wait_until(lambda: resumed.before(5).step == 4)
     finally:
         resumed.close()
     wanted = embedded(model, towns, tmp_path / "wanted")

@@ -23,10 +23,11 @@ from realm_core.model.checkpoint import Model, load_model, new_model, save_model
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training.live_index import newest_step, step_name
-from tests.core.processes import finish, start, wait_until
+from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, Towns, metrics
 from tests.tiny import tiny_snapshot
+from tests.waiting import wait_until
 
 # A few seconds, and the loss falls.
 LEARNING: dict[str, Any] = {

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +25,9 @@ from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model, save_model
 from realm_core.training import refresh
 from realm_core.training.live_index import newest_step, step_name
-from tests.core.processes import PATIENCE_S, finish, start, wait_until
+from tests.core.processes import finish, start
 from tests.core.training.towns import QUIET, Towns
+from tests.waiting import wait_until
 
 
 def write_snapshot(towns: Towns, run: Path, step: int) -> Path:
@@ -120,19 +121,12 @@ def building(towns: Towns, run: Path) -> Iterator[Listening]:
     assert [type(error) for error in ended] == [Stopped]
 
 
-def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_of_several_snapshots_the_newest_is_built(towns: Towns, tmp_path: Path) -> None:
     generations = tmp_path / "generations"
     for step in (4, 8, 12):
         write_snapshot(towns, tmp_path, step)
     with building(towns, tmp_path):
-        wait_for(lambda: newest_step(generations) == 12)
+        wait_until(lambda: newest_step(generations) == 12)
         time.sleep(0.5)
     assert sorted(path.name for path in generations.glob("step-*")) == [step_name(12)]
 
@@ -154,9 +148,9 @@ def test_a_snapshot_that_the_trainer_takes_back_is_let_go(
     monkeypatch.setattr(refresh, "newest_step", too_late)
     write_snapshot(towns, tmp_path, 4)
     with building(towns, tmp_path) as activity:
-        wait_for(gone.is_set)
+        wait_until(gone.is_set)
         write_snapshot(towns, tmp_path, 8)
-        wait_for(lambda: newest_step(generations) == 8)
+        wait_until(lambda: newest_step(generations) == 8)
     assert not any("Trying again" in message for message in activity.said)
 
 
@@ -166,12 +160,12 @@ def test_what_cannot_be_built_is_said_and_tried_again(towns: Towns, tmp_path: Pa
     sound = weights.read_bytes()
     weights.write_bytes(sound[:-1])
     with building(towns, tmp_path) as activity:
-        wait_for(lambda: any("is damaged" in message for message in activity.said))
+        wait_until(lambda: any("is damaged" in message for message in activity.said))
         assert str(weights) in activity.said[-1] and activity.said[-1].endswith("Trying again.")
         time.sleep(0.7)  # it fails once or twice more
         assert len(activity.said) == 1
         weights.write_bytes(sound)
-        wait_for(lambda: newest_step(tmp_path / "generations") == 4)
+        wait_until(lambda: newest_step(tmp_path / "generations") == 4)
 
 
 def test_pauses_between_attempts_grow_up_to_ten_seconds(
@@ -185,11 +179,11 @@ def test_pauses_between_attempts_grow_up_to_ten_seconds(
     monkeypatch.setattr(refresh, "_pause", lambda seconds, _: (pauses.append(seconds), time.sleep(0.01)))
     write_snapshot(towns, tmp_path, 4)
     with building(towns, tmp_path) as activity:
-        wait_for(lambda: len(pauses) > 8)
+        wait_until(lambda: len(pauses) > 8)
         assert len(activity.said) == 1 and "No space left on device" in activity.said[0]
         assert pauses[:2] == [0.2, 0.4] and max(pauses) == pauses[8] == 10
         write_snapshot(towns, tmp_path, 8)
-        wait_for(lambda: 0.2 in pauses[2:])
+        wait_until(lambda: 0.2 in pauses[2:])
 
 
 # ── Kept alive by a trainer ─────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +196,7 @@ def test_what_a_builder_cannot_do_is_in_its_log_and_in_the_trainers(towns: Towns
     (tmp_path / "builder.log").write_text("error: of an earlier run\n")
     activity = Listening()
     with refresh.BuilderProcess(tmp_path, towns.corpus, "cpu", activity):
-        wait_for(lambda: bool(activity.said))
+        wait_until(lambda: bool(activity.said))
     wanted = f"{weights} is damaged: its checksum is not the one in config.json. Trying again."
     assert f"error: {wanted}\n" in (tmp_path / "builder.log").read_text()
     assert activity.said == [f"The index is not being renewed: {wanted}"]
@@ -217,7 +211,7 @@ def test_a_builder_that_dies_is_told_of_once(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: (started.append(a), start_one(*a, **k))[1])
     activity = Listening()
     with refresh.BuilderProcess(tmp_path, Path("/no"), "cpu", activity):
-        wait_for(lambda: len(started) > 3)
+        wait_until(lambda: len(started) > 3)
     assert activity.said == ["The index is not being renewed: its builder ended with status 1."]
 
 
@@ -226,6 +220,6 @@ def test_two_builders_do_not_harm_each_other(towns: Towns, tmp_path: Path) -> No
     with building(towns, tmp_path), building(towns, tmp_path):
         for step in (4, 8):
             made = write_snapshot(towns, tmp_path, step)
-            wait_for(lambda step=step: newest_step(generations) == step)  # type: ignore[misc]
+            wait_until(lambda step=step: newest_step(generations) == step)  # type: ignore[misc]
     wanted = build(made, towns.corpus, tmp_path, QUIET, device="cpu")
     assert torch.equal(vectors(generations / step_name(8)), vectors(wanted))
