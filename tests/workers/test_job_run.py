@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import pytest
 from django.db import OperationalError
-from pytest_django.fixtures import SettingsWrapper
 
 from realm_core.errors import RealmError
 from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
@@ -97,7 +96,7 @@ def test_the_status_decides(ends: Callable[..., Job], status: int, said: str, st
 
 @pytest.mark.parametrize("yields", [0, 4])
 def test_its_process_yields_as_the_setting_and_its_kind_say(
-    ends: Callable[..., Job], settings: SettingsWrapper, yields: int
+    ends: Callable[..., Job], settings: Any, yields: int
 ) -> None:
     settings.JOB_NICENESS = 5
     ends(0, yields=yields)
