@@ -8,10 +8,10 @@ import torch
 
 from realm_core.errors import RealmError
 
-# oneDNN keeps what it has compiled for each shape of a product, the last 1,024. Batches without padding have a shape
-# of their own each, so that nearly nothing is found again and half a gigabyte is kept. It looks at this when it first
-# computes.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
+# oneDNN keeps what it has compiled for each shape of a product, half a megabyte each, the last 1,024. `inference.py`
+# asks for few shapes; trainings, whose batches have a shape of their own each, would find next to nothing again. It
+# looks at this when it first computes.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 
 def pick_device(name: str = "auto") -> torch.device:

@@ -9,7 +9,11 @@ few inputs that are far louder than all others. States stay bfloat16 in between.
 
 oneDNN is reached through operators that torch keeps to itself; where they are missing, `packed.encode` serves.
 
-Legend: T wordpieces of all sequences, W hidden width, H heads, D width of a head.
+oneDNN compiles a kernel for every number of rows that it meets, which takes longer than multiplying a few rows more,
+and keeps it. So T is rounded up to one of sixteen sizes between a power of two and the next. The rows behind T are the
+first one again: they become what it becomes, and set no scale.
+
+Legend: T wordpieces of all sequences, R rows worked on, W hidden width, H heads, D width of a head.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from realm_core.model.packed import Packed, encode
 from realm_core.text.wordpieces import Wordpieces
 
 _USUAL_WORDPIECES = 512  # rows of a product for which the order of the weights is chosen
+_LEAST_STEP, _STEP_BITS = 8, 5  # R is a multiple of 8, from 256 on of 16, from 512 on of 32, …
 _LOUD = 8  # inputs of a product that are kept from setting its scale
 _SENTENCES = [
     "Who wrote the music of the film that won the prize in 1994?",
@@ -110,24 +115,35 @@ class InferenceEncoder:
 
     def __call__(self, batch: Packed) -> Tensor:
         """Hidden states [T, W], bfloat16."""
-        hidden_TW: Tensor = self._embeddings(batch.ids_T, batch.segments_T, batch.positions_T)
+        count = len(batch.ids_T)
+        rows_R = torch.arange(_rounded(count))
+        rows_R[count:] = 0
+        hidden_RW: Tensor = self._embeddings(batch.ids_T[rows_R], batch.segments_T[rows_R], batch.positions_T[rows_R])
         for layer in self._layers:
-            context_TW = self._attend(layer.qkv(hidden_TW), batch.lengths)
-            hidden_TW = layer.attention_norm(layer.output.plus(context_TW, hidden_TW))
-            raised_TI = layer.rise(hidden_TW, "gelu")
-            hidden_TW = layer.output_norm(layer.fall.plus(raised_TI, hidden_TW))
-        return hidden_TW
+            context_RW = self._attend(layer.qkv(hidden_RW), batch.lengths)
+            hidden_RW = layer.attention_norm(layer.output.plus(context_RW, hidden_RW))
+            raised_RI = layer.rise(hidden_RW, "gelu")
+            hidden_RW = layer.output_norm(layer.fall.plus(raised_RI, hidden_RW))
+        return hidden_RW[:count]
 
-    def _attend(self, qkv_TW: Tensor, lengths: tuple[int, ...]) -> Tensor:
+    def _attend(self, qkv_RW: Tensor, lengths: tuple[int, ...]) -> Tensor:
         """Two plain products in float32: on heads as narrow as these, faster than the fused kernel, and more exact."""
-        qkv_T3HD = qkv_TW.view(-1, 3, self._heads, self._width // self._heads)
+        count = sum(lengths)
+        qkv_T3HD = qkv_RW[:count].view(-1, 3, self._heads, self._width // self._heads)
         qkv_3HTD = qkv_T3HD.permute(1, 2, 0, 3).float().contiguous()
         contexts = []
         for query_HLD, key_HLD, value_HLD in (own.unbind() for own in qkv_3HTD.split(lengths, dim=2)):
             weights_HLL = torch.softmax(torch.bmm(query_HLD, key_HLD.transpose(1, 2)), dim=-1)
             contexts.append(torch.bmm(weights_HLL, value_HLD))
-        context_THD = torch.cat(contexts, dim=1).transpose(0, 1)
-        return context_THD.reshape(-1, self._width).to(qkv_TW.dtype)
+        contexts.append(contexts[0][:, :1].expand(-1, len(qkv_RW) - count, -1))
+        context_RHD = torch.cat(contexts, dim=1).transpose(0, 1)
+        return context_RHD.reshape(-1, self._width).to(qkv_RW.dtype)
+
+
+def _rounded(count: int) -> int:
+    """R: T rounded up to a multiple of about its sixteenth."""
+    step = max(_LEAST_STEP, 1 << max(0, count.bit_length() - _STEP_BITS))
+    return -(-count // step) * step
 
 
 def _multiplies_int8() -> bool:

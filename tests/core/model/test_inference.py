@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from realm_core.model.base import base_bert
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype
-from realm_core.model.inference import InferenceEncoder
+from realm_core.model.inference import InferenceEncoder, _rounded
 from realm_core.model.packed import Packed, encode
 
 
@@ -61,3 +63,30 @@ def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
     cosine_T = torch.nn.functional.cosine_similarity(fast_TW, wanted_TW)
     assert cosine_T.min() > 0.98
     assert cosine_T.mean() > 0.99
+
+
+@given(st.integers(1, 1 << 17))
+def test_few_rows_are_worked_on_for_nothing(count: int) -> None:
+    rows = _rounded(count)
+    assert count <= rows < count + max(8, count / 16 + 1)
+    assert _rounded(rows) == rows
+
+
+def test_batches_of_all_sizes_come_in_few() -> None:
+    """Of each of which oneDNN keeps what it has compiled."""
+    assert len({_rounded(count) for count in range(1, 4097)}) <= 112
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_rows_that_round_a_batch_up_change_nothing(int8: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the scale of a product, which is taken from all of its rows."""
+    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
+        return
+    encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8)
+    batch = _batch([150, 7, 64, 36])
+    with torch.inference_mode():
+        rounded_TW = encoder(batch).float()
+        monkeypatch.setattr("realm_core.model.inference._rounded", lambda count: count)
+        exact_TW = encoder(batch).float()
+    assert len(rounded_TW) == len(exact_TW) == 257
+    assert (rounded_TW - exact_TW).abs().mean() < 1e-3
