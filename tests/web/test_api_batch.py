@@ -19,6 +19,7 @@ from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.operating import post, problem
 from webapp.api import batch
 from webapp.engine import EngineUnavailable
+from webapp.logs import JSONLines
 from webapp.metrics.middleware import Asking
 from webapp.models import AskedAnswer
 from webapp.services import asking
@@ -61,6 +62,23 @@ def test_answers_stand_in_the_order_of_the_questions(engine: FakeEngine, member:
     assert len(engine.asked) == AskedAnswer.objects.filter(asker=member.user).count() == 40
     kept = member.client.get(f"/api/v1/answers/{results[3]['answer']['id']}").json()
     assert kept == results[3]["answer"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_log_names_each_answer_of_a_batch(
+    client: Client, engine: FakeEngine, caplog: pytest.LogCaptureFixture, streamed: bool
+) -> None:
+    caplog.set_level("INFO", "webapp.services.asking")
+    caplog.handler.setFormatter(JSONLines())
+    headers = {"X-Request-ID": "the-batch"} | (LINES if streamed else {})
+    sent: Any = client.post(
+        "/api/v1/ask/batch", {"questions": questions(3)}, content_type="application/json", headers=headers
+    )
+    results = lines(sent) if streamed else sent.json()["results"]
+    told = [json.loads(line) for line in caplog.text.splitlines() if " took " in line]
+    assert [line["answer_id"] for line in told] == [result["answer"]["id"] for result in results]
+    assert all(line["latency_ms"] > 0 and line["stages_ms"] for line in told)
+    assert {line["request_id"] for line in told} == {"the-batch"}
 
 
 def test_a_question_that_cannot_be_answered_stops_no_other(client: Client, engine: FakeEngine) -> None:

@@ -6,6 +6,7 @@ so SQLite's only writer is never kept waiting for it.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import unicodedata
@@ -30,6 +31,8 @@ from webapp.request_id import set_answer_id
 if TYPE_CHECKING:
     from realm_core.engine import RetrievedBlock
     from realm_core.provenance import Answer
+
+log = logging.getLogger(__name__)
 
 # The model reads 64 wordpieces of a question, some 300 characters of English. A thousand leaves room for any
 # script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
@@ -308,4 +311,6 @@ def _store(
     metrics.QUESTIONS.labels("answered" if answer.answer else "abstained").inc()
     metrics.LATENCY.observe(answer.latency_ms / 1e3)
     metrics.observe_stages(answer.timings_ms)
+    told = {"answer_id": asked.pk, "latency_ms": answer.latency_ms, "stages_ms": answer.timings_ms}
+    log.info("Answer %s took %.0f ms.", asked.pk, answer.latency_ms, extra={"fields": told})
     return asked
