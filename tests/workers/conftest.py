@@ -106,7 +106,7 @@ def wait_for_state(job: Job, *states: str, patience_s: float = PATIENCE_S) -> Jo
         return job.state in states
 
     try:
-        wait_until(reached, patience_s)
+        wait_until(reached, patience_s=patience_s)
     except AssertionError:
         raise AssertionError(f"The job is {job.state} ({job.error}), not {' or '.join(states)}:\n{job.log}") from None
     return job

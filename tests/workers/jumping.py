@@ -1,25 +1,11 @@
-"""The tests' workers with a clock that is set: by as many seconds as the file `clock` in the data folder says."""
+"""The tests' workers with a clock that is set."""
 
 from __future__ import annotations
 
-import os
-from datetime import datetime, timedelta
-from pathlib import Path
+from tests.workers.set_clock import now  # isort: split
 
-from django.utils import timezone
-
-CLOCK = Path(os.environ["REALM_DATA"]) / "clock"
-_now = timezone.now
-
-
-def now() -> datetime:
-    return _now() + timedelta(seconds=float(CLOCK.read_text()))
-
-
-timezone.now = now  # before the records are imported, which take it as a default
-
-from tests.workers.app import app  # noqa: E402
+from tests.workers.app import app
 
 __all__ = ["app"]
 
-app.now = now  # Celery's own
+app.now = now  # type: ignore[method-assign]  # Celery's own

@@ -26,7 +26,6 @@ from tests.waiting import wait_until
 from tests.workers import seen
 from tests.workers.site import Site, site
 
-PATIENCE_S = 240.0  # each process imports torch first, on a machine that does other things too
 _STEPS = 10**7  # more than there is time for; the end is told to it
 QUICK = {"batch": 2, "at_once": 2, "k": 3, "refresh_every": 20, "checkpoint_every": 20, "holdout": 0.0}
 _RECORD = """
@@ -122,20 +121,20 @@ class Training:
         start()
         back = time.monotonic()
         # The index in use is then one whose parameters are younger than the outage.
-        wait_until(lambda: self.built_at() > step + trained, patience_s=PATIENCE_S)
+        wait_until(lambda: self.built_at() > step + trained)
         return Outage(gone, lasted, trained, time.monotonic() - back, watch.answers - answers)
 
     def end(self) -> None:
         """Let it be done, and see that it ends right and has left a model."""
         admin = self._running.tokens["admin"]
         assert self._running.call("POST", f"{self._path}/stop", {}, admin)[0] < 300
-        wait_until(lambda: self.told()["state"] == "stopped", patience_s=PATIENCE_S)
+        wait_until(lambda: self.told()["state"] == "stopped")
         # With fewer steps than it has done it ends at once.
         self._running.execute(
             "UPDATE webapp_job SET parameters = parameters || '{\"steps\": 1}' WHERE parent_id IS NULL"
         )
         assert self._running.call("POST", f"{self._path}/resume", {}, admin)[0] < 300
-        wait_until(lambda: self.told()["state"] not in ("queued", "running"), patience_s=PATIENCE_S)
+        wait_until(lambda: self.told()["state"] not in ("queued", "running"))
         assert self.told()["state"] == "succeeded", self.told()
         assert self._running.rows("SELECT count(*) FROM webapp_modelversion WHERE job_id IS NOT NULL") == [(1,)]
 
@@ -164,7 +163,7 @@ def watch_outages(running: Site, seconds: float) -> list[Outage]:
     os.environ["REALM_DATA"] = str(running.data)  # of which processes are looked for
     training = Training(running)
     with Watch(running) as watch:
-        wait_until(lambda: training.built_at() > 0, patience_s=PATIENCE_S)
+        wait_until(lambda: training.built_at() > 0)
         outages = [training.away(gone, seconds, watch) for gone in _STATUSES]
         training.end()
     assert not watch.twice, watch.twice

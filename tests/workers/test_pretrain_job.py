@@ -16,8 +16,6 @@ from webapp.services.places import resolve
 
 pytestmark = pytest.mark.sqlite_only  # minutes of processes; SQLite lets one write at a time
 
-PATIENCE_S = 150  # each process imports torch first, on a machine that does other things too
-
 
 @pytest.mark.timeout(600)
 def test_the_index_follows_a_training_that_survives_both_workers(workers: Workers, tmp_path: Path) -> None:
@@ -37,26 +35,26 @@ def test_the_index_follows_a_training_that_survives_both_workers(workers: Worker
         newest = job.metrics.filter(values__has_key="pretrain.index_lag_steps").order_by("pk").last()
         return newest.step - newest.values["pretrain.index_lag_steps"] if newest else 0
 
-    wait_until(lambda: built_at() > 10, patience_s=PATIENCE_S)
+    wait_until(lambda: built_at() > 10)
     part = job.parts.get()
     assert (part.kind, part.queue, part.state) == (JobKind.REFRESH, "index", "running")
 
     builder.kill()
     reached = step()
-    wait_until(lambda: step() > reached + 10, PATIENCE_S)  # it goes on with the index that it has
+    wait_until(lambda: step() > reached + 10)  # it goes on with the index that it has
     trainer.kill()
     workers.worker()
     reached = step()
-    wait_until(lambda: built_at() > reached + 10, PATIENCE_S)  # both go on
+    wait_until(lambda: built_at() > reached + 10)  # both go on
 
     Job.objects.filter(pk=job.pk).update(parameters={**Job.objects.get(pk=job.pk).parameters, "steps": 1})
     job.refresh_from_db()
     assert jobs.stop(job, by=None)
-    wait_for_state(job, "stopped", patience_s=PATIENCE_S)
-    wait_for_state(part, "stopped", patience_s=PATIENCE_S)
+    wait_for_state(job, "stopped")
+    wait_for_state(part, "stopped")
     assert jobs.resume(job, by=None)  # with fewer steps than it has done: it ends at once
-    wait_for_state(job, "succeeded", patience_s=PATIENCE_S)
-    wait_for_state(part, "succeeded", "stopped", patience_s=PATIENCE_S)
+    wait_for_state(job, "succeeded")
+    wait_for_state(part, "succeeded", "stopped")
     model = ModelVersion.objects.get(job=job)
     assert (model.parent, model.corpus) == (work.model, work.corpus)
     assert (resolve(model.path) / "config.json").exists()

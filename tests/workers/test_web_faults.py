@@ -1,4 +1,4 @@
-"""A real web server under faults: too many askers, askers who hang up, damaged files, death in the middle of it."""
+"""A real web server under faults: too many askers, who hang up, damaged files, its death, a clock that is set."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 
-from benchmarks.load import Askers
+from benchmarks.load import Askers, operate
 from benchmarks.web import request, server, serving
 from realm_client import Client
 from realm_core.activity import Activity
 from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
-from tests.workers.site import asker
-from webapp.models import AskedAnswer, Deployment, IdempotencyKey, IndexGeneration
+from tests.workers.site import asker, call
+from webapp.models import ApiToken, AskedAnswer, Deployment, IdempotencyKey, IndexGeneration
 from webapp.services import idempotency
-from webapp.services.deploying import deploy
+from webapp.services.deploying import check, deploy
 from webapp.services.registering import record_corpus, record_index, record_model
 from workers.guards import HOST
 from workers.services import web
 
+HOUR_S = 3600
 PATIENT = "A patient question"
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
@@ -205,3 +207,40 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
     assert sorted(patient) == sorted(own) and len(own) == len({one.question for one in own.values()})
     assert len(kept) <= len(given) + len(own) + 3 * 4  # those whose asker died waiting for the last byte
     assert {answer.evidence.count() for answer in kept.values()} == {3}
+
+
+@pytest.mark.timeout(170)
+def test_its_clock_is_set_while_people_ask(
+    environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
+) -> None:
+    corpus, rival = tmp_path / deployed.corpus.path, tiny_model(tmp_path, seed=1)
+    folder = build(rival, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu")
+    second = record_index(folder, model=record_model(rival))
+    _, token = ApiToken.issue(User.objects.create_user("Stella", is_staff=True), "test", ["operate"])
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    limited = {**environment, "ASK_RATE": "1000000/hour", "ASK_CACHE_S": "300"}
+    ahead_s = (HOUR_S, 0, -HOUR_S, 400 * 24 * HOUR_S, -HOUR_S)
+    with (
+        server(limited, tmp_path / "web.log", application="tests.workers.jumping_web") as (_, port),
+        patient_askers(port) as answers,
+        Client(f"http://{HOST}:{port}") as realm,
+    ):
+        for number, seconds in enumerate(ahead_s):
+            key = f"key-{number}"
+            before = realm.ask(QUESTIONS[0], idempotency_key=key).id
+            clock.write_text(str(seconds))
+            done = len(answers)
+            wait_until(lambda done=done: len(answers) >= done + 3)
+            # The same key has the same answer still, unless it has become too old by the clock.
+            assert (realm.ask(QUESTIONS[0], idempotency_key=key).id == before) is (seconds <= HOUR_S)
+            status, headers, _ = call(port, "POST", "/api/v1/ask", {"question": QUESTIONS[1]})
+            assert status == 201 and 1 <= int(headers["ratelimit"].partition("t=")[2]) <= HOUR_S
+            # Another pair is taken up, though its deployment may be older than the one before it.
+            pair = (second, deployed)[number % 2]
+            operate(port, token, "deployments", {"index": pair.pk, "confirm": check(pair).digest})
+            wait_until(lambda pair=pair: realm.ask(QUESTIONS[2]).index == pair.generation)
+    kept = AskedAnswer.objects.filter(question__startswith=PATIENT).values_list("pk", flat=True)
+    assert sorted(map(str, kept)) == sorted(answers)
+    # The latest is the one that answers, whatever the clock said when.
+    assert [one.is_active for one in Deployment.objects.all()] == [True, *[False] * len(ahead_s)]

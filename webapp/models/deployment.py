@@ -35,7 +35,7 @@ class Deployment(models.Model):
     note = models.CharField(max_length=200, blank=True)
 
     class Meta:
-        ordering = ["-activated_at", "-pk"]
+        ordering = ["-pk"]  # not by a clock, which may be set back
         constraints = [
             models.UniqueConstraint(
                 fields=["is_active"], condition=models.Q(is_active=True), name="one_active_deployment"
