@@ -3,8 +3,10 @@ or an architecture alone, for models whose every weight is their own."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -49,9 +51,7 @@ def base_architecture(base: str) -> Architecture:
 
 def base_bert(base: str) -> Bert:
     """With the base weights in float32, dropout off; of an architecture alone, zeros."""
-    with torch.device("meta"):  # drawing weights that are replaced takes three quarters of the time to load a model
-        bert = Bert(base_architecture(base)).eval()
-    bert = bert.to_empty(device="cpu")
+    bert: Bert = copy.deepcopy(_without_weights(base_architecture(base))).to_empty(device="cpu")
     if base.startswith("{"):
         for parameter in bert.parameters():
             torch.nn.init.zeros_(parameter)
@@ -68,6 +68,13 @@ def base_bert(base: str) -> Bert:
             raise RealmError(f"{path}: {name} holds no fractions: it is not this architecture.")
     bert.load_state_dict({name: weights[name].to(torch.float32) for name in own})
     return bert
+
+
+@cache
+def _without_weights(architecture: Architecture) -> Bert:
+    """Its modules alone. To draw weights that are replaced, and to make modules anew, was most of loading a model."""
+    with torch.device("meta"):
+        return Bert(architecture).eval()
 
 
 def _architecture(described: object, where: str) -> Architecture:

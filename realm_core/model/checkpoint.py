@@ -11,6 +11,7 @@ A matrix may be stored as int8 with one scale a row (`NAME` int8 and `NAME:scale
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,10 +65,10 @@ def new_encoder(config: ModelConfig, *, seed: int = 0) -> Encoder:
 def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
     """A model with base weights; projections and span MLP are drawn from `seed`."""
     torch.manual_seed(seed)
-    block = Embedder(base_bert(config.base), config.dimension, config.pooling)
-    query = Embedder(base_bert(config.base), config.dimension, config.pooling)
-    query.load_state_dict(block.state_dict())
-    reader = Reader(base_bert(config.base), config.span_hidden, config.span_wordpieces, not_here=config.not_here)
+    bert = base_bert(config.base)
+    block = Embedder(bert, config.dimension, config.pooling)
+    query = copy.deepcopy(block)
+    reader = Reader(copy.deepcopy(bert), config.span_hidden, config.span_wordpieces, not_here=config.not_here)
     for part in (block, query, reader):
         part.eval()
     return Model(config, query, block, reader)
