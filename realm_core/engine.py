@@ -12,8 +12,6 @@ Legend: B questions, D dimension.
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
@@ -50,10 +49,11 @@ MAX_BLOCKS = 50
 BATCH_QUESTIONS = 16
 CAPACITY = 128  # questions that may wait
 DEADLINE_S = 600.0
-_LOADING_NICENESS = 19  # what answering leaves idle is enough to load a pair within seconds
+_STEP_S = 0.02  # of loading a pair, between two batches of another engine
 
-# While a deployment changes, two engines are there. On the same processors each would wait for threads of its own that
-# do not run because the other's do: many times as long as one after the other.
+# While a deployment changes, two engines are there, or one and what loads the other. On the same processors each would
+# wait for threads of its own that do not run because the other's do, and for Python's lock: many times as long as one
+# after the other.
 _TURNS = Turns()
 
 
@@ -145,24 +145,25 @@ class Engine:
 
         search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
 
-        The work is done in a thread that ends, steps back behind others and computes alone: another engine may be
-        answering in this process. OpenMP keeps a team of threads for every thread that computes with several, and
-        while all teams together outnumber the processors, each waits asleep instead of spinning: questions took twice
-        as long while a pair was loaded, and 73 instead of 53 ms where the caller's team outlived the loading.
+        The work is done in a thread that ends, in turns with whatever engine answers in this process, and by that
+        thread alone: OpenMP keeps a team of threads for every thread that computes with several, and while all teams
+        together outnumber the processors, each waits asleep instead of spinning: 73 instead of 53 ms a question.
         """
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="load", initializer=_step_back) as loader:
-            parts = loader.submit(cls._load_alone, model, index, corpus, device, search).result()
-        # Here, because a thread inherits the priority of the one that starts it, and the engine's shall not step back.
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="load") as loader:
+            parts = loader.submit(cls._load_in_turns, model, index, corpus, device, search).result()
         name = str((parts[0].about or {}).get("name", model.name))
         return cls(*parts[:3], search=parts[3], name=name, capacity=capacity, deadline_s=deadline_s)
 
     @classmethod
-    def _load_alone(cls, *asked: Any) -> tuple[Model, Generation, Snapshot, Search]:
+    def _load_in_turns(
+        cls, model: Path, index: Path, corpus: Path, device: str, search: str
+    ) -> tuple[Model, Generation, Snapshot, Search]:
         """`_load`, with one thread. Threads that compute for the first time meanwhile get one, too."""
         usual = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return cls._load(*asked)
+            with _TURNS, _InSteps():
+                return cls._load(model, index, corpus, device, search)
         finally:
             torch.set_num_threads(usual)
 
@@ -379,10 +380,19 @@ class Engine:
         ]
 
 
-def _step_back() -> None:
-    """Let this thread, and those that it starts, have less of a busy processor than others; Linux alone can."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOADING_NICENESS)
+class _InSteps(TorchFunctionMode):
+    """While it holds the turn, it lets others have theirs after every few milliseconds of work on tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since = time.perf_counter()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if time.perf_counter() - self._since > _STEP_S:
+            _TURNS.pass_on()
+            self._since = time.perf_counter()
+        return result
 
 
 def _checked_text(text: str, name: str) -> str:

@@ -147,3 +147,9 @@ class Turns:
             self._asked.popleft()
             if self._asked:
                 self._asked[0].release()
+
+    def pass_on(self) -> None:
+        """For whoever has the turn: let all those go first who wait by now."""
+        if len(self._asked) > 1:
+            self.__exit__()
+            self.__enter__()

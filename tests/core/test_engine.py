@@ -305,6 +305,21 @@ def test_two_engines_of_one_process_compute_one_after_the_other(
     other.close()
 
 
+def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two steps of the loading, whatever that takes: nobody waits for the whole of it."""
+    monkeypatch.setattr("realm_core.engine._STEP_S", 0.0)
+    engine, answered = engine_of(deployment), 0
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(engine_of, deployment)
+        while not loading.done():
+            engine.ask(QUESTIONS[0])
+            answered += 1
+    assert answered > 10
+    assert loading.result().ask(QUESTIONS[0]).answers == engine.ask(QUESTIONS[0]).answers
+    loading.result().close()
+    engine.close()
+
+
 def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> None:
     questions = [f"{question} {number}" for number in range(4) for question in QUESTIONS]
     alone = [precise.ask(question, k=1 + number % 7) for number, question in enumerate(questions)]

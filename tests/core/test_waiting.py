@@ -137,3 +137,24 @@ def test_a_turn_that_fails_is_over() -> None:
         _ = 1 / 0
     with turns:
         pass
+
+
+def test_who_has_the_turn_lets_those_go_first_who_wait() -> None:
+    turns, order = Turns(), list[str]()
+    started = threading.Event()
+
+    def wait_for_it() -> None:
+        started.set()
+        with turns:
+            order.append("other")
+
+    with turns:
+        turns.pass_on()  # nobody waits: at once
+        other = threading.Thread(target=wait_for_it)
+        other.start()
+        assert started.wait(10)
+        while "other" not in order:
+            turns.pass_on()
+            order.append("mine")
+    other.join(10)
+    assert order[-2:] == ["other", "mine"] and order.count("other") == 1
