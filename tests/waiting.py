@@ -25,7 +25,7 @@ def wait_until(
             if process is not None:
                 process.kill()
             raise AssertionError(f"Nothing happened in {patience_s:.0f} s.")
-        time.sleep(0.02 if process is None else 0.001)  # what a process is in the middle of is soon over
+        time.sleep(0.05 if process is None else 0.001)  # what a process is in the middle of is soon over
 
 
 def alive(pid: int) -> bool:

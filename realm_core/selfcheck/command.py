@@ -75,7 +75,12 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     print(json.dumps(report, indent=1) if arguments.json else _speed_lines(speed, timed))
     if arguments.cost and not arguments.json:
         here = cost.Device("this device", speed.peak_flops, speed.training_share, speed.embedding_share)
-        print("", cost.formulas(), "", cost.table([*cost.DATASHEETS, here]), sep="\n")
+        kept = cost.kept_bytes(device)
+        activations = (
+            f"A training keeps {kept / 1024:.0f} KiB for each wordpiece in each layer on this device, "
+            f"{cost.activation_bytes(kept) / 2**30:.2f} GiB for a sentence with its blocks."
+        )
+        print("", cost.formulas(), "", activations, "", cost.table([*cost.DATASHEETS, here]), sep="\n")
     if not passed:
         raise SystemExit(EXIT_FAILED)
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from realm_core.model.bert import Architecture
+import torch
+from torch import Tensor
+
+from realm_core.model.bert import Architecture, Bert
+from realm_core.model.device import fast_dtype
 from realm_core.model.operations import PretrainingWork, encoder_flops
+from realm_core.model.packed import Packed, encode
 
 BERT_BASE = Architecture()
 ASSUMED_SHARE = 0.4  # of a datasheet's peak, where nothing was measured
@@ -78,6 +83,37 @@ def trained_parameters() -> int:
 def index_bytes(bytes_each: int) -> int:
     """Of all block vectors, at 2 bytes (float16) or 4 (float32) a number."""
     return BLOCKS * DIMENSION * bytes_each
+
+
+def kept_bytes(device: torch.device, architecture: Architecture = BERT_BASE) -> float:
+    """What a layer keeps of each wordpiece for the backward pass, measured with the autocast of training.
+
+    From two lengths and two depths, so that weights and whatever is kept once fall out of the differences.
+    """
+
+    def kept(layers: int, sequences: int) -> int:
+        bert = Bert(replace(architecture, num_hidden_layers=layers, attention_probs_dropout_prob=0.0)).to(device)
+        storages: dict[int, torch.UntypedStorage] = {}  # held, so that no address comes twice
+
+        def keep(tensor: Tensor) -> Tensor:
+            storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
+            return tensor
+
+        low = fast_dtype(device)
+        with (
+            torch.autocast(device.type, dtype=torch.bfloat16, enabled=low == torch.bfloat16),
+            torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        ):
+            encode(bert, Packed.of([[1] * PAIR] * sequences).to(device))
+        return sum(storage.nbytes() for storage in storages.values())
+
+    return ((kept(2, 2) - kept(1, 2)) - (kept(2, 1) - kept(1, 1))) / PAIR
+
+
+def activation_bytes(kept: float) -> float:
+    """Of one sentence with its blocks and both encoders. kept: as of `kept_bytes`."""
+    wordpieces = QUERY + (K - 1) * BLOCK + NULL_BLOCK + (K - 1) * PAIR + NULL_PAIR
+    return BERT_BASE.num_hidden_layers * wordpieces * kept
 
 
 def step_s(device: Device, count: int) -> float:

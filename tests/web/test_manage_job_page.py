@@ -42,6 +42,22 @@ def interrupted(interruptions: int = 1, **values: Any) -> Job:
     return job(state=JobState.INTERRUPTED, interruptions=interruptions, finished_at=ended, **values)
 
 
+@pytest.mark.parametrize(
+    ("state", "parts", "says"),
+    [
+        (JobState.RUNNING, 0, "Nothing has been printed yet."),
+        (JobState.SUCCEEDED, 0, "Nothing was printed."),
+        (JobState.SUCCEEDED, 1, "Its parts print; the page of each has its log."),
+    ],
+)
+def test_where_there_is_no_log_the_page_says_why(staff: Person, state: str, parts: int, says: str) -> None:
+    whole = job(state=state)
+    for _ in range(parts):
+        job(state=state, kind=JobKind.INDEX_SHARD, parent=whole)
+    assert says in page(staff, whole).content.decode()
+    assert says in page(staff, whole, "log/").content.decode()
+
+
 # ── Interrupted ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

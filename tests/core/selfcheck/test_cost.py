@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from realm_core.model.bert import Bert
+from realm_core.model.bert import Architecture, Bert
 from realm_core.selfcheck import cost
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cost.md"
@@ -39,6 +40,17 @@ def test_parameters_are_those_of_two_encoders() -> None:
     with torch.device("meta"):
         layers = Bert(cost.BERT_BASE).encoder
     assert cost.trained_parameters() == 2 * sum(parameter.numel() for parameter in layers.parameters())
+
+
+def test_what_training_keeps_is_what_autograd_holds_on_to() -> None:
+    """Measured of two short texts through four layers; of this layer's parts, at least the inputs of its products."""
+    small = Architecture(hidden_size=64, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256)
+    kept = cost.kept_bytes(torch.device("cpu"), small)
+    inputs = 64 + 64 + 256 + 64  # of queries, keys and values; of what leaves attention, rises, and falls
+    assert 2 * inputs < kept < 16 * inputs
+    half = replace(small, hidden_size=32, intermediate_size=128)
+    assert cost.kept_bytes(torch.device("cpu"), half) == pytest.approx(kept / 2, rel=0.1)
+    assert cost.activation_bytes(kept) == 12 * kept * (64 + 7 * 288 + 3 + 7 * 350 + 65)
 
 
 def test_times_shrink_with_devices_and_with_their_share() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from safetensors.torch import load_file
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
+from realm_core.model.checkpoint import load_model
 from realm_core.training import finetune_step
 from realm_core.training.distributed import World
 from realm_core.training.loop import Group, Loop
@@ -31,6 +33,7 @@ from tests.core.conftest import Deployment
 from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
 from tests.core.training.material import questions, write_lines
+from tests.core.training.towns import Towns
 from tests.waiting import wait_until
 
 # What each process runs: `python -m realm_core`, in float32 whatever the machine can do, for sums are compared to many
@@ -72,12 +75,12 @@ def arguments(deployment: Deployment, folder: Path, output: str, settings: dict[
     return [*map(str, words), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
 
 
-def start_two(folder: Path, words: Sequence[str]) -> subprocess.Popen[str]:
-    """`finetune` in two processes under torchrun, which meet on the loopback interface."""
+def start_two(folder: Path, words: Sequence[str], activity: str = "finetune") -> subprocess.Popen[str]:
+    """An activity in two processes under torchrun, which meet on the loopback interface."""
     # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", "--"]
     return subprocess.Popen(
-        [sys.executable, *torchrun, sys.executable, "-c", PROGRAM, str(folder), "finetune", *words],
+        [sys.executable, *torchrun, sys.executable, "-c", PROGRAM, str(folder), activity, *words],
         cwd=TOP,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
         stdout=subprocess.PIPE,
@@ -123,6 +126,23 @@ def test_two_processes_learn_what_one_would(
     assert {"finetune.loss", "finetune.held_out.span"} <= {name for row in together for name in row}
     assert errors.count("questions to learn from") == errors.count("The model is") == 1
     assert "\n1 wrote 0 files." in f"\n{errors}" and "\n0 wrote 0 files." not in f"\n{errors}"
+
+
+@pytest.mark.timeout(900)
+def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path) -> None:
+    """Each draws its own share of a batch, so what they learn is not what one would; but they learn it together."""
+    settings = {"steps": 40, "batch": 16, "at_once": 8, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25}
+    words = [*map(str, towns.warm_up(tmp_path / "made", settings)), "--run", str(tmp_path / "run")]
+    status, errors = finish(start_two(tmp_path, words, "ict"))
+    assert status == 0, errors
+    losses = {row["step"]: row["ict.loss"] for row in rows(tmp_path / "run") if "ict.loss" in row}
+    assert list(losses) == [10, 20, 30, 40] and losses[40] < 0.9 * losses[10]
+    assert errors.count("The model is") == 1
+    wrote = {rank: int(count) for rank, count in re.findall(r"^(\d) wrote (\d+) files", errors, re.MULTILINE)}
+    assert wrote["1"] <= 1 < wrote["0"]  # the lock, under which the corpus is cut into wordpieces
+    before, after = load_model(towns.model), load_model(tmp_path / "made")
+    own, first = (model.block.state_dict() for model in (after, before))
+    assert max(float((own[name] - first[name]).abs().max()) for name in own) > 1e-3
 
 
 @pytest.mark.timeout(900)
