@@ -3,8 +3,8 @@
 python -m benchmarks.load_test [--seconds S] [--rounds N] [--questions N] [--askers N …] [--no-peer]
 
 A real web server over a database of its own, asked by threads that ask again as soon as they have an answer. Rounds
-turn the order of the numbers of askers, so that a drift of the machine meets all of them. Exact repeats are computed
-each time; what the cache of them is worth is measured apart. The peer is transformers-haystack's
+turn the order of the numbers of askers, and of the peer, so that a drift of the machine meets all of them. Exact
+repeats are computed each time; what the cache of them is worth is measured apart. The peer is transformers-haystack's
 TransformersExtractiveReader behind gunicorn as well, given the blocks that our search found.
 """
 
@@ -17,7 +17,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from benchmarks.load import Asked, Askers, asker, percentile
 from benchmarks.machine import describe
 from benchmarks.peers import LIBRARIES
 from benchmarks.rounds import apart, run_rounds, summary
+from benchmarks.rounds import ratios as within_rounds
 from benchmarks.web import database, free_port, memory, request, server, serving
 from realm_core.errors import RealmError
 from realm_core.files import write_json
@@ -39,6 +41,7 @@ from workers.guards import HOST
 
 RESULTS = Path(__file__).resolve().parent / "results" / "load.json"
 PEER_ASKERS = 8
+_PEER = "peer"
 Ask = Callable[[str], tuple[int, str]]
 
 _QUESTIONS = 150  # different ones
@@ -81,20 +84,18 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
         data = Path(folder)
         environment = database(inputs, data, arguments.threads)
         with server(environment, data / "web.log") as (process, port):
-            rounds = run_rounds(
-                {
-                    str(n): partial(_load, asker(port, "index"), questions, n, arguments.seconds)
-                    for n in arguments.askers
-                },
-                arguments.rounds,
-            )
+            contestants = {
+                str(n): partial(_load, asker(port, "index"), questions, n, arguments.seconds) for n in arguments.askers
+            }
+            with ExitStack() as both:
+                if not arguments.no_peer:
+                    ask = both.enter_context(_peer(inputs, _found(port, questions), data, environment))
+                    contestants[_PEER] = partial(_load, ask, questions, PEER_ASKERS, arguments.seconds)
+                rounds = run_rounds(contestants, arguments.rounds)
             remembered = _memory(port, process.pid, questions, arguments.questions)
-            found = {} if arguments.no_peer else _found(port, questions)
         with server({**environment, "ASK_CACHE_S": "3600"}, data / "repeats.log") as (_, port):
             repeats = _load(asker(port, "index"), questions[:PEER_ASKERS], PEER_ASKERS, arguments.seconds)
-        peer = None
-        if not arguments.no_peer:
-            peer = _peer(inputs, found, data, environment, arguments)
+    peer = rounds.pop(_PEER, None)
     results: dict[str, Any] = {
         "format": 1,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -139,6 +140,7 @@ def figures(asked: list[Asked], runs: list[list[Asked]]) -> dict[str, Any]:
         "questions": len(asked),
         "refused": sum(one.status == 503 for one in asked),
         "failed": sum(one.status not in (201, 503) for one in asked),
+        "rates": rates,
         "questions_per_s": summary(rates),
         **{f"p{share:.0%}_ms".replace("%", ""): percentile(good_ms, share) for share in (0.5, 0.95, 0.99)},
         "mean_ms": statistics.mean(good_ms),
@@ -146,20 +148,29 @@ def figures(asked: list[Asked], runs: list[list[Asked]]) -> dict[str, Any]:
 
 
 def ratios(results: dict[str, Any]) -> dict[str, float]:
-    """Questions/s: of 32 askers to one's, of 128 to 32's, ours to the peer's; of those that were measured."""
-    rate = {n: own["questions_per_s"]["median"] for n, own in results["askers"].items()}
-    pairs = {"32 to 1": ("32", "1"), "128 to 32": ("128", "32")}
-    told = {name: rate[a] / rate[b] for name, (a, b) in pairs.items() if a in rate and b in rate}
-    if results["peer"] and str(PEER_ASKERS) in rate:
-        told["to the peer"] = rate[str(PEER_ASKERS)] / results["peer"]["questions_per_s"]["median"]
-    return told
+    """Questions/s: of 32 askers to one's, of 128 to 32's, ours to the peer's; of those that were measured.
+
+    Medians of what they are within a round: the machine's own speed is another in each.
+    """
+    told = {**results["askers"], **({_PEER: results["peer"]} if results["peer"] else {})}
+    pairs = {"32 to 1": ("32", "1"), "128 to 32": ("128", "32"), "to the peer": (str(PEER_ASKERS), _PEER)}
+    return {
+        name: within_rounds(told[a]["rates"], told[b]["rates"])["median"]
+        for name, (a, b) in pairs.items()
+        if a in told and b in told
+    }
 
 
 def growth(told: list[dict[str, Any]]) -> float | None:
-    """By what share the answering process has grown since a fifth of the questions, which fill arenas and caches."""
-    mib = [(one["questions"], one["memory_mib"]["answering_process"]) for one in told if one["memory_mib"]]
-    early = [used for questions, used in mib if questions >= told[-1]["questions"] / 5]
-    return early[-1] / early[0] - 1 if early else None
+    """By what share the answering process has grown since a fifth of the questions, which fill arenas and caches.
+
+    From median to median of a tenth: from one look to the next it varies by some in a hundred, up and down.
+    """
+    last = told[-1]["questions"]
+    mib = [(one["questions"] / last, one["memory_mib"]["answering_process"]) for one in told if one["memory_mib"]]
+    early = [used for share, used in mib if 0.2 <= share < 0.3]
+    late = [used for share, used in mib if share > 0.9]
+    return statistics.median(late) / statistics.median(early) - 1 if early and late else None
 
 
 def _memory(port: int, master: int, questions: list[str], count: int) -> list[dict[str, Any]]:
@@ -186,10 +197,9 @@ def _found(port: int, questions: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _peer(
-    inputs: Inputs, found: dict[str, list[str]], data: Path, environment: dict[str, str], arguments: argparse.Namespace
-) -> list[list[Asked]]:
-    """The same askers and questions at the peer, once a round."""
+@contextmanager
+def _peer(inputs: Inputs, found: dict[str, list[str]], data: Path, environment: dict[str, str]) -> Iterator[Ask]:
+    """What asks the peer, whose server is there as long."""
     python, reader, program = LIBRARIES.ensure(), data / "reader", data / "peer_wsgi.py"
     program.write_bytes((Path(__file__).resolve().parent / "peer_wsgi.py").read_bytes())
     apart(lambda: _export(inputs, reader))
@@ -208,8 +218,7 @@ def _peer(
         *("--worker-class=gthread", "--workers=1", "--threads=160", "--timeout=120", "--no-control-socket"),
     )
     with serving(command, port, given, data / "peer.log"):
-        ask = partial(_ask_peer, port)
-        return [_load(ask, list(found), PEER_ASKERS, arguments.seconds) for _ in range(arguments.rounds)]
+        yield partial(_ask_peer, port)
 
 
 def _export(inputs: Inputs, folder: Path) -> None:
