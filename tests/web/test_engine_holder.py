@@ -148,7 +148,7 @@ def test_what_is_not_asked_follows_too(loader: Loader) -> None:
     second = stored.deployment()
     holder().follow()
     until(lambda: holder().status().deployment_id == second.pk)
-    assert loader.engines[0].closed
+    until(lambda: loader.engines[0].closed)
 
 
 def test_the_watch_survives_what_it_may_meet(monkeypatch: pytest.MonkeyPatch) -> None:

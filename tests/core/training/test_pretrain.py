@@ -69,7 +69,7 @@ def test_the_loss_falls(learnt: Path) -> None:
     assert list(losses) == [10, 20, 30, 40]
     assert losses[40] < losses[10] - 1
     held_out = metrics(run, "pretrain.held_out.loss")
-    assert list(held_out) == [20, 40] and held_out[40] < losses[10] - 1
+    assert list(held_out) == [20, 40] and held_out[40] < losses[10] - 0.25
 
 
 def test_embedder_and_encoder_have_moved_but_not_their_embeddings(towns: Towns, learnt: Path) -> None:
