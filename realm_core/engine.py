@@ -55,6 +55,7 @@ _STEP_S = 0.02  # of loading a pair, between two batches of another engine
 # wait for threads of its own that do not run because the other's do, and for Python's lock: many times as long as one
 # after the other.
 _TURNS = Turns()
+_LOADING = threading.Lock()  # one pair at a time, for the number of threads is the process's
 
 
 @dataclass(frozen=True)
@@ -159,13 +160,14 @@ class Engine:
         cls, model: Path, index: Path, corpus: Path, device: str, search: str
     ) -> tuple[Model, Generation, Snapshot, Search]:
         """`_load`, with one thread. Threads that compute for the first time meanwhile get one, too."""
-        usual = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            with _TURNS, _InSteps():
-                return cls._load(model, index, corpus, device, search)
-        finally:
-            torch.set_num_threads(usual)
+        with _LOADING:
+            usual = torch.get_num_threads()
+            torch.set_num_threads(1)
+            try:
+                with _TURNS, _InSteps():
+                    return cls._load(model, index, corpus, device, search)
+            finally:
+                torch.set_num_threads(usual)
 
     @staticmethod
     def _load(

@@ -305,6 +305,23 @@ def test_two_engines_of_one_process_compute_one_after_the_other(
     other.close()
 
 
+def test_loading_several_at_once_leaves_the_number_of_threads_as_it_was(deployment: Deployment) -> None:
+    def threads() -> int:
+        with ThreadPoolExecutor(1) as new:  # one that computes for the first time
+            return new.submit(torch.get_num_threads).result()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            engines = list(pool.map(engine_of, [deployment] * 3))
+        assert threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    for engine in engines:
+        engine.close()
+
+
 def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two steps of the loading, whatever that takes: nobody waits for the whole of it."""
     monkeypatch.setattr("realm_core.engine._STEP_S", 0.0)
