@@ -83,10 +83,13 @@ def test_rows_that_round_a_batch_up_change_nothing(int8: bool, monkeypatch: pyte
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8)
-    batch = _batch([150, 7, 64, 36])
+    batch, worked_on = _batch([150, 7, 64, 36]), list[torch.Tensor]()
+    encoder._layers[-1].output_norm.register_forward_hook(lambda _module, _rows, made: worked_on.append(made.float()))
     with torch.inference_mode():
         rounded_TW = encoder(batch).float()
         monkeypatch.setattr("realm_core.model.inference._rounded", lambda count: count)
         exact_TW = encoder(batch).float()
     assert len(rounded_TW) == len(exact_TW) == 257
+    behind_RW = worked_on[0][257:]  # they have become what the first row has
+    assert len(behind_RW) == 15 and (behind_RW - rounded_TW[0]).abs().mean() < 1e-3
     assert (rounded_TW - exact_TW).abs().mean() < 1e-3
