@@ -3,8 +3,9 @@
     ask  → (a batch of waiting questions) embed → search → read the k blocks of all → marginalise, each its own
     fill → the same for one masked sentence, with the parts of the model that pre-training made
 
-Thread-safe: askers wait in a bounded line (`waiting.py`), one thread computes. Questions that arrive while a batch is
-being computed form the next one, so that concurrent questions share the machine instead of fighting for it.
+Thread-safe: askers wait in a bounded line (`waiting.py`), one thread computes (`computing.py`). Questions that arrive
+while a batch is being computed form the next one, so that concurrent questions share the machine instead of fighting
+for it.
 
 Legend: B questions, D dimension.
 """
@@ -15,15 +16,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
+from realm_core.computing import compute, compute_in_steps
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import CannotFill, RealmError
@@ -41,7 +40,7 @@ from realm_core.provenance import Answer
 from realm_core.reading import BlockReading, Found
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.waiting import Line, Turns, Waiter
+from realm_core.waiting import Line, Waiter
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +48,6 @@ MAX_BLOCKS = 50
 BATCH_QUESTIONS = 16
 CAPACITY = 128  # questions that may wait
 DEADLINE_S = 600.0
-_STEP_S = 0.02  # of loading a pair, between two batches of another engine
-
-# While a deployment changes, two engines are there, or one and what loads the other. On the same processors each would
-# wait for threads of its own that do not run because the other's do, and for Python's lock: many times as long as one
-# after the other.
-_TURNS = Turns()
-_LOADING = threading.Lock()  # one pair at a time, for the number of threads is the process's
 
 
 @dataclass(frozen=True)
@@ -119,7 +111,7 @@ class Engine:
         made_from = {"model": self.model_id, "index": self.index_id, "corpus": self.corpus_id}
         self._query = model.query
         self._reading = BlockReading(model.reader, model.config, **made_from)
-        self._turns = _TURNS if self._reading.device.type == "cpu" else nullcontext()
+        self._on_processors = self._reading.device.type == "cpu"
         # For questions alone the block embedder is not needed, nor kept.
         self._can_fill = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
@@ -146,50 +138,18 @@ class Engine:
 
         search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
 
-        The work is done in a thread that ends, in turns with whatever engine answers in this process, and by that
-        thread alone: OpenMP keeps a team of threads for every thread that computes with several, and while all teams
-        together outnumber the processors, each waits asleep instead of spinning: 73 instead of 53 ms a question.
+        Engines of this process go on answering meanwhile, between two steps of the loading.
         """
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="load") as loader:
-            parts = loader.submit(cls._load_in_turns, model, index, corpus, device, search).result()
-        name = str((parts[0].about or {}).get("name", model.name))
-        return cls(*parts[:3], search=parts[3], name=name, capacity=capacity, deadline_s=deadline_s)
-
-    @classmethod
-    def _load_in_turns(
-        cls, model: Path, index: Path, corpus: Path, device: str, search: str
-    ) -> tuple[Model, Generation, Snapshot, Search]:
-        """`_load`, with one thread. Threads that compute for the first time meanwhile get one, too."""
-        with _LOADING:
-            usual = torch.get_num_threads()
-            torch.set_num_threads(1)
-            try:
-                with _TURNS, _InSteps():
-                    return cls._load(model, index, corpus, device, search)
-            finally:
-                torch.set_num_threads(usual)
-
-    @staticmethod
-    def _load(
-        model: Path, index: Path, corpus: Path, device: str, search: str
-    ) -> tuple[Model, Generation, Snapshot, Search]:
-        place = pick_device(device)
-        loaded, generation, snapshot = load_model(model), Generation.open(index), Snapshot.open(corpus)
-        check_fit(loaded, generation, snapshot)
+        snapshot = Snapshot.open(corpus)
         snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
-        of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)
-        words = loaded.query.bert.embeddings.word_embeddings
-        for part in (loaded.query, loaded.reader, *of_masks):
-            part.for_inference(place)
-            same = part.bert.embeddings.word_embeddings
-            if torch.equal(words.weight, same.weight):
-                same.weight = words.weight  # one copy of what no training changed
-        finder: Search = (
-            ExactSearch(generation.vectors_ND, place)
-            if search == "exact"
-            else FaissSearch(generation.vectors_ND, search)
-        )
-        return loaded, generation, snapshot, finder
+        place = pick_device(device)
+        loaded, generation = compute_in_steps(partial(_load_pair, model, index, snapshot, place))
+        if search == "exact":
+            finder: Search = compute_in_steps(partial(ExactSearch, generation.vectors_ND, place))
+        else:  # one call, which may take minutes, in threads of its own
+            finder = FaissSearch(generation.vectors_ND, search)
+        name = str((loaded.about or {}).get("name", model.name))
+        return cls(loaded, generation, snapshot, search=finder, name=name, capacity=capacity, deadline_s=deadline_s)
 
     def ask(
         self,
@@ -253,11 +213,23 @@ class Engine:
         return None if row is None else self.snapshot.block(row)
 
     def warm_up(self) -> None:
-        """Answer something, however long it takes: the first person shall not wait for what is made on first use."""
-        k = min(5, len(self.snapshot))
-        self._line.ask(self._question("Is anyone there?", k, (), None, read=True), deadline_s=DEADLINE_S)
+        """Answer something, in steps: the first person shall not wait for what is made on first use."""
+        asked: list[_Asked] = [
+            Waiter(self._question("Is anyone there?", min(5, len(self.snapshot)), (), None, read=True))
+        ]
         if self.can_fill:
-            self._line.ask(_Sentence(masked_sentence("Is [MASK] there?", None), 2, ()), deadline_s=DEADLINE_S)
+            asked.append(Waiter(_Sentence(masked_sentence("Is [MASK] there?", None), 2, ())))
+
+        def serve_each() -> None:
+            for one in asked:
+                self._serve_batch([one])
+
+        if self._on_processors:
+            compute_in_steps(serve_each)
+        else:
+            serve_each()
+        for one in asked:
+            one.future.result()
 
     def close(self) -> None:
         """Answer what is waiting, then stop and give the memory back. Questions asked later are refused."""
@@ -289,7 +261,9 @@ class Engine:
     def _serve(self) -> None:
         while batch := self._line.take(BATCH_QUESTIONS):
             began = time.perf_counter()
-            with self._turns:
+            if self._on_processors:
+                compute(partial(self._serve_batch, batch), since=batch[0].asked_at)
+            else:
                 self._serve_batch(batch)
             self._line.took(time.perf_counter() - began, len(batch))
             try:
@@ -382,19 +356,14 @@ class Engine:
         ]
 
 
-class _InSteps(TorchFunctionMode):
-    """While it holds the turn, it lets others have theirs after every few milliseconds of work on tensors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._since = time.perf_counter()
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if time.perf_counter() - self._since > _STEP_S:
-            _TURNS.pass_on()
-            self._since = time.perf_counter()
-        return result
+def _load_pair(model: Path, index: Path, snapshot: Snapshot, device: torch.device) -> tuple[Model, Generation]:
+    """A model, ready for inference, and an index that fit together and the corpus."""
+    loaded, generation = load_model(model, frozen=True), Generation.open(index)
+    check_fit(loaded, generation, snapshot)
+    of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)
+    for part in (loaded.query, loaded.reader, *of_masks):
+        part.for_inference(device)
+    return loaded, generation
 
 
 def _checked_text(text: str, name: str) -> str:

@@ -3,8 +3,6 @@
     line.ask(request)    the asker's thread: stand in the line, wait, return the result
     line.take(most)      the engine's thread: who is next, together
 
-    with turns:          engines of one process compute one after the other
-
 Whoever gives up, because the deadline has passed or because nobody listens any more, leaves the line at once: no work
 is done for them, and nothing of them is kept. Time is that of a clock that never jumps.
 """
@@ -124,32 +122,3 @@ class Line(Generic[Wanted]):
     def _clear_in_s(self) -> int:
         """Whole seconds in which the line as it is will have been served, at least one."""
         return max(1, min(math.ceil(self.deadline_s), math.ceil(len(self._waiting) * self._pace_s)))
-
-
-class Turns:
-    """A lock that is given in the order in which it was asked for: who asks again at once comes after the others."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._asked: deque[threading.Lock] = deque()  # the first has it; the others wait, each at one of its own
-
-    def __enter__(self) -> None:
-        mine = threading.Lock()
-        mine.acquire()
-        with self._mutex:
-            self._asked.append(mine)
-            if len(self._asked) == 1:
-                return
-        mine.acquire()
-
-    def __exit__(self, *_error: object) -> None:
-        with self._mutex:
-            self._asked.popleft()
-            if self._asked:
-                self._asked[0].release()
-
-    def pass_on(self) -> None:
-        """For whoever has the turn: let all those go first who wait by now."""
-        if len(self._asked) > 1:
-            self.__exit__()
-            self.__enter__()

@@ -37,7 +37,9 @@ class ExactSearch:
     def __init__(self, vectors_ND: Tensor, device: torch.device | None = None) -> None:
         device = device or torch.device("cpu")
         precise = device.type == "cpu" or vectors_ND.numel() * 4 <= _PRECISE_BYTES
-        self._vectors_ND = vectors_ND.to(device=device, dtype=torch.float32 if precise else None)
+        self._vectors_ND = torch.empty_like(vectors_ND, device=device, dtype=torch.float32 if precise else None)
+        for start in range(0, vectors_ND.shape[0], _SLICE_ROWS):  # in steps, between which others may compute
+            self._vectors_ND[start : start + _SLICE_ROWS] = vectors_ND[start : start + _SLICE_ROWS]
 
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, N)] on the CPU, highest first."""

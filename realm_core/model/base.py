@@ -51,13 +51,18 @@ def base_architecture(base: str) -> Architecture:
 
 def base_bert(base: str) -> Bert:
     """With the base weights in float32, dropout off; of an architecture alone, zeros."""
-    bert: Bert = copy.deepcopy(_without_weights(base_architecture(base))).to_empty(device="cpu")
+    bert = bert_without_weights(base)
+    bert.load_state_dict({name: tensor.clone() for name, tensor in base_tensors(base).items()}, assign=True)
+    return bert
+
+
+def base_tensors(base: str) -> dict[str, Tensor]:
+    """The base weights by their names in a Bert, in float32, as they lie in their file; of an architecture, zeros."""
+    own = _modules(base_architecture(base)).state_dict()
     if base.startswith("{"):
-        for parameter in bert.parameters():
-            torch.nn.init.zeros_(parameter)
-        return bert
+        return {name: torch.zeros(like.shape) for name, like in own.items()}
     path = base_folder(base) / "model.safetensors"
-    weights, own = load_tensors(path), bert.state_dict()
+    weights = load_tensors(path)
     for name, like in own.items():
         if name not in weights:
             raise RealmError(f"{path} has no tensor {name!r}: it is not this architecture.")
@@ -66,13 +71,17 @@ def base_bert(base: str) -> Bert:
             raise RealmError(f"{path}: {name} is of shape {shapes}: it is not this architecture.")
         if not weights[name].is_floating_point():
             raise RealmError(f"{path}: {name} holds no fractions: it is not this architecture.")
-    bert.load_state_dict({name: weights[name].to(torch.float32) for name in own})
-    return bert
+    return {name: weights[name].to(torch.float32) for name in own}
+
+
+def bert_without_weights(base: str) -> Bert:
+    """The modules of `base_bert`, on the device meta."""
+    return copy.deepcopy(_modules(base_architecture(base)))
 
 
 @cache
-def _without_weights(architecture: Architecture) -> Bert:
-    """Its modules alone. To draw weights that are replaced, and to make modules anew, was most of loading a model."""
+def _modules(architecture: Architecture) -> Bert:
+    """Without weights. To draw weights that are replaced, and to make modules anew, was most of loading a model."""
     with torch.device("meta"):
         return Bert(architecture).eval()
 

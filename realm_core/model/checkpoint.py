@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +23,8 @@ from torch import Tensor, nn
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
-from realm_core.model.base import base_bert, changed_tensors
+from realm_core.model.base import base_bert, base_tensors, bert_without_weights, changed_tensors
+from realm_core.model.bert import Bert
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
@@ -65,7 +67,10 @@ def new_encoder(config: ModelConfig, *, seed: int = 0) -> Encoder:
 def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
     """A model with base weights; projections and span MLP are drawn from `seed`."""
     torch.manual_seed(seed)
-    bert = base_bert(config.base)
+    return _new_model(config, base_bert(config.base))
+
+
+def _new_model(config: ModelConfig, bert: Bert) -> Model:
     block = Embedder(bert, config.dimension, config.pooling)
     query = copy.deepcopy(block)
     reader = Reader(copy.deepcopy(bert), config.span_hidden, config.span_wordpieces, not_here=config.not_here)
@@ -85,7 +90,7 @@ def save_model(
     remove_folder(temporary)
     with disk_errors(folder):
         temporary.mkdir(parents=True)
-    base = {name: tensor.clone() for name, tensor in base_bert(model.config.base).state_dict().items()}
+    base = base_tensors(model.config.base)
     tensors: dict[str, Tensor] = {}
     shared = model.query is model.block  # one embedder for both sides, as in pre-training, is stored once
     for part, module in model.parts().items():
@@ -107,8 +112,11 @@ def save_model(
     return replace(model, hash=model_hash(record), block_hash=block_hash, about=about or {})
 
 
-def load_model(folder: Path) -> Model:
-    """Read a model folder; `RealmError` when it is missing, damaged or of another format."""
+def load_model(folder: Path, *, frozen: bool = False) -> Model:
+    """Read a model folder; `RealmError` when it is missing, damaged or of another format.
+
+    frozen: for inference alone. Its parts then have the base weights that none of them changed in common.
+    """
     record = read_json(folder / "config.json")
     where = str(folder / "config.json")
     if not isinstance(record, dict) or record.get("format") != FORMAT:
@@ -122,34 +130,53 @@ def load_model(folder: Path) -> Model:
     if sha256_of_file(weights) != record["weights_sha256"]:
         raise RealmError(f"{weights} is damaged: its checksum is not the one in config.json.")
     config = ModelConfig.from_dict(record["model"], where)
-    model = new_model(config)
     stored = load_tensors(weights)
-    if any(name.startswith("encoder.") for name in stored):
-        model = replace(model, encoder=new_encoder(config))
     if record.get("shared_embedder"):
         stored |= {f"query.{name[6:]}": tensor for name, tensor in stored.items() if name.startswith("block.")}
-    targets = {f"{part}.{name}": t for part, module in model.parts().items() for name, t in module.state_dict().items()}
-    for name in targets:
+    with torch.device("meta"):
+        model = _new_model(config, bert_without_weights(config.base))
+        if any(name.startswith("encoder.") for name in stored):
+            model = replace(model, encoder=Encoder(bert_without_weights(config.base)).eval())
+    shapes = {f"{part}.{name}": t.shape for part, module in model.parts().items() for name, t in _state(module)}
+    for name in shapes:
         if ".bert." not in name and name not in stored:  # of BERT, the base has whatever is not stored
             raise RealmError(f"{weights} has no tensor {name!r}; the architecture in {where} needs it.")
+    values: dict[str, Tensor] = {}
     for name, tensor in stored.items():
         if name.endswith(_SCALE):
             continue
         try:
-            if targets[name].shape != tensor.shape:  # first: a scale of another length would multiply to any size
+            if shapes[name] != tensor.shape:  # first: a scale of another length would multiply to any size
                 raise ValueError
-            if tensor.dtype == torch.int8:
-                scale_rows = stored[name + _SCALE]
-                if scale_rows.shape != tensor.shape[:1]:
-                    raise ValueError
-                tensor = tensor.float() * scale_rows.float().unsqueeze(1)
-            if not tensor.is_floating_point():
-                raise ValueError
+            values[name] = _restored(tensor, stored.get(name + _SCALE))
         except (KeyError, RuntimeError, ValueError):
             raise RealmError(f"{weights}: tensor {name!r} does not belong to the architecture in {where}.") from None
-        with torch.no_grad():
-            targets[name].copy_(tensor)
+    base = {name: nn.Parameter(t, requires_grad=False) for name, t in base_tensors(config.base).items()}
+    for part, module in model.parts().items():
+        own: dict[str, Tensor] = {}
+        for name, _ in _state(module):
+            value = values.get(f"{part}.{name}")
+            if value is None:
+                value = base[name.removeprefix("bert.")]
+                value = value if frozen else value.detach().clone()
+            own[name] = value
+        module.load_state_dict(own, assign=True)
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
+
+
+def _state(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
+    return module.state_dict().items()
+
+
+def _restored(tensor: Tensor, scale_rows: Tensor | None) -> Tensor:
+    """A stored tensor in float32; ValueError where it is none that is stored."""
+    if tensor.dtype == torch.int8:
+        if scale_rows is None or scale_rows.shape != tensor.shape[:1]:
+            raise ValueError
+        return tensor.float().mul_(scale_rows.float().unsqueeze(1))
+    if not tensor.is_floating_point():
+        raise ValueError
+    return tensor.to(torch.float32, copy=True)
 
 
 def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ import torch
 from hypothesis import settings
 
 from realm_core.engine import Engine
+from tests.core.engines import engine_of
 from tests.tiny import tiny_deployment
 
 # For matrices this small a second thread costs more than it gives, and with one all sums are made in one order.
@@ -43,5 +44,12 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
 @pytest.fixture(scope="session")
 def engine(deployment: Deployment) -> Iterator[Engine]:
     engine = Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def precise(deployment: Deployment) -> Iterator[Engine]:
+    engine = engine_of(deployment)
     yield engine
     engine.close()

@@ -35,7 +35,7 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import masking
 from tests.core.by_hand import ByHand
 from tests.core.conftest import Deployment
-from tests.core.test_engine import engine_of
+from tests.core.engines import engine_of
 from tests.tiny import ARTICLES, tiny_filler
 
 SENTENCES = [
@@ -317,8 +317,8 @@ def test_parts_that_only_filling_needs_are_kept_only_for_it(
 ) -> None:
     loaded: list[weakref.ref[Any]] = []
 
-    def watched(folder: Path) -> Model:
-        model = load_model(folder)
+    def watched(folder: Path, *, frozen: bool) -> Model:
+        model = load_model(folder, frozen=frozen)
         loaded.append(weakref.ref(model.block))
         return model
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from realm_core.errors import EngineUnavailable
-from realm_core.waiting import Line, Turns
+from realm_core.waiting import Line
 
 ASKERS = 16
 EACH = 40
@@ -106,55 +106,3 @@ def test_who_is_sent_away_is_told_when_the_line_will_be_empty(pace_s: float, wai
         for waiter in line.take(2):
             waiter.future.set_result(None)
         assert [future.result(60) for future in futures] == [None, None]
-
-
-def test_turns_come_in_the_order_in_which_they_were_asked_for() -> None:
-    """Also to one who asks again at once: an engine that always has something to do."""
-    turns, held, order = Turns(), threading.Event(), list[str]()
-    at_once = threading.Lock()
-
-    def take(name: str, again: int) -> None:
-        for _ in range(again):
-            with turns:
-                assert at_once.acquire(blocking=False)
-                order.append(name)
-                held.set()
-                time.sleep(0.02)
-                at_once.release()
-
-    with ThreadPoolExecutor(3) as pool:
-        busy = pool.submit(take, "busy", 6)
-        assert held.wait(10)
-        others = [pool.submit(take, name, 1) for name in ("first", "second")]
-        for one in (busy, *others):
-            one.result(10)
-    assert order[0] == "busy" and order.index("second") < 5 and order.count("busy") == 6
-
-
-def test_a_turn_that_fails_is_over() -> None:
-    turns = Turns()
-    with pytest.raises(ZeroDivisionError), turns:
-        _ = 1 / 0
-    with turns:
-        pass
-
-
-def test_who_has_the_turn_lets_those_go_first_who_wait() -> None:
-    turns, order = Turns(), list[str]()
-    started = threading.Event()
-
-    def wait_for_it() -> None:
-        started.set()
-        with turns:
-            order.append("other")
-
-    with turns:
-        turns.pass_on()  # nobody waits: at once
-        other = threading.Thread(target=wait_for_it)
-        other.start()
-        assert started.wait(10)
-        while "other" not in order:
-            turns.pass_on()
-            order.append("mine")
-    other.join(10)
-    assert order[-2:] == ["other", "mine"] and order.count("other") == 1

@@ -71,6 +71,21 @@ def test_float32_comes_back_to_the_bit(model: Model, tmp_path: Path) -> None:
     assert not any(part.training for part in loaded.parts().values())
 
 
+def test_frozen_parts_have_in_common_what_none_of_them_changed(model: Model, tmp_path: Path) -> None:
+    save_model(replace(model, encoder=new_encoder(model.config)), tmp_path / "m")
+    to_train, frozen = (all_tensors(load_model(tmp_path / "m", frozen=frozen)) for frozen in (False, True))
+    assert all(torch.equal(to_train[name], frozen[name]) for name in to_train)
+    words = "bert.embeddings.word_embeddings.weight"
+    changed = "bert.encoder.layer.0.intermediate.dense.weight"
+
+    def places(of: dict[str, Tensor], name: str) -> list[int]:
+        return [of[f"{part}.{name}"].data_ptr() for part in ("query", "block", "reader", "encoder")]
+
+    assert len(set(places(to_train, words))) == 4  # each is trained by itself
+    assert len(set(places(frozen, words))) == 1
+    assert len(set(places(frozen, changed))) == 2  # the reader's, and the others'
+
+
 @pytest.mark.parametrize("storage", ["float16", "int8"])
 def test_smaller_storage_loses_no_more_than_its_step(model: Model, tmp_path: Path, storage: Storage) -> None:
     save_model(model, tmp_path / "m", storage={"query": "float32", "block": storage, "reader": storage})

@@ -1,0 +1,207 @@
+"""Many at once: who waits together is answered together, whoever gives up, fails, loads or closes meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from realm_core.engine import Engine
+from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.provenance import Answer
+from tests.core.conftest import Deployment
+from tests.core.engines import QUESTIONS, assert_alike, check_sums, engine_of
+
+
+class Held:
+    """An engine whose thread is kept busy by a first question, so that others wait for the same batch."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.batches: list[list[str]] = []
+        self.busy, self.release = threading.Event(), threading.Event()
+        answer = engine._answer
+
+        def watched(batch: Sequence[Any]) -> None:
+            self.batches.append([question.text for _, question in batch])
+            if batch[0][1].text == "hold":
+                self.busy.set()
+                assert self.release.wait(60)
+            if any(question.text == "bad" for _, question in batch):
+                raise MemoryError("no room for this one")
+            answer(batch)
+
+        monkeypatch.setattr(engine, "_answer", watched)
+
+
+def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: Sequence[str]) -> list[Any]:
+    """Ask `questions` while a first one is being answered; their futures, once all of them wait."""
+    first = pool.submit(engine.ask, "hold")
+    assert held.busy.wait(60)
+    futures = [pool.submit(engine.ask, question) for question in questions]
+    while engine.waiting < len(questions):
+        threading.Event().wait(0.001)
+    return [first, *futures]
+
+
+def test_two_engines_of_one_process_compute_one_after_the_other(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are while a deployment changes."""
+    engine, other = engine_of(deployment), engine_of(deployment)
+    held, second = Held(engine, monkeypatch), Held(other, monkeypatch)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(engine.ask, "hold")
+        assert held.busy.wait(60)
+        waits = pool.submit(other.ask, QUESTIONS[0])
+        time.sleep(0.3)
+        assert not waits.done() and not second.batches
+        held.release.set()
+        assert first.result(60).question == "hold" and waits.result(60).question == QUESTIONS[0]
+    engine.close()
+    other.close()
+
+
+def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two steps of the loading, whatever that takes: nobody waits for the whole of it."""
+    monkeypatch.setattr("realm_core.computing._STEP_S", 0.0)
+    engine, answered = engine_of(deployment), 0
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(engine_of, deployment)
+        while not loading.done():
+            engine.ask(QUESTIONS[0])
+            answered += 1
+    assert answered > 10
+    assert loading.result().ask(QUESTIONS[0]).answers == engine.ask(QUESTIONS[0]).answers
+    loading.result().close()
+    engine.close()
+
+
+def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> None:
+    questions = [f"{question} {number}" for number in range(4) for question in QUESTIONS]
+    alone = [precise.ask(question, k=1 + number % 7) for number, question in enumerate(questions)]
+    together = threading.Barrier(len(questions))
+
+    def ask(number: int) -> Answer:
+        together.wait(60)
+        return precise.ask(questions[number], k=1 + number % 7)
+
+    with ThreadPoolExecutor(len(questions)) as pool:
+        for one, other in zip(pool.map(ask, range(len(questions))), alone, strict=True):
+            assert_alike(one, other)
+            check_sums(one)
+
+
+def test_questions_that_wait_are_answered_together(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(deployment)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(32) as pool:
+        futures = ask_behind(engine, held, pool, [f"q{number}" for number in range(20)])
+        held.release.set()
+        answers = [future.result(60) for future in futures]
+    assert sorted(answer.question for answer in answers) == sorted(["hold", *(f"q{number}" for number in range(20))])
+    assert [len(batch) for batch in held.batches] == [1, 16, 4]
+    engine.close()
+
+
+def test_a_question_that_fails_fails_alone(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(deployment)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        futures = ask_behind(engine, held, pool, ["one", "bad", "two"])
+        held.release.set()
+        assert [future.result(60).question for future in (futures[1], futures[3])] == ["one", "two"]
+        with pytest.raises(MemoryError, match="no room for this one"):
+            futures[2].result(60)
+    assert engine.ask("three").question == "three"
+    engine.close()
+
+
+def test_closing_answers_what_waits_and_refuses_what_comes_later(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_of(deployment)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        futures = ask_behind(engine, held, pool, ["one", "two"])
+        closing = pool.submit(engine.close)
+        while not engine._line.closed:
+            threading.Event().wait(0.001)
+        with pytest.raises(RealmError, match="engine has been closed"):
+            engine.ask("late")
+        held.release.set()
+        closing.result(60)
+        assert [future.result(60).question for future in futures] == ["hold", "one", "two"]
+    assert not engine._thread.is_alive()
+    engine.close()  # again does no harm
+
+
+def test_who_watches_is_told_of_every_batch(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(deployment)
+    told: list[tuple[int, int]] = []
+    engine.on_batch = lambda size, left: told.append((size, left))
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(32) as pool:
+        futures = ask_behind(engine, held, pool, [f"q{number}" for number in range(20)])
+        held.release.set()
+        assert [future.result(60).question for future in futures[:1]] == ["hold"]
+    engine.close()
+    assert told == [(1, 20), (16, 4), (4, 0)]
+
+
+def test_who_watches_and_fails_ends_nothing(deployment: Deployment) -> None:
+    engine = engine_of(deployment, deadline_s=60)
+
+    def fail(*_numbers: int) -> None:
+        raise OSError("no room for the counters")
+
+    engine.on_batch = fail
+    assert [engine.ask(question).question for question in ("one", "two")] == ["one", "two"]
+    engine.close()
+
+
+def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_of(deployment, capacity=3)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        futures = ask_behind(engine, held, pool, ["one", "two", "three"])
+        for refused in (engine.ask, engine.retrieve):
+            with pytest.raises(EngineUnavailable, match="3 questions are waiting already") as caught:
+                refused("four")
+            assert caught.value.retry_after_s >= 1
+        held.release.set()
+        assert [future.result(60).question for future in futures] == ["hold", "one", "two", "three"]
+    assert engine.ask("four").question == "four"
+    engine.close()
+
+
+def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_of(deployment, deadline_s=0.4)
+    monkeypatch.setattr("realm_core.waiting._LISTENS_AFTER_S", 0.05)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(engine.ask, "hold")
+        assert held.busy.wait(60)
+        for gone in (engine.ask, engine.retrieve):
+            with pytest.raises(EngineUnavailable, match="gone"):
+                gone("gone", listens=lambda: False)
+        with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
+            engine.ask("late", listens=lambda: True)
+        with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
+            first.result(60)  # also who is being served waits no longer
+        assert engine.waiting == 0
+        held.release.set()
+    assert engine.ask("next").question == "next"
+    assert held.batches == [["hold"], ["next"]]
+    engine.close()
+
+
+def test_warming_up_answers_something(deployment: Deployment) -> None:
+    engine = engine_of(deployment)
+    engine.warm_up()
+    engine.close()
