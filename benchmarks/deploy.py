@@ -5,8 +5,9 @@ python -m benchmarks.deploy [--processes N] [--askers N] [--changes N] [--second
 A real web server over a database of its own, asked over HTTP by several threads without a pause. It answers first from
 one generation of the index and then, by turns, from a copy under another name and from the first. Each change has a
 line: how long until the first answer of the new pair and until the last of the earlier one, how long the slowest
-question took that was asked meanwhile, and the server's memory. Above them stands what questions usually take, and
-below how many of those asked meanwhile took longer than the usual 99th percentile. All of it is written, too.
+question took that was asked meanwhile, and the server's memory. Before each change there is a rest; all rests together
+say what questions usually take, and so how many of those asked meanwhile took longer than the usual 99th percentile.
+All of it is written, too.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1, help="web processes (default: 1, as `make run`)")
     parser.add_argument("--askers", type=int, default=4, help="threads that ask without a pause (default: 4)")
     parser.add_argument("--changes", type=int, default=6, help="deployments, every other one a way back (default: 6)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long the usual is measured (default: 30)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of rest before each change (default: 30)")
     arguments = parser.parse_args()
     try:
         _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments)
@@ -77,22 +78,21 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace) -> None:
 def _report(inputs: Inputs, arguments: argparse.Namespace, port: int, token: str, master: int) -> None:
     with Askers(asker(port, "index"), inputs.first_questions(_QUESTIONS), arguments.askers) as askers:
         time.sleep(5)  # what is made on first use
-        began = time.perf_counter()
-        time.sleep(arguments.seconds)
-        usual = [one.took_ms for one in askers.since(began)]
-        p99 = percentile(usual, 0.99)
-        print(
-            f"usual: {len(usual) / arguments.seconds:.1f} questions/s, median {statistics.median(usual):.0f} ms, p99 "
-            f"{p99:.0f} ms, slowest {max(usual):.0f} ms; {memory(master)}",
-            flush=True,
-        )
         names = (f"other-{inputs.index.name}", inputs.index.name)
-        changes = [
-            _change(askers, number, names[number % 2], port, token, master) for number in range(arguments.changes)
-        ]
+        usual: list[float] = []
+        changes: list[Change] = []
+        for number in range(arguments.changes):
+            usual += _rest(askers, arguments.seconds, master)
+            changes.append(_change(askers, number, names[number % 2], port, token, master))
+    p99 = percentile(usual, 0.99)
     meanwhile = [took for change in changes for took in change.took_ms]
     longer = sum(took > p99 for took in meanwhile)
-    print(f"{longer} of the {len(meanwhile)} questions asked meanwhile took longer than the usual p99.")
+    for name, took_ms in (("usually", usual), ("meanwhile", meanwhile)):
+        print(
+            f"{name}: {len(took_ms)} questions, median {statistics.median(took_ms):.0f} ms, p99 "
+            f"{percentile(took_ms, 0.99):.0f} ms, slowest {max(took_ms):.0f} ms"
+        )
+    print(f"{longer} of the latter took longer than the usual p99; {len(meanwhile) / 100:.0f} would have anyway.")
     write_json(
         RESULTS,
         {
@@ -121,6 +121,19 @@ def _report(inputs: Inputs, arguments: argparse.Namespace, port: int, token: str
         },
     )
     print(f"Written to {RESULTS}.")
+
+
+def _rest(askers: Askers, seconds: float, master: int) -> list[float]:
+    """Milliseconds of the questions that began while nothing changed."""
+    began = time.perf_counter()
+    time.sleep(seconds)
+    took = [one.took_ms for one in askers.since(began) if one.at >= began]
+    print(
+        f"rest: {len(took) / seconds:.1f} questions/s, median {statistics.median(took):.0f} ms, slowest "
+        f"{max(took):.0f} ms; {memory(master)}",
+        flush=True,
+    )
+    return took
 
 
 def _change(askers: Askers, number: int, name: str, port: int, token: str, master: int) -> Change:

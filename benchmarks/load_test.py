@@ -132,10 +132,7 @@ def figures(asked: list[Asked], runs: list[list[Asked]]) -> dict[str, Any]:
     good_ms = [one.took_ms for one in asked if one.status == 201]
     if not good_ms:
         raise RealmError(f"No question was answered; the server said {sorted({one.status for one in asked})}.")
-    rates = []
-    for run in runs:
-        ends = [one.at + one.took_ms / 1e3 for one in run if one.status == 201]
-        rates.append((len(ends) - 1) / (max(ends) - min(ends)) if len(ends) > 1 else 0.0)
+    rates = [_rate([one.at + one.took_ms / 1e3 for one in run if one.status == 201]) for run in runs]
     return {
         "questions": len(asked),
         "refused": sum(one.status == 503 for one in asked),
@@ -145,6 +142,17 @@ def figures(asked: list[Asked], runs: list[list[Asked]]) -> dict[str, Any]:
         **{f"p{share:.0%}_ms".replace("%", ""): percentile(good_ms, share) for share in (0.5, 0.95, 0.99)},
         "mean_ms": statistics.mean(good_ms),
     }
+
+
+def _rate(ends: list[float]) -> float:
+    """Answers/s: the slope of the line through (time, answers until then) that is best by least squares.
+
+    Answers come by the batch, sixteen at an instant: by how many there are in a given time the rate would be a multiple
+    of a batch, and between the first and the last it would be too high by what the first batch took.
+    """
+    if len(set(ends)) < 2:
+        return 0.0
+    return statistics.linear_regression(sorted(ends), range(len(ends))).slope
 
 
 def ratios(results: dict[str, Any]) -> dict[str, float]:

@@ -60,3 +60,10 @@ def test_memory_grows_from_a_fifth_of_the_questions_on() -> None:
     told = [{"questions": n, "memory_mib": {"answering_process": mib}} for n, mib in used.items()]
     assert growth(told) == pytest.approx(630 / 500 - 1)
     assert growth([{"questions": 5, "memory_mib": None}]) is None
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, 0.7, 0.95])
+def test_a_rate_does_not_depend_on_where_among_the_batches_one_begins_to_look(shift: float) -> None:
+    """Sixteen answers a second, all of a second at once; looked at for thirty seconds and some."""
+    run = asked([float(batch) for batch in range(60) for _ in range(16) if 10 + shift <= batch <= 40.5 + shift])
+    assert figures(run, [run])["questions_per_s"]["median"] == pytest.approx(16, rel=0.005)
