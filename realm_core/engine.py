@@ -140,10 +140,9 @@ class Engine:
 
         Engines of this process go on answering meanwhile, between two steps of the loading.
         """
-        snapshot = Snapshot.open(corpus)
-        snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
         place = pick_device(device)
-        loaded, generation = compute_in_steps(partial(_load_pair, model, index, snapshot, place))
+        loaded, generation, snapshot = compute_in_steps(partial(_load_parts, model, index, corpus, place))
+        snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
         if search == "exact":
             finder: Search = compute_in_steps(partial(ExactSearch, generation.vectors_ND, place))
         else:  # one call, which may take minutes, in threads of its own
@@ -356,14 +355,14 @@ class Engine:
         ]
 
 
-def _load_pair(model: Path, index: Path, snapshot: Snapshot, device: torch.device) -> tuple[Model, Generation]:
-    """A model, ready for inference, and an index that fit together and the corpus."""
-    loaded, generation = load_model(model, frozen=True), Generation.open(index)
+def _load_parts(model: Path, index: Path, corpus: Path, device: torch.device) -> tuple[Model, Generation, Snapshot]:
+    """A model, ready for inference, an index and a corpus that fit together."""
+    loaded, generation, snapshot = load_model(model, frozen=True), Generation.open(index), Snapshot.open(corpus)
     check_fit(loaded, generation, snapshot)
     of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)
     for part in (loaded.query, loaded.reader, *of_masks):
         part.for_inference(device)
-    return loaded, generation
+    return loaded, generation, snapshot
 
 
 def _checked_text(text: str, name: str) -> str:
