@@ -29,6 +29,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, sha256_of_file, sync, write_json
 from realm_core.salient.spans import Tagger
+from realm_core.settings import quoted
 from realm_core.text.sentences import sentence_spans
 
 FORMAT = 1
@@ -72,7 +73,7 @@ class SalientSpans:
             raise RealmError(f"{folder} is not a cache of salient spans of format {FORMAT}.")
         if identity.get("snapshot_id") != snapshot.snapshot_id:
             raise RealmError(
-                f"{folder} holds the salient spans of the snapshot {identity.get('snapshot_id')}, "
+                f"{folder} holds the salient spans of the snapshot {quoted(identity.get('snapshot_id'))}, "
                 f"not of {snapshot.snapshot_id}."
             )
         try:

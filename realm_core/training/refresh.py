@@ -52,6 +52,16 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         torch.set_num_threads(builder_threads())
         os.nice(_NICENESS)
     open_tokens(Snapshot.open(arguments.corpus), activity)
+    try:
+        _build_what_is_asked_for(arguments, snapshots, generations, activity)
+    finally:
+        if not snapshots.exists():  # the training has cleared up, perhaps while something was being built
+            remove_folder(generations)
+
+
+def _build_what_is_asked_for(
+    arguments: argparse.Namespace, snapshots: Path, generations: Path, activity: Activity
+) -> None:
     pause_s, failed, said = _POLL_S, 0, ""
     while True:
         activity.check()
