@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -102,55 +103,49 @@ def test_a_forked_child_computes_with_a_thread_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_long_work_gives_way_at_once_to_those_who_have_waited_longer_than_usual_but_not_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A step has no end here: only who has waited long has a turn, seven times running."""
+@pytest.fixture
+def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Long work is under way whose steps have no end: others have a turn only where it gives way."""
     monkeypatch.setattr("realm_core.computing._STEP_S", float("inf"))
     monkeypatch.setattr("realm_core.computing._processors", _Processors())
-    over, an_hour_ago = threading.Event(), time.perf_counter() - 3600
+    compute(lambda: None, since=time.perf_counter() - 3600)  # an hour's wait counts among the usual ones
+    begun, over = threading.Event(), threading.Event()
 
     def long() -> None:
+        begun.set()
         while not over.is_set():
             torch.zeros(3)
 
-    def ask(since: float | None) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(compute_in_steps, long)
+        try:
+            assert begun.wait(60)
+            yield
+        finally:
+            over.set()
+        under_way.result(60)
+
+
+def not_served(since: float | None) -> None:
+    """Somebody who asks has no turn for a while; their thread ends with the long work."""
+    asked = threading.Thread(target=compute, args=(lambda: None,), kwargs={"since": since}, daemon=True)
+    asked.start()
+    wait_until(lambda: _waiting() == 1)
+    asked.join(0.3)
+    assert asked.is_alive()
+
+
+@pytest.mark.usefixtures("endless")
+def test_long_work_gives_way_to_those_who_have_waited_longer_than_usual_but_not_for_ever() -> None:
+    ago = [time.perf_counter() - 3600 * (hours + 2) for hours in range(8)]
+    for since in ago[:7]:
         compute(lambda: None, since=since)
-
-    with ThreadPoolExecutor(2) as pool:
-        under_way = pool.submit(compute_in_steps, long)
-        wait_until(lambda: _waiting() == 0)
-        for longer in range(7):
-            ask(an_hour_ago - 3600 * longer)
-        eighth = pool.submit(ask, an_hour_ago - 3600 * 10)
-        wait_until(lambda: _waiting() == 1)
-        time.sleep(0.3)
-        assert not eighth.done()
-        over.set()
-        eighth.result(60)
-        under_way.result(60)
+    not_served(ago[7])
 
 
-def test_long_work_does_not_give_way_to_those_who_have_just_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realm_core.computing._STEP_S", float("inf"))
-    monkeypatch.setattr("realm_core.computing._processors", _Processors())
-    compute(lambda: None, since=time.perf_counter() - 3600)  # an hour is usual
-    over = threading.Event()
-
-    def long() -> None:
-        while not over.is_set():
-            torch.zeros(3)
-
-    with ThreadPoolExecutor(2) as pool:
-        under_way = pool.submit(compute_in_steps, long)
-        wait_until(lambda: _waiting() == 0)
-        asked = pool.submit(compute, lambda: None)
-        wait_until(lambda: _waiting() == 1)
-        time.sleep(0.3)
-        assert not asked.done()
-        over.set()
-        asked.result(60)
-        under_way.result(60)
+@pytest.mark.usefixtures("endless")
+def test_long_work_does_not_give_way_to_those_who_have_just_come() -> None:
+    not_served(None)
 
 
 def _waiting() -> int:
