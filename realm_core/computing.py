@@ -2,10 +2,14 @@
 
     compute(work)             in that thread, behind what was asked for before; returns what `work` returns
     compute_in_steps(work)    the same for long work: between two steps, whatever others have asked for meanwhile
+    compute_each(works)       within work: what it consists of, a processor to each piece
 
 OpenMP keeps a team for every thread that computes. As soon as all teams together outnumber the processors, each waits
 asleep instead of spinning (73 instead of 53 ms a question), and teams that run at once wait for threads which do not
 run because the other's do. With one thread there is one team.
+
+A team works on one operation at a time, and each waits at its end for the others: for one that the web server's threads
+keep from its processor, for long. Pieces of work, one thread each without a team, wait for each other once, at the end.
 """
 
 from __future__ import annotations
@@ -14,10 +18,12 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Any, TypeVar
 
+import torch
 from torch.overrides import TorchFunctionMode
 
 _STEP_S = 0.02  # of long work, before others have their turn
@@ -30,8 +36,9 @@ Result = TypeVar("Result")
 class _Task:
     """Work, since when somebody waits for it, and where its result goes."""
 
-    def __init__(self, work: Callable[[], Any], since: float) -> None:
-        self._work, self.since, self.future = work, since, Future[Any]()
+    def __init__(self, work: Callable[[], Any], since: float | None = None) -> None:
+        self._work, self.future = work, Future[Any]()
+        self.since = time.perf_counter() if since is None else since
 
     def do(self) -> None:
         try:
@@ -53,7 +60,7 @@ class _Processors:
         """The result of `work`, or what it raised. Within other work, at once."""
         if threading.current_thread() is self._thread:
             return work()
-        task = _Task(work, time.perf_counter() if since is None else since)
+        task = _Task(work, since)
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="compute", daemon=True)
@@ -138,10 +145,41 @@ def compute_in_steps(work: Callable[[], Result]) -> Result:
     return _processors.run(in_steps, None)
 
 
+def compute_each(works: Sequence[Callable[[], Result]]) -> list[Result]:
+    """The results of all `works`, several done at once, each by a single thread; what one of them raised.
+
+    As many at once as torch takes threads where it is called. They should be of the same size.
+    """
+    at_once = torch.get_num_threads()
+    if at_once == 1 or len(works) < 2:
+        return [work() for work in works]
+    tasks = [_Task(work) for work in works]
+    waiting = deque(tasks)
+
+    def do_some() -> None:
+        torch.set_num_threads(1)  # of this thread
+        while waiting:
+            with suppress(IndexError):  # another has just taken the last
+                waiting.popleft().do()
+
+    try:
+        wait([_helpers.submit(do_some) for _ in range(at_once)])
+    finally:
+        torch.set_num_threads(at_once)  # a part of it holds for all threads
+    return [task.future.result() for task in tasks]
+
+
+def _new_helpers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="compute")
+
+
+_helpers = _new_helpers()
+
+
 def _begin_anew() -> None:
     """Threads do not survive a fork."""
-    global _processors
-    _processors = _Processors()
+    global _processors, _helpers
+    _processors, _helpers = _Processors(), _new_helpers()
 
 
 os.register_at_fork(after_in_child=_begin_anew)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from realm_core.computing import compute_each
 from realm_core.corpus.records import Block
 from realm_core.evaluation.answers import normalise_answer
-from realm_core.index.embedding import batches_by_length
+from realm_core.index.embedding import even_batches
 from realm_core.model.config import ModelConfig
 from realm_core.model.marginal import Normalisation, log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
@@ -24,9 +26,9 @@ from realm_core.model.reader import Reader, by_block
 from realm_core.provenance import Answer, Candidate, Evidence, conclude
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
-# Pairs of several questions are read together up to this many wordpieces: beyond it what a layer makes leaves a CPU's
-# cache, and a wordpiece takes a quarter longer at 4,096 than at 1,024 to 2,048.
-_READ_WORDPIECES_CPU = 1536
+# Pairs of several questions are read together up to this many wordpieces: beyond half as many again, what a layer makes
+# leaves a CPU's cache.
+_READ_WORDPIECES_CPU = 1024
 _READ_WORDPIECES_GPU = 65536
 
 # The spans of a block that are told apart. The rest have next to no probability, and lose it: an answer's figures are
@@ -68,10 +70,7 @@ class BlockReading:
         self._model, self._index, self._corpus = model, index, corpus
 
     def read(self, found: Sequence[Found]) -> list[list[ReadBlock]]:
-        """Span logits of every block of every question, in as few forward passes as the budget allows.
-
-        Call it in `torch.inference_mode()`.
-        """
+        """Span logits of every block of every question, in batches of equal size, one for each processor at a time."""
         texts = [
             text
             for own in found
@@ -86,11 +85,17 @@ class BlockReading:
                 pair = ReadingPair.of(self._wordpieces, self._config, question, title, body)
                 pairs.append((number, ReadBlock(block, body, score, torch.empty(0)), pair))
         logits: list[Tensor] = [torch.empty(0)] * len(pairs)
-        for group in batches_by_length([len(pair.ids) for *_, pair in pairs], self._budget):
-            packed, bodies = collate([pairs[i][2] for i in group])
-            logits_NM = self._reader(packed.to(self.device), bodies.to(self.device)).cpu()
+
+        def read_group(group: list[int]) -> None:
+            with torch.inference_mode():
+                packed, bodies = collate([pairs[i][2] for i in group])
+                logits_NM = self._reader(packed.to(self.device), bodies.to(self.device)).cpu()
             for i, own_LM in zip(group, logits_NM.split(bodies.lengths), strict=True):
                 logits[i] = own_LM
+
+        at_once = torch.get_num_threads() if self.device.type == "cpu" else 1
+        groups = even_batches([len(pair.ids) for *_, pair in pairs], self._budget, at_once)
+        compute_each([partial(read_group, group) for group in groups])
         widest = max((own_LM.shape[1] for own_LM in logits), default=0)
         results: list[list[ReadBlock]] = [[] for _ in found]
         for (number, read, _), own_LM in zip(pairs, logits, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -33,6 +35,21 @@ def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]
         total += lengths[position]
     if group:
         yield group
+
+
+def even_batches(lengths: Sequence[int], budget: int, at_once: int) -> list[list[int]]:
+    """Positions of `lengths` in groups of about the same sum, about `budget` at most.
+
+    at_once: their number is a multiple of it, as far as there are sequences.
+    """
+    rounds = math.ceil(sum(lengths) / (budget * at_once))
+    groups: list[list[int]] = [[] for _ in range(min(rounds * at_once, len(lengths)))]
+    lightest = [(0, number) for number in range(len(groups))]
+    for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        total, number = lightest[0]
+        groups[number].append(position)
+        heapq.heapreplace(lightest, (total + lengths[position], number))
+    return groups
 
 
 def embed(embedder: Embedder, joined: Sequence[Joined]) -> Tensor:

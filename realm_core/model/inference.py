@@ -13,13 +13,17 @@ oneDNN compiles a kernel for every number of rows that it meets, which takes lon
 and keeps it. So T is rounded up to one of sixteen sizes between a power of two and the next. The rows behind T are the
 first one again: they become what it becomes, and set no scale.
 
+The layers are functions of tensors, compiled by torch (`_compiled`): a call of theirs holds Python's lock at its
+beginning and its end alone. From Python they would take it 400 times a question, and wait each time for whoever else
+has it: threads of the web server, or of the same reading. (The compiler reads annotations as they are, not as text.)
+
 Legend: T wordpieces of all sequences, R rows worked on, W hidden width, H heads, D width of a head.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Protocol
+import sys
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -30,35 +34,49 @@ from realm_core.text.wordpieces import Wordpieces
 
 _USUAL_WORDPIECES = 512  # rows of a product for which the order of the weights is chosen
 _LEAST_STEP, _STEP_BITS = 8, 5  # R is a multiple of 8, from 256 on of 16, from 512 on of 32, …
+_ROWS = 16  # that attention takes at once
 _LOUD = 8  # inputs of a product that are kept from setting its scale
 _SENTENCES = [
     "Who wrote the music of the film that won the prize in 1994?",
     "The town lies on the river, 12 km north of the capital; in 2001 it had 4,500 inhabitants.",
 ]
 
-
-class _Product(Protocol):
-    """rows · weightᵀ + bias, then what `then` says: "none" or "gelu"."""
-
-    def __call__(self, rows_TK: Tensor, then: str = "none") -> Tensor: ...
+Function = TypeVar("Function", bound=Callable[..., object])
 
 
-class _Sum(Protocol):
-    """rows · weightᵀ + bias + residual."""
+class _Int8(NamedTuple):
+    """What a product in int8 needs besides codes and bias. N outputs, K inputs, L loud ones."""
 
-    def plus(self, rows_TK: Tensor, residual_TN: Tensor) -> Tensor: ...
+    scale_N: Tensor
+    zero_N: Tensor
+    softer_K: Tensor  # what an input is multiplied by, and its column of the weight is divided by
+    loud_L: Tensor  # or: inputs that are multiplied apart, in bfloat16
+    loud_weight_LN: Tensor
 
 
-@dataclass(frozen=True)
-class _Layer:
+class _Product(NamedTuple):
+    """rows · weightᵀ + bias; weight: as oneDNN's kernel reads it."""
+
+    weight: Tensor
+    bias_N: Tensor
+    int8: _Int8 | None
+
+
+class _Norm(NamedTuple):
+    gain_W: Tensor
+    offset_W: Tensor
+    epsilon: float
+
+
+class _Layer(NamedTuple):
     """Products of a layer, and its norms."""
 
     qkv: _Product
-    output: _Sum
+    output: _Product
     rise: _Product
-    fall: _Sum
-    attention_norm: nn.LayerNorm
-    output_norm: nn.LayerNorm
+    fall: _Product
+    attention_norm: _Norm
+    output_norm: _Norm
 
 
 class InferenceEncoder:
@@ -70,18 +88,16 @@ class InferenceEncoder:
     def __init__(self, bert: Bert, *, int8: bool = False) -> None:
         self._embeddings = bert.embeddings
         self._heads = bert.config.num_attention_heads
-        self._width = bert.config.hidden_size
-        scale = (self._width // self._heads) ** -0.5  # of the attention scores, put into the queries' weights
+        scale = (bert.config.hidden_size // self._heads) ** -0.5  # of the attention scores, put into the queries
         self.product = "int8" if int8 and _multiplies_int8() else "bfloat16"
         largest = _largest_inputs(bert) if self.product == "int8" else {}
 
-        def product(weight: Tensor, bias: Tensor, source: nn.Linear) -> _Product:
-            return _Int8(weight, bias, largest[source]) if largest else _Bfloat16(weight, bias)
+        def softened(weight: Tensor, bias: Tensor, source: nn.Linear) -> _Product:
+            return _int8_softened(weight, bias, largest[source]) if largest else _bfloat16(weight, bias)
 
-        def plus(linear: nn.Linear) -> _Sum:
-            if largest:
-                return _Int8Sum(linear.weight, linear.bias, largest[linear])
-            return _Bfloat16(linear.weight, linear.bias)
+        def split(linear: nn.Linear) -> _Product:
+            weight, bias = linear.weight, linear.bias
+            return _int8_split(weight, bias, largest[linear]) if largest else _bfloat16(weight, bias)
 
         self._layers = []
         for layer in bert.layers:
@@ -91,12 +107,12 @@ class InferenceEncoder:
             rise = layer.intermediate.dense
             self._layers.append(
                 _Layer(
-                    qkv=product(qkv_weight, qkv_bias, own.query),
-                    output=plus(layer.attention.output.dense),
-                    rise=product(rise.weight, rise.bias, rise),
-                    fall=plus(layer.output.dense),
-                    attention_norm=layer.attention.output.LayerNorm,
-                    output_norm=layer.output.LayerNorm,
+                    qkv=softened(qkv_weight, qkv_bias, own.query),
+                    output=split(layer.attention.output.dense),
+                    rise=softened(rise.weight, rise.bias, rise),
+                    fall=split(layer.output.dense),
+                    attention_norm=_norm(layer.attention.output.LayerNorm),
+                    output_norm=_norm(layer.output.LayerNorm),
                 )
             )
 
@@ -119,25 +135,8 @@ class InferenceEncoder:
         rows_R = torch.arange(_rounded(count))
         rows_R[count:] = 0
         hidden_RW: Tensor = self._embeddings(batch.ids_T[rows_R], batch.segments_T[rows_R], batch.positions_T[rows_R])
-        for layer in self._layers:
-            context_RW = self._attend(layer.qkv(hidden_RW), batch.lengths)
-            hidden_RW = layer.attention_norm(layer.output.plus(context_RW, hidden_RW))
-            raised_RI = layer.rise(hidden_RW, "gelu")
-            hidden_RW = layer.output_norm(layer.fall.plus(raised_RI, hidden_RW))
-        return hidden_RW[:count]
-
-    def _attend(self, qkv_RW: Tensor, lengths: tuple[int, ...]) -> Tensor:
-        """Two plain products in float32: on heads as narrow as these, faster than the fused kernel, and more exact."""
-        count = sum(lengths)
-        qkv_T3HD = qkv_RW[:count].view(-1, 3, self._heads, self._width // self._heads)
-        qkv_3HTD = qkv_T3HD.permute(1, 2, 0, 3).float().contiguous()
-        contexts = []
-        for query_HLD, key_HLD, value_HLD in (own.unbind() for own in qkv_3HTD.split(lengths, dim=2)):
-            weights_HLL = torch.softmax(torch.bmm(query_HLD, key_HLD.transpose(1, 2)), dim=-1)
-            contexts.append(torch.bmm(weights_HLL, value_HLD))
-        contexts.append(contexts[0][:, :1].expand(-1, len(qkv_RW) - count, -1))
-        context_RHD = torch.cat(contexts, dim=1).transpose(0, 1)
-        return context_RHD.reshape(-1, self._width).to(qkv_RW.dtype)
+        windows = _windows(batch.lengths, len(rows_R), hidden_RW.dtype)
+        return _through(hidden_RW, self._layers, windows, self._heads)[:count]
 
 
 def _rounded(count: int) -> int:
@@ -150,87 +149,179 @@ def _multiplies_int8() -> bool:
     return hasattr(torch.ops.onednn, "qlinear_prepack") and bool(torch.cpu._is_vnni_supported())
 
 
-class _Bfloat16:
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _USUAL_WORDPIECES)
-        self._bias = bias.detach()
-
-    def __call__(self, rows_TK: Tensor, then: str = "none") -> Tensor:
-        # The last argument says which GELU: "none" is the exact one, and nothing at all where there is none.
-        which = "none" if then == "gelu" else ""
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(rows_TK, self._weight, self._bias, then, [], which)
-        return result
-
-    def plus(self, rows_TK: Tensor, residual_TN: Tensor) -> Tensor:
-        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            rows_TK, residual_TN, self._weight, self._bias, "add"
-        )
-        return result
+# ── What is compiled ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Int8:
-    """Loud inputs are divided by what their column of the weight is multiplied by, so that they set no scale alone."""
-
-    def __init__(self, weight: Tensor, bias: Tensor, largest_K: Tensor) -> None:
-        louder_K = (largest_K / largest_K.topk(_LOUD + 1).values[-1]).clamp(min=1)
-        self._softer_K = louder_K.rsqrt()  # half of it: the weight has scales to lose, too
-        self._weight = _Int8Weight(weight.float() * louder_K.sqrt())
-        self._bias = bias.detach().float()
-
-    def __call__(self, rows_TK: Tensor, then: str = "none") -> Tensor:
-        codes = _codes(rows_TK.float() * self._softer_K)
-        result: Tensor = torch.ops.onednn.qlinear_pointwise(
-            *codes,
-            *self._weight,
-            *(self._bias, 1.0, 0, torch.bfloat16, then, [], "none" if then == "gelu" else ""),
-        )
-        return result
-
-
-class _Int8Sum:
-    """Loud inputs are multiplied apart, in bfloat16, and what they give is added to the residual."""
-
-    def __init__(self, weight: Tensor, bias: Tensor, largest_K: Tensor) -> None:
-        self._loud_L = largest_K.topk(_LOUD).indices
-        self._loud_weight_LN = weight.detach()[:, self._loud_L].T.contiguous()
-        self._weight = _Int8Weight(weight.float().index_fill(1, self._loud_L, 0.0))
-        self._bias = bias.detach().float()
-
-    def plus(self, rows_TK: Tensor, residual_TN: Tensor) -> Tensor:
-        """`rows_TK` is overwritten."""
-        sum_TN = torch.addmm(residual_TN, rows_TK.index_select(1, self._loud_L), self._loud_weight_LN)
-        codes = _codes(rows_TK.index_fill_(1, self._loud_L, 0.0).float())
-        result: Tensor = torch.ops.onednn.qlinear_pointwise.binary(
-            *codes,
-            *self._weight,
-            *(sum_TN, self._bias, 1.0, 0, torch.bfloat16, 1.0, 0, "add", 1.0, "none", [], ""),
-        )
-        return result
-
-
-class _Int8Weight(tuple[Tensor, Tensor, Tensor]):
-    """(codes as the kernel wants them, scale of each row, zeros)."""
-
-    def __new__(cls, weight_NK: Tensor) -> _Int8Weight:
-        weight_NK = weight_NK.detach().float()
-        scale_N = (weight_NK.abs().amax(dim=1) / 127).clamp(min=1e-12)
-        codes_NK = (weight_NK / scale_N.unsqueeze(1)).round().to(torch.int8)
-        packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_USUAL_WORDPIECES, weight_NK.shape[1]])
-        return super().__new__(cls, (packed, scale_N, torch.zeros(len(scale_N), dtype=torch.int32)))
+def _compiled(function: Function) -> Function:
+    """The same function, run by torch without Python's lock; as it is where torch no longer compiles (Python 3.14)."""
+    if sys.version_info >= (3, 14):
+        return function
+    with warnings.catch_warnings():
+        # What is to take its place compiles with a C++ compiler, which few of those who serve a model have.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compiled: Function = torch.jit.script(function)
+    return compiled
 
 
 def _codes(rows_TK: Tensor) -> tuple[Tensor, float, int]:
-    """(uint8 codes, scale, code of zero) of float32 rows, which are overwritten.
+    """(uint8 codes, scale, code of zero); float32 rows are overwritten. Codes go up to 254: none overflows."""
+    least, largest = torch.aminmax(rows_TK)
+    low, high = min(float(least), 0.0), max(float(largest), 0.0)
+    scale = max(high - low, 1e-12) / 254
+    zero = int(round(-low / scale))  # noqa: RUF046  # to torch's compiler it is a float
+    return rows_TK.float().mul_(1 / scale).add_(zero + 0.5).to(torch.uint8), scale, zero
 
-    The kernel for signed codes is a slow one, and so is torch's way from float32 to uint8; that to int8 is not, and
-    turning its first bit over adds 128.
+
+def _multiply(rows_TK: Tensor, product: _Product, gelu: bool) -> Tensor:
+    """rows · weightᵀ + bias, then GELU if so wanted. Loud inputs are made softer, so that they set no scale alone."""
+    then = "gelu" if gelu else "none"
+    which = "none" if gelu else ""  # "none" is the exact GELU
+    int8 = product.int8
+    if int8 is None:
+        exact: Tensor = torch.ops.mkldnn._linear_pointwise(rows_TK, product.weight, product.bias_N, then, [], which)
+        return exact
+    codes_TK, scale, zero = _codes(rows_TK.float() * int8.softer_K)
+    result: Tensor = torch.ops.onednn.qlinear_pointwise(
+        codes_TK,
+        scale,
+        zero,
+        product.weight,
+        int8.scale_N,
+        int8.zero_N,
+        product.bias_N,
+        1.0,
+        0,
+        torch.bfloat16,
+        then,
+        [],
+        which,
+    )
+    return result
+
+
+def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -> Tensor:
+    """rows · weightᵀ + bias + residual; `rows_TK` is overwritten. Loud inputs are multiplied apart."""
+    int8 = product.int8
+    if int8 is None:
+        exact: Tensor = torch.ops.mkldnn._linear_pointwise(rows_TK, residual_TN, product.weight, product.bias_N, "add")
+        return exact
+    # As a batch of one: torch's compiler would take addmm apart, and round between its halves.
+    loud_1TL = rows_TK.index_select(1, int8.loud_L).unsqueeze(0)
+    sum_TN = torch.addbmm(residual_TN, loud_1TL, int8.loud_weight_LN.unsqueeze(0))
+    codes_TK, scale, zero = _codes(rows_TK.index_fill_(1, int8.loud_L, 0.0))
+    result: Tensor = torch.ops.onednn.qlinear_pointwise(
+        codes_TK,
+        scale,
+        zero,
+        product.weight,
+        int8.scale_N,
+        int8.zero_N,
+        sum_TN,
+        product.bias_N,
+        1.0,
+        0,
+        torch.bfloat16,
+        1.0,
+        0,
+        "add",
+        1.0,
+        "none",
+        [],
+        "",
+    )
+    return result
+
+
+class _Window(NamedTuple):
+    """Rows that attention sees for a sequence, a multiple of `_ROWS` if there are so many: its own, and neighbours'.
+
+    Its kernel takes twice as long for other numbers. mask_111K: −inf where a row is a neighbour's; None without any.
     """
-    low, high = (value.item() for value in rows_TK.aminmax())
-    low, high = min(low, 0.0), max(high, 0.0)
-    scale = max(high - low, 1e-12) / 255
-    zero = round(-low / scale)
-    signed_TK = rows_TK.mul_(1 / scale).add_(zero - 128).round_().clamp_(-128, 127).to(torch.int8)
-    return signed_TK.view(torch.uint8).bitwise_xor_(128), scale, zero
+
+    start: int
+    end: int
+    own_start: int  # from `start` on
+    own_end: int
+    mask_111K: Tensor | None
+
+
+def _windows(lengths: tuple[int, ...], rows: int, dtype: torch.dtype) -> list[_Window]:
+    windows, own_start = [], 0
+    for length in lengths:
+        width = min(rows, -(-length // _ROWS) * _ROWS)
+        start = min(own_start, rows - width)
+        mask_111K = None
+        if width > length:
+            mask_111K = torch.full((1, 1, 1, width), -torch.inf, dtype=dtype)
+            mask_111K[..., own_start - start : own_start - start + length] = 0.0
+        windows.append(_Window(start, start + width, own_start - start, own_start - start + length, mask_111K))
+        own_start += length
+    return windows
+
+
+def _attend(qkv_RW: Tensor, windows: list[_Window], heads: int) -> Tensor:
+    """One sequence at a time: nothing is padded, and its scores stay in cache. Queries come scaled."""
+    rows, width = qkv_RW.size(0), qkv_RW.size(1) // 3
+    qkv_31HRD = qkv_RW.view(rows, 3, heads, width // heads).permute(1, 2, 0, 3).unsqueeze(1)
+    contexts: list[Tensor] = []
+    for window in windows:
+        query, key, value = qkv_31HRD[:, :, :, window.start : window.end].unbind()
+        context_1HKD = nn.functional.scaled_dot_product_attention(query, key, value, window.mask_111K, scale=1.0)
+        contexts.append(context_1HKD[:, :, window.own_start : window.own_end])
+    behind = rows - sum([own.size(2) for own in contexts])
+    contexts.append(contexts[0][:, :, :1].expand(-1, -1, behind, -1))
+    return torch.cat(contexts, dim=2).transpose(1, 2).reshape(rows, width)
+
+
+def _normed(rows_RW: Tensor, norm: _Norm) -> Tensor:
+    return torch.layer_norm(rows_RW, [rows_RW.size(1)], norm.gain_W, norm.offset_W, norm.epsilon)
+
+
+def _layers(hidden_RW: Tensor, layers: list[_Layer], windows: list[_Window], heads: int) -> Tensor:
+    """Hidden states behind the last layer. The rows behind those of the sequences are the first one again."""
+    for layer in layers:
+        context_RW = _attend(_multiply(hidden_RW, layer.qkv, False), windows, heads)
+        hidden_RW = _normed(_multiply_and_add(context_RW, hidden_RW, layer.output), layer.attention_norm)
+        raised_RI = _multiply(hidden_RW, layer.rise, True)
+        hidden_RW = _normed(_multiply_and_add(raised_RI, hidden_RW, layer.fall), layer.output_norm)
+    return hidden_RW
+
+
+_through = _compiled(_layers)
+
+
+# ── Products of a model ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _norm(norm: nn.LayerNorm) -> _Norm:
+    return _Norm(norm.weight.detach(), norm.bias.detach(), norm.eps)
+
+
+def _bfloat16(weight: Tensor, bias: Tensor) -> _Product:
+    ordered = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _USUAL_WORDPIECES)
+    return _Product(ordered, bias.detach(), None)
+
+
+def _int8_softened(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
+    """What makes a loud input soft is shared between it and its column of the weight, which has scales to lose, too."""
+    louder_K = (largest_K / largest_K.topk(_LOUD + 1).values[-1]).clamp(min=1)
+    none = torch.empty(0)
+    return _int8(weight_NK.float() * louder_K.sqrt(), bias_N, louder_K.rsqrt(), none.long(), none)
+
+
+def _int8_split(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
+    loud_L = largest_K.topk(_LOUD).indices
+    loud_weight_LN = weight_NK.detach()[:, loud_L].T.contiguous()
+    return _int8(weight_NK.float().index_fill(1, loud_L, 0.0), bias_N, torch.empty(0), loud_L, loud_weight_LN)
+
+
+def _int8(weight_NK: Tensor, bias_N: Tensor, softer_K: Tensor, loud_L: Tensor, loud_weight_LN: Tensor) -> _Product:
+    weight_NK = weight_NK.detach()
+    scale_N = (weight_NK.abs().amax(dim=1) / 127).clamp(min=1e-12)
+    codes_NK = (weight_NK / scale_N.unsqueeze(1)).round().to(torch.int8)
+    packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_USUAL_WORDPIECES, weight_NK.shape[1]])
+    zero_N = torch.zeros(len(scale_N), dtype=torch.int32)
+    return _Product(packed, bias_N.detach().float(), _Int8(scale_N, zero_N, softer_K.detach(), loud_L, loud_weight_LN))
 
 
 @torch.no_grad()

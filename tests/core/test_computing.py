@@ -12,8 +12,17 @@ import pytest
 import torch
 
 from realm_core import computing
-from realm_core.computing import _Processors, compute, compute_in_steps
+from realm_core.computing import _Processors, compute, compute_each, compute_in_steps
 from tests.waiting import wait_until
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Of the thread that computes, also where there is one processor."""
+    usual = compute(torch.get_num_threads)
+    compute(lambda: torch.set_num_threads(2))
+    yield
+    compute(lambda: torch.set_num_threads(usual))
 
 
 def test_work_is_done_by_one_thread_in_the_order_in_which_it_was_asked_for() -> None:
@@ -47,6 +56,33 @@ def test_work_that_fails_fails_for_whoever_asked_and_the_next_is_done() -> None:
     with pytest.raises(ZeroDivisionError):
         compute(lambda: 1 // 0)
     assert compute(lambda: compute(lambda: 2)) == 2  # within other work: at once
+
+
+def test_pieces_are_done_at_once_by_single_threads_and_come_back_in_order(two_threads: None) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def piece(number: int) -> tuple[int, int]:
+        if number < 2:
+            both.wait()  # neither ends before the other has begun
+        return number, torch.get_num_threads()
+
+    done = compute(lambda: compute_each([lambda number=number: piece(number) for number in range(5)]))
+    assert done == [(number, 1) for number in range(5)]
+    assert compute(torch.get_num_threads) == 2
+
+
+def test_a_piece_that_fails_fails_the_whole_once_all_are_done(two_threads: None) -> None:
+    done = list[int]()
+
+    def piece(number: int) -> None:
+        if number == 0:
+            raise KeyError(number)
+        done.append(number)
+
+    with pytest.raises(KeyError):
+        compute(lambda: compute_each([lambda number=number: piece(number) for number in range(4)]))
+    assert sorted(done) == [1, 2, 3]
+    assert compute(torch.get_num_threads) == 2
 
 
 def test_long_work_lets_others_have_their_turn_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.index import build as build_module
 from realm_core.index.build import build, build_shard
-from realm_core.index.embedding import batches_by_length, embed
+from realm_core.index.embedding import batches_by_length, embed, even_batches
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model
 from realm_core.text.joins import join_block, join_query
@@ -96,6 +96,17 @@ def test_batches_hold_everything_once_within_their_budget(lengths: list[int], bu
     assert all(len(group) == 1 or sum(lengths[i] for i in group) <= budget for group in groups)
     in_order = [lengths[i] for group in groups for i in group]
     assert in_order == sorted(lengths, reverse=True)
+
+
+@given(lengths=st.lists(st.integers(1, 50), max_size=40), budget=st.integers(50, 200), at_once=st.integers(1, 4))
+def test_even_batches_hold_everything_once_and_are_even(lengths: list[int], budget: int, at_once: int) -> None:
+    groups = even_batches(lengths, budget, at_once)
+    assert sorted(position for group in groups for position in group) == list(range(len(lengths)))
+    assert all(groups)
+    assert len(groups) % at_once == 0 or len(groups) == len(lengths)
+    sums = [sum(lengths[i] for i in group) for group in groups]
+    assert not sums or max(sums) - min(sums) <= max(lengths)
+    assert not sums or max(sums) <= budget + max(lengths)
 
 
 def test_vectors_come_back_in_the_order_given(deployment: Deployment) -> None:

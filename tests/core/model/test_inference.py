@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -10,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from realm_core.model import inference
 from realm_core.model.base import base_bert
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype
@@ -65,6 +69,32 @@ def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
     assert cosine_T.mean() > 0.99
 
 
+def test_attention_sees_rows_of_neighbours_and_takes_nothing_from_them() -> None:
+    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
+        return
+    encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16))
+    own, first, second = (ids_T.tolist() for ids_T in _batch([37, 38, 38]).ids_T.split([37, 38, 38]))
+    with torch.inference_mode():
+        among_first, among_second = (
+            encoder(Packed.of([neighbours[:13], own, neighbours[13:]]))[13:50] for neighbours in (first, second)
+        )
+    assert torch.equal(among_first, among_second)
+
+
+@given(st.lists(st.integers(1, 512), min_size=1, max_size=20))
+def test_a_window_holds_its_sequence_and_hides_the_rest(lengths: list[int]) -> None:
+    rows, start = _rounded(sum(lengths)), 0
+    for window, length in zip(inference._windows(tuple(lengths), rows, torch.float32), lengths, strict=True):
+        width = window.end - window.start
+        assert 0 <= window.start <= start and start + length <= window.end <= rows
+        assert width in (length, rows) or width % 16 == 0
+        seen_K = torch.zeros(width) if window.mask_111K is None else window.mask_111K.flatten()
+        own = range(start - window.start, start - window.start + length)
+        assert (window.own_start, window.own_end) == (own.start, own.stop)
+        assert [place for place, value in enumerate(seen_K.tolist()) if value == 0.0] == list(own)
+        start += length
+
+
 @given(st.integers(1, 1 << 17))
 def test_few_rows_are_worked_on_for_nothing(count: int) -> None:
     rows = _rounded(count)
@@ -84,7 +114,12 @@ def test_rows_that_round_a_batch_up_change_nothing(int8: bool, monkeypatch: pyte
         return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8)
     batch, worked_on = _batch([150, 7, 64, 36]), list[torch.Tensor]()
-    encoder._layers[-1].output_norm.register_forward_hook(lambda _module, _rows, made: worked_on.append(made.float()))
+
+    def through(*given: object) -> torch.Tensor:
+        worked_on.append(inference._layers(*given).float())
+        return worked_on[-1]
+
+    monkeypatch.setattr(inference, "_through", through)
     with torch.inference_mode():
         rounded_TW = encoder(batch).float()
         monkeypatch.setattr("realm_core.model.inference._rounded", lambda count: count)
@@ -93,3 +128,41 @@ def test_rows_that_round_a_batch_up_change_nothing(int8: bool, monkeypatch: pyte
     behind_RW = worked_on[0][257:]  # they have become what the first row has
     assert len(behind_RW) == 15 and (behind_RW - rounded_TW[0]).abs().mean() < 1e-3
     assert (rounded_TW - exact_TW).abs().mean() < 1e-3
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_compiled_or_not_it_computes_the_same(int8: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
+        return
+    encoder, batch = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8), _batch([40, 9])
+    with torch.inference_mode():
+        compiled_TW = encoder(batch)
+        monkeypatch.setattr(inference, "_through", inference._layers)
+        assert torch.equal(compiled_TW, encoder(batch))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="torch does not compile there")
+def test_it_waits_for_pythons_lock_a_few_times_not_in_each_operation() -> None:
+    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
+        return
+    encoder, batch = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16)), _batch([40, 9])
+    ends, usual_s = threading.Event(), sys.getswitchinterval()
+
+    def hold_the_lock() -> None:
+        while not ends.is_set():
+            pass
+
+    with torch.inference_mode():
+        encoder(batch)
+        other = threading.Thread(target=hold_the_lock)
+        sys.setswitchinterval(0.02)  # how long whoever wants the lock waits for it
+        try:
+            other.start()
+            began = time.perf_counter()
+            encoder(batch)
+            took_s = time.perf_counter() - began
+        finally:
+            ends.set()
+            sys.setswitchinterval(usual_s)
+            other.join()
+    assert took_s < 100 * 0.02  # operation by operation it would be 350 times and more
