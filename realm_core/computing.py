@@ -18,7 +18,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -145,14 +145,18 @@ def compute_in_steps(work: Callable[[], Result]) -> Result:
     return _processors.run(in_steps, None)
 
 
-def compute_each(works: Sequence[Callable[[], Result]]) -> list[Result]:
-    """The results of all `works`, several done at once, each by a single thread; what one of them raised.
+def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, None, None]:
+    """The results of all `works` in their order, each as soon as it is there; what one of them raised.
 
-    As many at once as torch takes threads where it is called. They should be of the same size.
+    As many are done at once as torch takes threads where it is called, each by a single thread. Until the last result
+    has been taken, whoever takes them computes with a single thread as well. Works that nobody waits for any more,
+    because the iterator has been closed or one has failed, are not begun.
     """
-    at_once = torch.get_num_threads()
+    own, outer = torch.get_num_threads(), getattr(_section, "at_once", 1)
+    at_once = max(own, outer)
     if at_once == 1 or len(works) < 2:
-        return [work() for work in works]
+        yield from (work() for work in works)
+        return
     tasks = [_Task(work) for work in works]
     waiting = deque(tasks)
 
@@ -162,11 +166,17 @@ def compute_each(works: Sequence[Callable[[], Result]]) -> list[Result]:
             with suppress(IndexError):  # another has just taken the last
                 waiting.popleft().do()
 
+    _section.at_once = at_once
+    torch.set_num_threads(1)
+    helping = [_helpers.submit(do_some) for _ in range(at_once)]
     try:
-        wait([_helpers.submit(do_some) for _ in range(at_once)])
+        for task in tasks:
+            yield task.future.result()
     finally:
-        torch.set_num_threads(at_once)  # a part of it holds for all threads
-    return [task.future.result() for task in tasks]
+        waiting.clear()
+        wait(helping)
+        torch.set_num_threads(own)  # a part of it holds for all threads
+        _section.at_once = outer
 
 
 def _new_helpers() -> ThreadPoolExecutor:
@@ -174,6 +184,7 @@ def _new_helpers() -> ThreadPoolExecutor:
 
 
 _helpers = _new_helpers()
+_section = threading.local()  # at_once: what a thread that takes results of `compute_each` had before
 
 
 def _begin_anew() -> None:

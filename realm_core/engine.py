@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -45,7 +46,7 @@ from realm_core.waiting import Line, Waiter
 log = logging.getLogger(__name__)
 
 MAX_BLOCKS = 50
-BATCH_QUESTIONS = 16
+BATCH_QUESTIONS = 64  # at most; each is answered as soon as its own blocks have been read
 CAPACITY = 128  # questions that may wait
 DEADLINE_S = 600.0
 
@@ -299,28 +300,24 @@ class Engine:
         nearest = self._nearest(queries_BD, [q.k for q in questions], [q.exclude for q in questions])
         found = [Found(q.text, *own) for q, own in zip(questions, nearest, strict=True)]
         searched = time.perf_counter()
-        reading = [(asked, own) for (asked, q), own in zip(batch, found, strict=True) if q.read]
-        read = self._reading.read([own for _, own in reading])
-        read_at = time.perf_counter()
         for (asked, q), own in zip(batch, found, strict=True):
             if not q.read:
                 asked.future.set_result(_retrieved(own))
-        timings_ms = {
-            "embed": (embedded - started) * 1e3,
-            "search": (searched - embedded) * 1e3,
-            "read": (read_at - searched) * 1e3,
-        }
-        normalisations = [q.normalisation for q in questions if q.read]
-        for (asked, own), blocks, normalisation in zip(reading, read, normalisations, strict=True):
-            began = time.perf_counter()
-            answer = self._reading.answer(own.question, blocks, normalisation)
-            done = time.perf_counter()
-            own_ms = {
-                "wait": (started - asked.asked_at) * 1e3,
-                **timings_ms,
-                "marginalise": (done - began) * 1e3,
-            }
-            asked.future.set_result(replace(answer, latency_ms=(done - asked.asked_at) * 1e3, timings_ms=own_ms))
+        reading = [(asked, q, own) for (asked, q), own in zip(batch, found, strict=True) if q.read]
+        with closing(self._reading.read([own for *_, own in reading])) as read:
+            # Each is answered as soon as its own blocks have been read.
+            for (asked, q, own), blocks in zip(reading, read, strict=True):
+                read_at = time.perf_counter()
+                answer = self._reading.answer(own.question, blocks, q.normalisation)
+                done = time.perf_counter()
+                took_ms = {
+                    "wait": (started - asked.asked_at) * 1e3,
+                    "embed": (embedded - started) * 1e3,
+                    "search": (searched - embedded) * 1e3,
+                    "read": (read_at - searched) * 1e3,
+                    "marginalise": (done - read_at) * 1e3,
+                }
+                asked.future.set_result(replace(answer, latency_ms=(done - asked.asked_at) * 1e3, timings_ms=took_ms))
 
     def _fill(self, asked: _Asked, request: _Sentence) -> None:
         assert self._masks is not None

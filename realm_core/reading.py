@@ -8,8 +8,9 @@ Legend: K blocks, N body wordpieces of a batch, L of a block, M widest span, S =
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -69,39 +70,48 @@ class BlockReading:
         self._wordpieces = Wordpieces.default()
         self._model, self._index, self._corpus = model, index, corpus
 
-    def read(self, found: Sequence[Found]) -> list[list[ReadBlock]]:
-        """Span logits of every block of every question, in batches of equal size, one for each processor at a time."""
+    def read(self, found: Sequence[Found]) -> Generator[list[ReadBlock], None, None]:
+        """The blocks of each question with their span logits, in order, each as soon as its own have been read.
+
+        They are read in batches of equal size, as many at once as there are processors.
+        """
         texts = [
             text
             for own in found
             for text in (own.question, *(text for block in own.blocks for text in (block.title, block.text)))
         ]
         encoded = iter(self._wordpieces.encode(texts))
-        pairs: list[tuple[int, ReadBlock, ReadingPair]] = []
-        for number, own in enumerate(found):
+        bodies: list[Encoded] = []
+        pairs: list[ReadingPair] = []
+        for own in found:
             question = next(encoded)
-            for block, score in zip(own.blocks, own.scores, strict=True):
+            for _ in own.blocks:
                 title, body = next(encoded), next(encoded)
-                pair = ReadingPair.of(self._wordpieces, self._config, question, title, body)
-                pairs.append((number, ReadBlock(block, body, score, torch.empty(0)), pair))
-        logits: list[Tensor] = [torch.empty(0)] * len(pairs)
-
-        def read_group(group: list[int]) -> None:
-            with torch.inference_mode():
-                packed, bodies = collate([pairs[i][2] for i in group])
-                logits_NM = self._reader(packed.to(self.device), bodies.to(self.device)).cpu()
-            for i, own_LM in zip(group, logits_NM.split(bodies.lengths), strict=True):
-                logits[i] = own_LM
-
+                bodies.append(body)
+                pairs.append(ReadingPair.of(self._wordpieces, self._config, question, title, body))
         at_once = torch.get_num_threads() if self.device.type == "cpu" else 1
-        groups = even_batches([len(pair.ids) for *_, pair in pairs], self._budget, at_once)
-        compute_each([partial(read_group, group) for group in groups])
-        widest = max((own_LM.shape[1] for own_LM in logits), default=0)
-        results: list[list[ReadBlock]] = [[] for _ in found]
-        for (number, read, _), own_LM in zip(pairs, logits, strict=True):
-            wide_LM = torch.nn.functional.pad(own_LM, (0, widest - own_LM.shape[1]), value=-torch.inf)
-            results[number].append(replace(read, logits_LM=wide_LM))
-        return results
+        groups = even_batches([len(pair.ids) for pair in pairs], self._budget, at_once)
+        scored = compute_each([partial(self._logits, [pairs[i] for i in group]) for group in groups])
+        logits: dict[int, Tensor] = {}
+        with closing(scored):
+            coming, first = zip(groups, scored, strict=True), 0
+            for own in found:
+                places = range(first, first + len(own.blocks))
+                first = places.stop
+                while any(place not in logits for place in places):
+                    logits.update(zip(*next(coming), strict=True))
+                widest = max((logits[place].shape[1] for place in places), default=0)
+                yield [
+                    ReadBlock(block, bodies[place], score, _widened(logits.pop(place), widest))
+                    for block, score, place in zip(own.blocks, own.scores, places, strict=True)
+                ]
+
+    def _logits(self, pairs: Sequence[ReadingPair]) -> list[Tensor]:
+        """Span logits [L, M] of each."""
+        with torch.inference_mode():
+            packed, bodies = collate(pairs)
+            logits_NM = self._reader(packed.to(self.device), bodies.to(self.device)).cpu()
+            return list(logits_NM.split(bodies.lengths))
 
     def answer(self, question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
         """The answer of one reading; how long it took is for the caller to say."""
@@ -122,6 +132,10 @@ class BlockReading:
                 timings_ms={},
             )
         )
+
+
+def _widened(logits_LM: Tensor, width: int) -> Tensor:
+    return torch.nn.functional.pad(logits_LM, (0, width - logits_LM.shape[1]), value=-torch.inf)
 
 
 def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tuple[Evidence, ...]:

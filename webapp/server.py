@@ -29,7 +29,7 @@ _JSON: Final = os.environ.get("LOG_FORMAT", "").strip().lower() == "json"
 os.environ.setdefault("DATABASE_POOL", "16")
 
 # glibc gives threads that allocate at the same time heaps of their own, eight for each processor, and what is freed
-# in one is of no use to the others. Two are enough: what takes long is computed by one thread.
+# in one is of no use to the others. Two are enough: what takes long is computed by a thread for each processor.
 _M_ARENA_MAX: Final = -8  # from <malloc.h>
 with suppress(AttributeError, OSError):  # another C library
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)

@@ -63,19 +63,16 @@ class Predictor:
         for start in range(0, len(questions), size):
             batch = questions[start : start + size]
             rows, scores = self._retriever.search([question.question for question in batch], self._k)
-            with torch.inference_mode():
-                read = self._reading.read(self._found(batch, rows, scores, 1.0))
-            yield from zip(batch, read, strict=True)
+            yield from zip(batch, self._reading.read(self._found(batch, rows, scores, 1.0)), strict=True)
 
     def _batch(self, batch: Sequence[Question]) -> list[Prediction]:
         started = time.perf_counter()
         rows, scores = self._retriever.search([question.question for question in batch], MOST_RETRIEVED)
         found = self._found(batch, rows, scores, self._score_scale)
         with torch.inference_mode():
-            read = self._reading.read(found)
             answers = [
                 self._reading.answer(own.question, blocks, self._normalisation)
-                for own, blocks in zip(found, read, strict=True)
+                for own, blocks in zip(found, self._reading.read(found), strict=True)
             ]
         ms = (time.perf_counter() - started) / len(batch) * 1e3  # looking for answers in blocks is not the model's time
         return [

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import heapq
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from realm_core.computing import compute_each
 from realm_core.model.embedder import Embedder
 from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
 from realm_core.text.joins import Joined
 
 # Enough work to fill the machine, little enough to stay in cache on a CPU.
-_WORDPIECES_PER_BATCH_CPU = 2048
+_WORDPIECES_PER_BATCH_CPU = 1024
 _WORDPIECES_PER_BATCH_GPU = 131072
 
 
@@ -40,37 +42,55 @@ def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]
 def even_batches(lengths: Sequence[int], budget: int, at_once: int) -> list[list[int]]:
     """Positions of `lengths` in groups of about the same sum, about `budget` at most.
 
-    at_once: their number is a multiple of it, as far as there are sequences.
+    at_once: groups that are worked on at once. So many of them hold positions that follow one another, so that what
+             comes first is done first.
     """
     rounds = math.ceil(sum(lengths) / (budget * at_once))
-    groups: list[list[int]] = [[] for _ in range(min(rounds * at_once, len(lengths)))]
-    lightest = [(0, number) for number in range(len(groups))]
-    for position in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        total, number = lightest[0]
-        groups[number].append(position)
-        heapq.heapreplace(lightest, (total + lengths[position], number))
+    places = [(end - length / 2) for length, end in zip(lengths, itertools.accumulate(lengths), strict=True)]
+    groups = []
+    for _, together in itertools.groupby(range(len(lengths)), lambda i: int(places[i] * rounds / sum(lengths))):
+        own: list[tuple[int, list[int]]] = [(0, []) for _ in range(at_once)]
+        for position in sorted(together, key=lambda i: -lengths[i]):
+            lightest = min(range(at_once), key=lambda number: own[number][0])
+            total, group = own[lightest]
+            own[lightest] = (total + lengths[position], [*group, position])
+        groups += [group for _, group in own if group]
     return groups
 
 
 def embed(embedder: Embedder, joined: Sequence[Joined]) -> Tensor:
     """Vectors [len(joined), D], float32 on the CPU, in the order given."""
     device = embedder.dense.weight.device
-    budget = _WORDPIECES_PER_BATCH_GPU if device.type == "cuda" else _WORDPIECES_PER_BATCH_CPU
     vectors_BD = torch.empty(len(joined), embedder.dense.out_features)
-    with torch.inference_mode():
-        for group in batches_by_length([len(sequence.ids) for sequence in joined], budget):
+
+    def embed_group(group: list[int]) -> None:
+        with torch.inference_mode():
             batch = Packed.of([joined[i].ids for i in group], [joined[i].segments for i in group])
             vectors_BD[group] = embedder(batch.to(device)).float().cpu()
+
+    _each_group([len(sequence.ids) for sequence in joined], device, embed_group)
     return vectors_BD
 
 
 def embed_rows(embedder: Embedder, joiner: Joiner, rows: Sequence[int], limit: int) -> Tensor:
     """Vectors [len(rows), D], float32 on the CPU, of the blocks in `rows`, whose wordpieces are at hand."""
     device = embedder.dense.weight.device
-    budget = _WORDPIECES_PER_BATCH_GPU if device.type == "cuda" else _WORDPIECES_PER_BATCH_CPU
     rows_B = np.asarray(rows)
     vectors_BD = torch.empty(len(rows_B), embedder.dense.out_features, device=device)
-    with torch.inference_mode():
-        for group in batches_by_length(joiner.block_lengths(rows_B, limit).tolist(), budget):
+
+    def embed_group(group: list[int]) -> None:
+        with torch.inference_mode():
             vectors_BD[torch.tensor(group, device=device)] = embedder(joiner.blocks(rows_B[group], limit)).float()
+
+    _each_group(joiner.block_lengths(rows_B, limit).tolist(), device, embed_group)
     return vectors_BD.cpu()
+
+
+def _each_group(lengths: Sequence[int], device: torch.device, do: Callable[[list[int]], None]) -> None:
+    if device.type == "cuda":
+        for group in batches_by_length(lengths, _WORDPIECES_PER_BATCH_GPU):
+            do(group)
+    else:
+        groups = even_batches(lengths, _WORDPIECES_PER_BATCH_CPU, torch.get_num_threads())
+        for _ in compute_each([partial(do, group) for group in groups]):
+            pass

@@ -66,7 +66,7 @@ def test_pieces_are_done_at_once_by_single_threads_and_come_back_in_order(two_th
             both.wait()  # neither ends before the other has begun
         return number, torch.get_num_threads()
 
-    done = compute(lambda: compute_each([lambda number=number: piece(number) for number in range(5)]))
+    done = compute(lambda: list(compute_each([lambda number=number: piece(number) for number in range(5)])))
     assert done == [(number, 1) for number in range(5)]
     assert compute(torch.get_num_threads) == 2
 
@@ -80,7 +80,7 @@ def test_a_piece_that_fails_fails_the_whole_once_all_are_done(two_threads: None)
         done.append(number)
 
     with pytest.raises(KeyError):
-        compute(lambda: compute_each([lambda number=number: piece(number) for number in range(4)]))
+        compute(lambda: list(compute_each([lambda number=number: piece(number) for number in range(4)])))
     assert sorted(done) == [1, 2, 3]
     assert compute(torch.get_num_threads) == 2
 

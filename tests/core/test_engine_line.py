@@ -98,12 +98,12 @@ def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> Non
 def test_questions_that_wait_are_answered_together(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of(deployment)
     held = Held(engine, monkeypatch)
-    with ThreadPoolExecutor(32) as pool:
-        futures = ask_behind(engine, held, pool, [f"q{number}" for number in range(20)])
+    with ThreadPoolExecutor(80) as pool:
+        futures = ask_behind(engine, held, pool, [f"q{number}" for number in range(70)])
         held.release.set()
         answers = [future.result(60) for future in futures]
-    assert sorted(answer.question for answer in answers) == sorted(["hold", *(f"q{number}" for number in range(20))])
-    assert [len(batch) for batch in held.batches] == [1, 16, 4]
+    assert sorted(answer.question for answer in answers) == sorted(["hold", *(f"q{number}" for number in range(70))])
+    assert [len(batch) for batch in held.batches] == [1, 64, 6]
     engine.close()
 
 
@@ -140,6 +140,7 @@ def test_closing_answers_what_waits_and_refuses_what_comes_later(
 
 
 def test_who_watches_is_told_of_every_batch(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("realm_core.engine.BATCH_QUESTIONS", 16)
     engine = engine_of(deployment)
     told: list[tuple[int, int]] = []
     engine.on_batch = lambda size, left: told.append((size, left))

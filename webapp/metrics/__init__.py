@@ -31,7 +31,7 @@ STAGES: Final = Histogram(
 )
 LATENCY: Final = Histogram("realm_question_seconds", "Seconds from asking the engine to its answer.", buckets=_SECONDS)
 BATCHES: Final = Histogram(
-    "realm_batch_questions", "Questions that the engine answered together.", buckets=(1, 2, 4, 8, 12, 16)
+    "realm_batch_questions", "Questions that the engine answered together.", buckets=(1, 2, 4, 8, 16, 32, 64)
 )
 WAITING: Final = Gauge("realm_waiting_questions", "Questions that wait for the engine.", multiprocess_mode="livesum")
 LOADS: Final = Histogram(

@@ -40,8 +40,8 @@ MAX_QUESTION_CHARACTERS: Final = 1000
 DEFAULT_K: Final = 5
 MAX_K: Final = 20  # blocks read in one go; memory and time grow with it
 MAX_EXCLUDED: Final = 100
-# Of all batches together so many questions wait at the engine, two of its own batches: one is computed, the next is
-# complete.
+# Of all batches together so many questions are at the engine: it has enough to do while answers are kept, and others
+# have their turn.
 _LANES: Final = 32
 _CHUNK: Final = 64  # after so many the batch looks at which deployment is active
 

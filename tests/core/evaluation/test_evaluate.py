@@ -299,8 +299,7 @@ def test_bm25_needs_no_index_and_its_scores_are_the_prior(
         ((rows,), (scores,)) = retriever.search([row["question"]], 5)
         blocks = [snapshot.block(number) for number in rows]
         scaled = [score * BM25_SCALE for score in scores]
-        with torch.inference_mode():
-            (read,) = reading.read([Found(row["question"], blocks, scaled)])
+        (read,) = reading.read([Found(row["question"], blocks, scaled)])
         answer = reading.answer(row["question"], read, "block+null")
         weights = torch.softmax(torch.tensor(scores, dtype=torch.float64) * BM25_SCALE, 0).tolist()
         by_id = {e.block_id: e.prior for e in answer.evidence}
