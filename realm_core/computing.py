@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-_STEP_S = 0.02  # of long work, before others have their turn
+_STEP_S = 0.01  # of long work, before others have their turn
 _GIVES_WAY = 7  # times running, that long work lets others have it before
 _NEWEST_WAIT = 0.1  # weight of the newest wait in the usual one
 

@@ -214,9 +214,7 @@ class Engine:
 
     def warm_up(self) -> None:
         """Answer something, in steps: the first person shall not wait for what is made on first use."""
-        asked: list[_Asked] = [
-            Waiter(self._question("Is anyone there?", min(5, len(self.snapshot)), (), None, read=True))
-        ]
+        asked: list[_Asked] = [Waiter(self._question("Is anyone there?", 1, (), None, read=True))]
         if self.can_fill:
             asked.append(Waiter(_Sentence(masked_sentence("Is [MASK] there?", None), 2, ())))
 

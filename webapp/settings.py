@@ -78,7 +78,6 @@ INSTALLED_APPS = [
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
-    "drf_spectacular_sidecar",
     "csp",
     "axes",
     "corsheaders",
@@ -223,7 +222,7 @@ CONTENT_SECURITY_POLICY = {
         "default-src": [NONE],
         "script-src": [SELF],
         "style-src": [SELF],
-        "img-src": [SELF, "data:"],  # data: for the pictures in Swagger's and the administration's style sheets
+        "img-src": [SELF, "data:"],  # data: for the pictures in the administration's style sheets
         "font-src": [SELF],
         "connect-src": [SELF],
         "manifest-src": [SELF],
@@ -293,8 +292,6 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "LICENSE": {"name": "Apache-2.0"},
     "SERVE_INCLUDE_SCHEMA": False,
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "POSTPROCESSING_HOOKS": [

@@ -88,6 +88,7 @@ class InferenceEncoder:
     def __init__(self, bert: Bert, *, int8: bool = False) -> None:
         self._embeddings = bert.embeddings
         self._heads = bert.config.num_attention_heads
+        self._fused = _attends_fused()
         scale = (bert.config.hidden_size // self._heads) ** -0.5  # of the attention scores, put into the queries
         self.product = "int8" if int8 and _multiplies_int8() else "bfloat16"
         largest = _largest_inputs(bert) if self.product == "int8" else {}
@@ -136,7 +137,7 @@ class InferenceEncoder:
         rows_R[count:] = 0
         hidden_RW: Tensor = self._embeddings(batch.ids_T[rows_R], batch.segments_T[rows_R], batch.positions_T[rows_R])
         windows = _windows(batch.lengths, len(rows_R), hidden_RW.dtype)
-        return _through(hidden_RW, self._layers, windows, self._heads)[:count]
+        return _through(hidden_RW, self._layers, windows, self._heads, self._fused)[:count]
 
 
 def _rounded(count: int) -> int:
@@ -147,6 +148,11 @@ def _rounded(count: int) -> int:
 
 def _multiplies_int8() -> bool:
     return hasattr(torch.ops.onednn, "qlinear_prepack") and bool(torch.cpu._is_vnni_supported())
+
+
+def _attends_fused() -> bool:
+    """Whether torch's kernel for attention is the faster way: with AMX by two fifths, without it was the slower one."""
+    return bool(torch.cpu._is_amx_tile_supported())
 
 
 # ── What is compiled ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -259,16 +265,25 @@ def _windows(lengths: tuple[int, ...], rows: int, dtype: torch.dtype) -> list[_W
     return windows
 
 
-def _attend(qkv_RW: Tensor, windows: list[_Window], heads: int) -> Tensor:
-    """One sequence at a time: nothing is padded, and its scores stay in cache. Queries come scaled."""
+def _attend(qkv_RW: Tensor, windows: list[_Window], heads: int, fused: bool) -> Tensor:
+    """One sequence at a time: nothing is padded, and its scores stay in cache. Queries come scaled.
+
+    fused: by torch's kernel, in bfloat16; otherwise by two plain products in float32.
+    """
     rows, width = qkv_RW.size(0), qkv_RW.size(1) // 3
     qkv_31HRD = qkv_RW.view(rows, 3, heads, width // heads).permute(1, 2, 0, 3).unsqueeze(1)
     contexts: list[Tensor] = []
     for window in windows:
-        query, key, value = qkv_31HRD[:, :, :, window.start : window.end].unbind()
-        context_1HKD = nn.functional.scaled_dot_product_attention(query, key, value, window.mask_111K, scale=1.0)
-        contexts.append(context_1HKD[:, :, window.own_start : window.own_end])
-    behind = rows - sum([own.size(2) for own in contexts])
+        if fused:
+            query, key, value = qkv_31HRD[:, :, :, window.start : window.end].unbind()
+            context_1HKD = nn.functional.scaled_dot_product_attention(query, key, value, window.mask_111K, scale=1.0)
+            contexts.append(context_1HKD[:, :, window.own_start : window.own_end])
+        else:
+            own_31HLD = qkv_31HRD[:, :, :, window.start + window.own_start : window.start + window.own_end]
+            query_HLD, key_HLD, value_HLD = own_31HLD.squeeze(1).float().contiguous().unbind()
+            weights_HLL = torch.softmax(torch.bmm(query_HLD, key_HLD.transpose(1, 2)), dim=-1)
+            contexts.append(torch.bmm(weights_HLL, value_HLD).unsqueeze(0).to(qkv_RW.dtype))
+    behind = rows - sum([context.size(2) for context in contexts])
     contexts.append(contexts[0][:, :, :1].expand(-1, -1, behind, -1))
     return torch.cat(contexts, dim=2).transpose(1, 2).reshape(rows, width)
 
@@ -277,10 +292,10 @@ def _normed(rows_RW: Tensor, norm: _Norm) -> Tensor:
     return torch.layer_norm(rows_RW, [rows_RW.size(1)], norm.gain_W, norm.offset_W, norm.epsilon)
 
 
-def _layers(hidden_RW: Tensor, layers: list[_Layer], windows: list[_Window], heads: int) -> Tensor:
+def _layers(hidden_RW: Tensor, layers: list[_Layer], windows: list[_Window], heads: int, fused: bool) -> Tensor:
     """Hidden states behind the last layer. The rows behind those of the sequences are the first one again."""
     for layer in layers:
-        context_RW = _attend(_multiply(hidden_RW, layer.qkv, False), windows, heads)
+        context_RW = _attend(_multiply(hidden_RW, layer.qkv, False), windows, heads, fused)
         hidden_RW = _normed(_multiply_and_add(context_RW, hidden_RW, layer.output), layer.attention_norm)
         raised_RI = _multiply(hidden_RW, layer.rise, True)
         hidden_RW = _normed(_multiply_and_add(raised_RI, hidden_RW, layer.fall), layer.output_norm)

@@ -85,7 +85,6 @@ def visitor(look: str, browser: Browser, live_server: LiveServer, engine: FakeEn
     context = browser.new_context(reduced_motion="reduce", **LOOKS[look])
     context.route("**/static/js/*", lambda route: route.abort())
     context.route("**/htmx*.js", lambda route: route.abort())
-    context.route("**/swagger-ui*.js", lambda route: route.abort())  # it draws headings of its own, sooner or later
     visiting = Visitor(context.new_page(), live_server.url)
     yield visiting
     context.close()

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from webapp.api import batch, deployments, feedback, jobs, kept, problems, records, views
+from webapp.api import batch, deployments, feedback, jobs, kept, page, problems, records, views
 
 urlpatterns = [
     path("ask", views.AskView.as_view(), name="api-ask"),
@@ -28,6 +28,6 @@ urlpatterns = [
     path("deployments/<int:deployment_id>/activate", deployments.ActivateView.as_view(), name="api-activate"),
     # for everybody again
     path("schema/", views.SchemaView.as_view(), name="api-schema"),
-    path("docs/", views.DocsView.as_view(url_name="api-schema"), name="api-docs"),
+    path("docs/", page.docs, name="api-docs"),
     re_path("", problems.not_found),
 ]

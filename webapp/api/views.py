@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -138,10 +138,3 @@ class SchemaView(SpectacularAPIView):
     """The OpenAPI description; `?format=json` for JSON."""
 
     authentication_classes = AUTHENTICATION
-
-
-class DocsView(SpectacularSwaggerSplitView):
-    """The browsable documentation. Its script is a file of its own, as the Content-Security-Policy wants."""
-
-    authentication_classes = AUTHENTICATION
-    template_name = "manage/api_docs.html"

@@ -63,6 +63,17 @@ def web_address(address: str) -> str:
 
 
 @register.filter
+def with_code(text: str) -> SafeString:
+    """What stands between two backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one is alone
+        return format_html("{}", text)
+    return format_html_join(
+        "", "{}", ((format_html("<code>{}</code>", part) if i % 2 else part,) for i, part in enumerate(parts))
+    )
+
+
+@register.filter
 def is_wikipedia(address: str) -> bool:
     """Whether a `web_address` is a page of Wikipedia, in any language."""
     host = urlsplit(address).hostname or ""

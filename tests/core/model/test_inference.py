@@ -30,8 +30,13 @@ def _batch(lengths: list[int]) -> Packed:
 LENGTHS = ([2], [14], [31, 32, 33], [150, 7, 64, 288])
 
 
+@pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_it_is_no_further_from_float32_than_the_plain_way(lengths: list[int]) -> None:
+def test_it_is_no_further_from_float32_than_the_plain_way(
+    lengths: list[int], fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever this machine would choose."""
+    monkeypatch.setattr(inference, "_attends_fused", lambda: fused)
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return  # this processor does not multiply bfloat16, and the encoder is never used on it
     exact = base_bert(ModelConfig.base)
@@ -69,7 +74,8 @@ def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
     assert cosine_T.mean() > 0.99
 
 
-def test_attention_sees_rows_of_neighbours_and_takes_nothing_from_them() -> None:
+def test_attention_sees_rows_of_neighbours_and_takes_nothing_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "_attends_fused", lambda: True)
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16))
