@@ -131,6 +131,18 @@ def test_of_several_snapshots_the_newest_is_built(towns: Towns, tmp_path: Path) 
     assert sorted(path.name for path in generations.glob("step-*")) == [step_name(12)]
 
 
+@pytest.mark.parametrize("training_ends", [True, False])
+def test_a_builder_that_stops_behind_its_training_clears_up(towns: Towns, tmp_path: Path, training_ends: bool) -> None:
+    """The training removes both folders when it ends; what is built meanwhile would bring the one back."""
+    generations = tmp_path / "generations"
+    write_snapshot(towns, tmp_path, 4)
+    with building(towns, tmp_path):
+        wait_until(lambda: newest_step(generations) == 4)
+        if training_ends:
+            remove_folder(tmp_path / "snapshots")
+    assert generations.exists() is not training_ends
+
+
 def test_a_snapshot_that_the_trainer_takes_back_is_let_go(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
