@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -45,6 +46,7 @@ VALUES: Final[tuple[Any, ...]] = (
     *([], {}, [[]], [None], {"": None}, [1, 2, 3], ["a"], {"a": {"b": {}}}, [0] * 100),
 )
 _NUMBERS: Final = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 2**63 - 1, 2**64 - 1, 2**40)
+_DEEPEST: Final = 100  # brackets within brackets that are parsed
 
 Mutation = Callable[[st.DrawFn, bytes], bytes]
 
@@ -112,9 +114,20 @@ def _value(draw: st.DrawFn, value: Any) -> Any:
 
 def _json(draw: st.DrawFn, content: bytes) -> bytes:
     try:
-        return json.dumps(_value(draw, json.loads(content))).encode()
-    except (ValueError, RecursionError):
-        return _word(draw, content)
+        value = json.loads(content) if _depth(content) <= _DEEPEST else None
+    except ValueError:
+        value = None
+    return _word(draw, content) if value is None else json.dumps(_value(draw, value)).encode()
+
+
+def _depth(content: bytes) -> int:
+    """Of brackets within brackets. What the parser stands would depend on how deep the stack is already: the same draws
+    would not make the same file."""
+    depth = deepest = 0
+    for bracket in re.findall(rb"[\[{\]}]", content):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _line(draw: st.DrawFn, content: bytes) -> bytes:
