@@ -38,10 +38,10 @@ class Askers:
         self._ask = ask
         self._asked: list[Asked] = []
         self._over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, args=(questions[number:] + questions[:number],))
-            for number in range(count)
-        ]
+        # One round for all: however many ask, the same questions are asked in the same time, some of which have more
+        # to be read than others.
+        self._questions = itertools.cycle(questions)
+        self._threads = [threading.Thread(target=self._run) for _ in range(count)]
 
     def __enter__(self) -> Askers:
         for thread in self._threads:
@@ -59,8 +59,8 @@ class Askers:
         """The questions that were under way at some time from `start` to `end`, in the order of their answers."""
         return [one for one in list(self._asked) if one.at + one.took_ms / 1e3 >= start and one.at <= end]
 
-    def _run(self, questions: Sequence[str]) -> None:
-        for question in itertools.cycle(questions):
+    def _run(self) -> None:
+        for question in self._questions:
             if self._over.is_set():
                 return
             at = time.perf_counter()

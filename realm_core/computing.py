@@ -1,8 +1,8 @@
-"""The one thread of a process that computes on its processors, whoever asks: engines their batches, a pair its loading.
+"""The one thread of a process that computes on its processors, whoever asks, and what may be computed beside it.
 
-    compute(work)             in that thread, behind what was asked for before; returns what `work` returns
-    compute_in_steps(work)    the same for long work: between two steps, whatever others have asked for meanwhile
-    compute_each(works)       within work: what it consists of, a processor to each piece
+    compute(work)          in that thread, behind what was asked for before; returns what `work` returns
+    compute_each(works)    within work: what it consists of, a processor to each piece
+    compute_aside(work)    long work, as loading a pair, which others shall hardly notice: in a thread of its own
 
 OpenMP keeps a team for every thread that computes. As soon as all teams together outnumber the processors, each waits
 asleep instead of spinning (73 instead of 53 ms a question), and teams that run at once wait for threads which do not
@@ -14,6 +14,7 @@ keep from its processor, for long. Pieces of work, one thread each without a tea
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -26,19 +27,18 @@ from typing import Any, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-_STEP_S = 0.01  # of long work, before others have their turn
-_GIVES_WAY = 7  # times running, that long work lets others have it before
-_NEWEST_WAIT = 0.1  # weight of the newest wait in the usual one
+_STEP_S = 0.005  # of work aside, before it rests
+_RESTS = 10  # times as long as it has worked, while others are computed for
+_PAUSE_S = 0.1  # without work, before nobody is thought to need the processors
 
 Result = TypeVar("Result")
 
 
 class _Task:
-    """Work, since when somebody waits for it, and where its result goes."""
+    """Work, and where its result goes."""
 
-    def __init__(self, work: Callable[[], Any], since: float | None = None) -> None:
+    def __init__(self, work: Callable[[], Any]) -> None:
         self._work, self.future = work, Future[Any]()
-        self.since = time.perf_counter() if since is None else since
 
     def do(self) -> None:
         try:
@@ -54,13 +54,14 @@ class _Processors:
         self._asked: deque[_Task] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._usual_wait_s = 0.0
+        self._working = False
+        self._worked_at = -math.inf
 
-    def run(self, work: Callable[[], Result], since: float | None) -> Result:
+    def run(self, work: Callable[[], Result]) -> Result:
         """The result of `work`, or what it raised. Within other work, at once."""
         if threading.current_thread() is self._thread:
             return work()
-        task = _Task(work, since)
+        task = _Task(work)
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="compute", daemon=True)
@@ -75,16 +76,10 @@ class _Processors:
         """How many tasks nobody has begun with."""
         return len(self._asked)
 
-    def let_others(self) -> bool:
-        """Within work: do what is waiting by now. Whether there was anything."""
-        waiting = len(self._asked)
-        for _ in range(waiting):
-            self._do(self._asked.popleft())
-        return waiting > 0
-
-    def somebody_waits_long(self) -> bool:
-        """Whether whoever is next has waited longer than those before them, on the average."""
-        return bool(self._asked) and time.perf_counter() - self._asked[0].since > self._usual_wait_s
+    @property
+    def needed(self) -> bool:
+        """Whether work is being done, or has been a moment ago."""
+        return self._working or time.perf_counter() - self._worked_at < _PAUSE_S
 
     def _serve(self) -> None:
         while True:
@@ -92,34 +87,29 @@ class _Processors:
                 while not self._asked:
                     self._changed.wait()
                 task = self._asked.popleft()
-            self._do(task)
+            self._working = True
+            task.do()
+            self._working, self._worked_at = False, time.perf_counter()
             del task  # and what its result holds
 
-    def _do(self, task: _Task) -> None:
-        waited_s = time.perf_counter() - task.since
-        self._usual_wait_s += _NEWEST_WAIT * (waited_s - self._usual_wait_s)
-        task.do()
 
+class _Slowly(TorchFunctionMode):
+    """Work rests behind every few milliseconds of calls of torch, as long as others are computed for.
 
-class _InSteps(TorchFunctionMode):
-    """Others have their turn as soon as a few milliseconds have gone into it since they last had.
-
-    And at once when they have waited longer than usual, so that loading makes few wait longer than anybody did before;
-    but not always, for the loading shall have an end. Theirs is computed inside the call that ended the step, without
-    this mode and those entered within it.
+    What it takes of a processor is taken from them; so each of them waits for a small part of it only.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._since = time.perf_counter()
-        self._gave_way = 0  # times running
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        full = time.perf_counter() - self._since > _STEP_S
-        gives_way = not full and self._gave_way < _GIVES_WAY and _processors.somebody_waits_long()
-        if (full or gives_way) and _processors.let_others():
-            self._gave_way = self._gave_way + 1 if gives_way else 0
+        worked_s = time.perf_counter() - self._since
+        if worked_s > _STEP_S:
+            until = time.perf_counter() + _RESTS * worked_s
+            while _processors.needed and time.perf_counter() < until:
+                time.sleep(_STEP_S)
             self._since = time.perf_counter()
         return result
 
@@ -127,22 +117,30 @@ class _InSteps(TorchFunctionMode):
 _processors = _Processors()
 
 
-def compute(work: Callable[[], Result], *, since: float | None = None) -> Result:
-    """The result of `work`, done in the thread that computes; what it raised.
+def compute(work: Callable[[], Result]) -> Result:
+    """The result of `work`, done in the thread that computes; what it raised."""
+    return _processors.run(work)
 
-    since: of `time.perf_counter`, when somebody began to wait for it; None for now.
+
+def compute_aside(work: Callable[[], Result]) -> Result:
+    """The result of `work`, done beside the thread that computes, slowly while that one is busy; what it raised.
+
+    By a single thread of torch, which has no team.
     """
-    return _processors.run(work, since)
+    usual = compute(torch.get_num_threads)  # so it has begun, else it would begin with what is said below
 
+    def slowly() -> Result:
+        torch.set_num_threads(1)  # of this thread; in part of all, and of those that begin meanwhile
+        try:
+            with _Slowly():
+                return work()
+        finally:
+            torch.set_num_threads(usual)
 
-def compute_in_steps(work: Callable[[], Result]) -> Result:
-    """As `compute`; what others ask for meanwhile is done between two of its calls of torch."""
-
-    def in_steps() -> Result:
-        with _InSteps():
-            return work()
-
-    return _processors.run(in_steps, None)
+    task = _Task(slowly)
+    threading.Thread(target=task.do, name="compute-aside", daemon=True).start()
+    result: Result = task.future.result()
+    return result
 
 
 def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, None, None]:

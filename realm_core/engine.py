@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from realm_core.computing import compute, compute_in_steps
+from realm_core.computing import compute, compute_aside
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import CannotFill, RealmError
@@ -139,13 +139,13 @@ class Engine:
 
         search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
 
-        Engines of this process go on answering meanwhile, between two steps of the loading.
+        Engines of this process go on answering meanwhile; as long as they do, it takes about ten times as long.
         """
         place = pick_device(device)
-        loaded, generation, snapshot = compute_in_steps(partial(_load_parts, model, index, corpus, place))
+        loaded, generation, snapshot = compute_aside(partial(_load_parts, model, index, corpus, place))
         snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
         if search == "exact":
-            finder: Search = compute_in_steps(partial(ExactSearch, generation.vectors_ND, place))
+            finder: Search = compute_aside(partial(ExactSearch, generation.vectors_ND, place))
         else:  # one call, which may take minutes, in threads of its own
             finder = FaissSearch(generation.vectors_ND, search)
         name = str((loaded.about or {}).get("name", model.name))
@@ -162,7 +162,7 @@ class Engine:
     ) -> Answer:
         """The answer to a question from the k best blocks, those with the ids `exclude` left aside.
 
-        listens: says now and then whether whoever asked is still there; for somebody who is gone nothing is computed.
+        listens: says, in another thread, whether whoever asked is still there; for who is gone nothing is computed.
         """
         answer = self._line.ask(self._question(question, k, exclude, normalisation, read=True), listens=listens)
         assert isinstance(answer, Answer)
@@ -213,7 +213,7 @@ class Engine:
         return None if row is None else self.snapshot.block(row)
 
     def warm_up(self) -> None:
-        """Answer something, in steps: the first person shall not wait for what is made on first use."""
+        """Answer something, aside: the first person shall not wait for what is made on first use."""
         asked: list[_Asked] = [Waiter(self._question("Is anyone there?", 1, (), None, read=True))]
         if self.can_fill:
             asked.append(Waiter(_Sentence(masked_sentence("Is [MASK] there?", None), 2, ())))
@@ -223,7 +223,7 @@ class Engine:
                 self._serve_batch([one])
 
         if self._on_processors:
-            compute_in_steps(serve_each)
+            compute_aside(serve_each)
         else:
             serve_each()
         for one in asked:
@@ -260,7 +260,7 @@ class Engine:
         while batch := self._line.take(BATCH_QUESTIONS):
             began = time.perf_counter()
             if self._on_processors:
-                compute(partial(self._serve_batch, batch), since=batch[0].asked_at)
+                compute(partial(self._serve_batch, batch))
             else:
                 self._serve_batch(batch)
             self._line.took(time.perf_counter() - began, len(batch))

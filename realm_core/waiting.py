@@ -3,8 +3,9 @@
     line.ask(request)    the asker's thread: stand in the line, wait, return the result
     line.take(most)      the engine's thread: who is next, together
 
-Whoever gives up, because the deadline has passed or because nobody listens any more, leaves the line at once: no work
-is done for them, and nothing of them is kept. Time is that of a clock that never jumps.
+Whoever gives up because the deadline has passed leaves the line at once; whoever does not listen any more, when the
+engine next takes somebody. No work is done for them, and nothing of them is kept. Time is that of a clock that never
+jumps.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from realm_core.errors import EngineUnavailable, RealmError
 
-_LISTENS_AFTER_S = 0.5  # when it is first looked whether the asker is still there
-_LISTENS_EVERY_S = 4.0  # how often at last; in between, each pause is twice the one before
 _PACE_MEMORY = 0.8  # weight of what was known before a batch ended
 
 Wanted = TypeVar("Wanted")
@@ -29,9 +29,10 @@ Wanted = TypeVar("Wanted")
 
 @dataclass(frozen=True, eq=False)
 class Waiter(Generic[Wanted]):
-    """One who waits. asked_at: of `time.perf_counter`."""
+    """One who waits. listens: whether the asker still does. asked_at: of `time.perf_counter`."""
 
     wanted: Wanted
+    listens: Callable[[], bool] = lambda: True
     asked_at: float = field(default_factory=time.perf_counter)
     future: Future[Any] = field(default_factory=Future)
 
@@ -55,10 +56,10 @@ class Line(Generic[Wanted]):
     def ask(self, wanted: Wanted, *, listens: Callable[[], bool] | None = None, deadline_s: float | None = None) -> Any:
         """Stand in the line and wait for the result.
 
-        deadline_s: instead of the line's. listens: says whether the asker still waits for it; looked at now and then.
+        deadline_s: instead of the line's. listens: says whether the asker still waits for it; called by another thread.
         EngineUnavailable where the line is full, the deadline has passed or nobody listens; what the work raised.
         """
-        waiter = Waiter(wanted)
+        waiter = Waiter(wanted, listens) if listens else Waiter(wanted)
         with self._changed:
             if self.closed:
                 raise RealmError("This engine has been closed.")
@@ -69,21 +70,23 @@ class Line(Generic[Wanted]):
                 )
             self._waiting.append(waiter)
             self._changed.notify()
-        return self._result(waiter, listens, deadline_s or self.deadline_s)
+        return self._result(waiter, deadline_s or self.deadline_s)
 
     def take(self, most: int) -> list[Waiter[Wanted]]:
         """Wait until somebody waits, and take up to `most` of them out of the line; nobody: it is closed and empty."""
-        with self._changed:
-            while True:
-                taken = [
-                    waiter
-                    for waiter in (self._waiting.popleft() for _ in range(min(most, len(self._waiting))))
-                    if waiter.future.set_running_or_notify_cancel()
-                ]
+        while True:
+            with self._changed:
+                while not self._waiting and not self.closed:
+                    self._changed.wait()
+                waiting = list(self._waiting)
+            # All at once, and here: a hundred threads that wake to look keep the one that computes waiting.
+            for waiter in waiting:
+                if not waiter.listens() and self._leaves(waiter):
+                    waiter.future.set_exception(EngineUnavailable("Whoever asked is gone.", retry_after_s=1))
+            with self._changed:
+                taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
                 if taken or (self.closed and not self._waiting):
                     return taken
-                if not self._waiting:
-                    self._changed.wait()
 
     def took(self, seconds: float, served: int) -> None:
         """What serving some together took; by it those who are sent away are told when to come back."""
@@ -96,28 +99,23 @@ class Line(Generic[Wanted]):
             self.closed = True
             self._changed.notify_all()
 
-    def _result(self, waiter: Waiter[Wanted], listens: Callable[[], bool] | None, deadline_s: float) -> Any:
-        until, pause_s = waiter.asked_at + deadline_s, _LISTENS_AFTER_S
-        while True:
-            patience_s = max(0.0, until - time.perf_counter())
-            if wait([waiter.future], patience_s if listens is None else min(patience_s, pause_s)).done:
-                return waiter.future.result()
-            pause_s = min(2 * pause_s, _LISTENS_EVERY_S)
-            if time.perf_counter() >= until:
-                self._leave(waiter)
-                raise EngineUnavailable(
-                    f"There was no answer within {deadline_s:g} seconds: too much is being asked at once.",
-                    retry_after_s=self._clear_in_s(),
-                )
-            if listens is not None and not listens():
-                self._leave(waiter)
-                raise EngineUnavailable("Whoever asked is gone.", retry_after_s=1)
+    def _result(self, waiter: Waiter[Wanted], deadline_s: float) -> Any:
+        wait([waiter.future], max(0.0, waiter.asked_at + deadline_s - time.perf_counter()))
+        if waiter.future.done():
+            return waiter.future.result()
+        self._leaves(waiter)
+        raise EngineUnavailable(
+            f"There was no answer within {deadline_s:g} seconds: too much is being asked at once.",
+            retry_after_s=self._clear_in_s(),
+        )
 
-    def _leave(self, waiter: Waiter[Wanted]) -> None:
-        waiter.future.cancel()  # no effect once it is being served
+    def _leaves(self, waiter: Waiter[Wanted]) -> bool:
+        """Whether it was still in the line, where it is no longer."""
         with self._changed:
-            if waiter in self._waiting:
+            with suppress(ValueError):
                 self._waiting.remove(waiter)
+                return True
+            return False
 
     def _clear_in_s(self) -> int:
         """Whole seconds in which the line as it is will have been served, at least one."""

@@ -72,6 +72,8 @@ def load_engine(deployment: Deployment) -> Engine:
         # Modules, which stay, are half a million objects: to look through them for garbage whenever an engine is closed
         # would keep every question waiting for a quarter of a second.
         gc.freeze()
+        # And a hundred askers at once are many young objects, of which few are garbage that only looking finds.
+        gc.set_threshold(50_000, 20, 100)
     engine = Engine.load(
         resolve(deployment.model.path),
         resolve(deployment.index.path),

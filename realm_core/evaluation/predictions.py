@@ -161,9 +161,15 @@ def _line(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, ensure_ascii=False) + "\n").encode()
 
 
+def _row(line: bytes) -> Any:
+    row = parse_json(line)
+    _line(row)  # raises where JSON has smuggled half a character in: what is read here is written and shown again
+    return row
+
+
 def _header(line: bytes, path: Path) -> Header:
     try:
-        row = parse_json(line)
+        row = _row(line)
         if row.pop("format") != FORMAT:
             raise ValueError
         header = Header(**row)
@@ -176,7 +182,7 @@ def _header(line: bytes, path: Path) -> Header:
 
 def _prediction(line: bytes, where: str) -> Prediction:
     try:
-        row = parse_json(line)
+        row = _row(line)
         return Prediction(**{**row, "answers": tuple(row["answers"]), "blocks": tuple(row["blocks"])})
     except (RealmError, ValueError, TypeError, KeyError):
         raise RealmError(f"{where}: not a prediction.") from None

@@ -1,8 +1,10 @@
-"""One thread computes for everybody: one thing after the other, long work in steps, whatever fails."""
+"""One thread computes for everybody, one thing after the other; long work aside, slowly, whatever fails."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import pytest
 import torch
 
 from realm_core import computing
-from realm_core.computing import _Processors, compute, compute_each, compute_in_steps
+from realm_core.computing import compute, compute_aside, compute_each
 from tests.waiting import wait_until
 
 
@@ -85,49 +87,77 @@ def test_a_piece_that_fails_fails_the_whole_once_all_are_done(two_threads: None)
     assert compute(torch.get_num_threads) == 2
 
 
-def test_long_work_lets_others_have_their_turn_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under another device and with gradients in the one, with neither in the other."""
-    monkeypatch.setattr("realm_core.computing._STEP_S", 0.0)
+def test_work_aside_is_done_beside_what_others_ask_for(two_threads: None) -> None:
+    """By a single thread, which is not theirs; what each says of its own devices and gradients holds for it alone."""
     answered = threading.Event()
 
-    def long() -> int:
-        steps = 0
+    def long() -> tuple[threading.Thread, int]:
         with torch.device("meta"):
             while not answered.is_set():
                 made = torch.zeros(3, requires_grad=True) + 1
                 assert made.is_meta and made.requires_grad
-                steps += 1
-        return steps
+        return threading.current_thread(), torch.get_num_threads()
 
-    def short() -> torch.Tensor:
+    def short() -> tuple[threading.Thread, torch.Tensor]:
         with torch.inference_mode():
-            return torch.zeros(3) + 2
+            return threading.current_thread(), torch.zeros(3) + 2
 
     with ThreadPoolExecutor(1) as pool:
-        under_way = pool.submit(compute_in_steps, long)
+        under_way = pool.submit(compute_aside, long)
         try:
             results = [compute(short) for _ in range(20)]
         finally:
             answered.set()
-        assert under_way.result(60) > 0
-    assert all(result.tolist() == [2.0] * 3 for result in results)
+        thread, threads = under_way.result(60)
+    assert threads == 1 and all(other is not thread for other, _ in results)
+    assert compute(torch.get_num_threads) == 2
+    assert all(result.tolist() == [2.0] * 3 for _, result in results)
 
 
-def test_what_fails_between_two_steps_does_not_end_the_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realm_core.computing._STEP_S", 0.0)
-    over = threading.Event()
+def test_work_aside_leaves_the_processors_to_whoever_computes_first_afterwards() -> None:
+    """As in a web server, where nothing is computed before the first pair has been loaded."""
+    code = """
+import torch
+torch.set_num_threads(2)
+from realm_core.computing import compute, compute_aside
+assert compute_aside(torch.get_num_threads) == 1
+print(compute(torch.get_num_threads), torch.get_num_threads())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["2", "2"], done.stderr
 
-    def long() -> str:
+
+def test_work_aside_that_fails_fails_for_whoever_asked() -> None:
+    with pytest.raises(ZeroDivisionError):
+        compute_aside(lambda: 1 // 0)
+    assert compute_aside(lambda: 2) == 2
+
+
+def test_work_aside_rests_while_others_are_computed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here for ever; as soon as nobody needs the processors, not at all."""
+    monkeypatch.setattr("realm_core.computing._STEP_S", 0.001)
+    monkeypatch.setattr("realm_core.computing._RESTS", 1e9)
+    steps, over, served = list[int](), threading.Event(), threading.Event()
+
+    def long() -> None:
         while not over.is_set():
             torch.zeros(3)
-        return "done"
+            steps.append(1)
 
-    with ThreadPoolExecutor(1) as pool:
-        under_way = pool.submit(compute_in_steps, long)
-        with pytest.raises(ZeroDivisionError):
-            compute(lambda: 1 // 0)
+    with ThreadPoolExecutor(2) as pool:
+        under_way = pool.submit(compute_aside, long)
+        wait_until(lambda: bool(steps))
+        others = pool.submit(compute, lambda: served.wait(60))
+        wait_until(lambda: computing._processors.needed)
+        time.sleep(0.2)
+        resting_at = len(steps)
+        time.sleep(0.3)
+        assert len(steps) == resting_at
+        served.set()
+        assert others.result(60)
+        wait_until(lambda: len(steps) > resting_at)
         over.set()
-        assert under_way.result(60) == "done"
+        under_way.result(60)
 
 
 def test_a_forked_child_computes_with_a_thread_of_its_own() -> None:
@@ -137,51 +167,6 @@ def test_a_forked_child_computes_with_a_thread_of_its_own() -> None:
         threading.Timer(30, os._exit, [1]).start()
         os._exit(0 if compute(lambda: 2) == 2 else 2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.fixture
-def endless(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Long work is under way whose steps have no end: others have a turn only where it gives way."""
-    monkeypatch.setattr("realm_core.computing._STEP_S", float("inf"))
-    monkeypatch.setattr("realm_core.computing._processors", _Processors())
-    compute(lambda: None, since=time.perf_counter() - 3600)  # an hour's wait counts among the usual ones
-    begun, over = threading.Event(), threading.Event()
-
-    def long() -> None:
-        begun.set()
-        while not over.is_set():
-            torch.zeros(3)
-
-    with ThreadPoolExecutor(1) as pool:
-        under_way = pool.submit(compute_in_steps, long)
-        try:
-            assert begun.wait(60)
-            yield
-        finally:
-            over.set()
-        under_way.result(60)
-
-
-def not_served(since: float | None) -> None:
-    """Somebody who asks has no turn for a while; their thread ends with the long work."""
-    asked = threading.Thread(target=compute, args=(lambda: None,), kwargs={"since": since}, daemon=True)
-    asked.start()
-    wait_until(lambda: _waiting() == 1)
-    asked.join(0.3)
-    assert asked.is_alive()
-
-
-@pytest.mark.usefixtures("endless")
-def test_long_work_gives_way_to_those_who_have_waited_longer_than_usual_but_not_for_ever() -> None:
-    ago = [time.perf_counter() - 3600 * (hours + 2) for hours in range(8)]
-    for since in ago[:7]:
-        compute(lambda: None, since=since)
-    not_served(ago[7])
-
-
-@pytest.mark.usefixtures("endless")
-def test_long_work_does_not_give_way_to_those_who_have_just_come() -> None:
-    not_served(None)
 
 
 def _waiting() -> int:

@@ -15,6 +15,7 @@ from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.provenance import Answer
 from tests.core.conftest import Deployment
 from tests.core.engines import QUESTIONS, assert_alike, check_sums, engine_of
+from tests.waiting import wait_until
 
 
 class Held:
@@ -66,8 +67,8 @@ def test_two_engines_of_one_process_compute_one_after_the_other(
 
 
 def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two steps of the loading, whatever that takes: nobody waits for the whole of it."""
-    monkeypatch.setattr("realm_core.computing._STEP_S", 0.0)
+    """Beside the loading, whatever that takes: nobody waits for the whole of it."""
+    monkeypatch.setattr("realm_core.computing._STEP_S", 0.0)  # it rests often
     engine, answered = engine_of(deployment), 0
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(engine_of, deployment)
@@ -183,20 +184,22 @@ def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
 
 def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of(deployment, deadline_s=0.4)
-    monkeypatch.setattr("realm_core.waiting._LISTENS_AFTER_S", 0.05)
     held = Held(engine, monkeypatch)
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(engine.ask, "hold")
         assert held.busy.wait(60)
-        for gone in (engine.ask, engine.retrieve):
-            with pytest.raises(EngineUnavailable, match="gone"):
-                gone("gone", listens=lambda: False)
         with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
             engine.ask("late", listens=lambda: True)
         with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
             first.result(60)  # also who is being served waits no longer
         assert engine.waiting == 0
+        engine._line.deadline_s = 60
+        gone = [pool.submit(ask, "gone", listens=lambda: False) for ask in (engine.ask, engine.retrieve)]
+        wait_until(lambda: engine.waiting == 2)
         held.release.set()
+        for one in gone:
+            with pytest.raises(EngineUnavailable, match="gone"):
+                one.result(60)
     assert engine.ask("next").question == "next"
     assert held.batches == [["hold"], ["next"]]
     engine.close()

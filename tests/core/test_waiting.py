@@ -76,20 +76,28 @@ def test_who_gives_up_leaves_at_once() -> None:
     assert len(line) == 0
 
 
-def test_closing_serves_who_stands_behind_somebody_leaving() -> None:
-    line: Line[int] = Line(capacity=2, deadline_s=60)
-    with ThreadPoolExecutor(2) as askers:
+def test_who_is_gone_leaves_when_the_next_are_taken() -> None:
+    """Wherever they stand; also when the line is closed, and everybody else is still served."""
+    line: Line[int] = Line(capacity=5, deadline_s=60)
+    gone = {0, 3}
+    with ThreadPoolExecutor(5) as askers:
         futures = []
-        for wanted in range(2):
-            futures.append(askers.submit(line.ask, wanted))
+        for wanted in range(5):
+            futures.append(askers.submit(line.ask, wanted, listens=lambda wanted=wanted: wanted not in gone))
             while len(line) <= wanted:
                 time.sleep(0.001)
-        line._waiting[0].future.cancel()  # as at a deadline; then the line is locked, in vain for an instant
+        (first,) = line.take(1)
+        assert first.wanted == 1 and len(line) == 2
+        for one in gone:
+            with pytest.raises(EngineUnavailable, match="gone"):
+                futures[one].result(60)
+        gone.add(2)
         line.close()
-        (waiter,) = line.take(1)
-        waiter.future.set_result("served")
-        assert futures[1].result(60) == "served"
-    assert line.take(1) == []
+        (last,) = line.take(5)
+        assert last.wanted == 4 and line.take(1) == []
+        for waiter in (first, last):
+            waiter.future.set_result("served")
+            assert futures[waiter.wanted].result(60) == "served"
 
 
 @pytest.mark.parametrize(("pace_s", "wait_s"), [(0.0, 1), (0.1, 1), (2.0, 4), (100.0, 30)])

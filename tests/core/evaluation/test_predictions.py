@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,19 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     for opened in (lambda: PredictionFile(path, HEADER).__enter__(), lambda: list(read_predictions(path))):
         with pytest.raises(RealmError, match=r"p\.jsonl, line 4: not a prediction"):
             opened()
+
+
+def test_half_a_character_is_refused_where_it_stands(tmp_path: Path) -> None:
+    """JSON can name what UTF-8 cannot write."""
+    path = tmp_path / "p.jsonl"
+    lines = whole(path).splitlines(keepends=True)
+    half = json.dumps(json.loads(lines[2]) | {"prediction": "\ud800"}).encode() + b"\n"
+    path.write_bytes(b"".join([*lines[:2], half, *lines[3:]]))
+    with pytest.raises(RealmError, match=r"p\.jsonl, line 3: not a prediction"):
+        list(read_predictions(path))
+    path.write_bytes(json.dumps(json.loads(lines[0]) | {"model": "\ud800"}).encode() + b"\n")
+    with pytest.raises(RealmError, match="does not begin as a file of predictions"):
+        read_header(path)
 
 
 def test_more_predictions_than_questions_are_refused(tmp_path: Path) -> None:
