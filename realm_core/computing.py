@@ -3,6 +3,7 @@
     compute(work)          in that thread, behind what was asked for before; returns what `work` returns
     compute_each(works)    within work: what it consists of, a processor to each piece
     compute_aside(work)    long work, as loading a pair, which others shall hardly notice: in a thread of its own
+    wait_for_quiet(most)   for what stops all others, and can wait
 
 OpenMP keeps a team for every thread that computes. As soon as all teams together outnumber the processors, each waits
 asleep instead of spinning (73 instead of 53 ms a question), and teams that run at once wait for threads which do not
@@ -29,7 +30,7 @@ from torch.overrides import TorchFunctionMode
 
 _STEP_S = 0.005  # of work aside, before it rests
 _RESTS = 10  # times as long as it has worked, while others are computed for
-_PAUSE_S = 0.1  # without work, before nobody is thought to need the processors
+_PAUSE_S = 0.03  # without work, before nobody is thought to need the processors
 
 Result = TypeVar("Result")
 
@@ -107,9 +108,7 @@ class _Slowly(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         worked_s = time.perf_counter() - self._since
         if worked_s > _STEP_S:
-            until = time.perf_counter() + _RESTS * worked_s
-            while _processors.needed and time.perf_counter() < until:
-                time.sleep(_STEP_S)
+            wait_for_quiet(_RESTS * worked_s)
             self._since = time.perf_counter()
         return result
 
@@ -141,6 +140,13 @@ def compute_aside(work: Callable[[], Result]) -> Result:
     threading.Thread(target=task.do, name="compute-aside", daemon=True).start()
     result: Result = task.future.result()
     return result
+
+
+def wait_for_quiet(most_s: float) -> None:
+    """Return as soon as nothing is computed for anybody, and after `most_s` seconds at the latest."""
+    until = time.perf_counter() + most_s
+    while _processors.needed and time.perf_counter() < until:
+        time.sleep(_STEP_S)
 
 
 def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, None, None]:

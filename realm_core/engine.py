@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from realm_core.computing import compute, compute_aside
+from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import CannotFill, RealmError
@@ -49,6 +49,7 @@ MAX_BLOCKS = 50
 BATCH_QUESTIONS = 64  # at most; each is answered as soon as its own blocks have been read
 CAPACITY = 128  # questions that may wait
 DEADLINE_S = 600.0
+_QUIET_WITHIN_S = 60.0  # what a closed engine leaves is cleared away later at the latest
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ class Engine:
 
     capacity:   questions that may wait; deadline_s: seconds in which one is answered. Beyond either, whoever asks gets
                 `EngineUnavailable`.
-    on_batch:   called behind each batch with the number of its questions and of those that wait.
+    on_batch:   called behind each batch with the number of its questions (0: all who waited were gone) and of those who
+                wait.
     """
 
     def __init__(
@@ -235,6 +237,7 @@ class Engine:
         self._thread.join()
         for name in ("_query", "_reading", "_masks", "_search"):  # also where somebody still holds on to the engine
             self.__dict__.pop(name, None)
+        wait_for_quiet(_QUIET_WITHIN_S)  # those whom another engine answers would wait for a tenth of a second
         give_back()
 
     @property
@@ -257,13 +260,14 @@ class Engine:
     # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
 
     def _serve(self) -> None:
-        while batch := self._line.take(BATCH_QUESTIONS):
+        while (batch := self._line.take(BATCH_QUESTIONS)) is not None:
             began = time.perf_counter()
             if self._on_processors:
                 compute(partial(self._serve_batch, batch))
             else:
                 self._serve_batch(batch)
-            self._line.took(time.perf_counter() - began, len(batch))
+            if batch:
+                self._line.took(time.perf_counter() - began, len(batch))
             try:
                 if self.on_batch is not None:
                     self.on_batch(len(batch), len(self._line))

@@ -72,21 +72,23 @@ class Line(Generic[Wanted]):
             self._changed.notify()
         return self._result(waiter, deadline_s or self.deadline_s)
 
-    def take(self, most: int) -> list[Waiter[Wanted]]:
-        """Wait until somebody waits, and take up to `most` of them out of the line; nobody: it is closed and empty."""
-        while True:
-            with self._changed:
-                while not self._waiting and not self.closed:
-                    self._changed.wait()
-                waiting = list(self._waiting)
-            # All at once, and here: a hundred threads that wake to look keep the one that computes waiting.
-            for waiter in waiting:
-                if not waiter.listens() and self._leaves(waiter):
-                    waiter.future.set_exception(EngineUnavailable("Whoever asked is gone.", retry_after_s=1))
-            with self._changed:
-                taken = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-                if taken or (self.closed and not self._waiting):
-                    return taken
+    def take(self, most: int) -> list[Waiter[Wanted]] | None:
+        """Wait until somebody waits, and take up to `most` of them out of the line: none where all of them were gone.
+
+        None: it is closed and empty.
+        """
+        with self._changed:
+            while not self._waiting and not self.closed:
+                self._changed.wait()
+            waiting = list(self._waiting)
+        # All at once, and here: a hundred threads that wake to look keep the one that computes waiting.
+        for waiter in waiting:
+            if not waiter.listens() and self._leaves(waiter):
+                waiter.future.set_exception(EngineUnavailable("Whoever asked is gone.", retry_after_s=1))
+        with self._changed:
+            if self.closed and not self._waiting:
+                return None
+            return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
     def took(self, seconds: float, served: int) -> None:
         """What serving some together took; by it those who are sent away are told when to come back."""

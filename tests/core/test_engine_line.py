@@ -184,7 +184,8 @@ def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
 
 def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of(deployment, deadline_s=0.4)
-    held = Held(engine, monkeypatch)
+    held, told = Held(engine, monkeypatch), list[tuple[int, int]]()
+    engine.on_batch = lambda size, left: told.append((size, left))
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(engine.ask, "hold")
         assert held.busy.wait(60)
@@ -201,7 +202,27 @@ def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, mo
             with pytest.raises(EngineUnavailable, match="gone"):
                 one.result(60)
     assert engine.ask("next").question == "next"
+    engine.close()
     assert held.batches == [["hold"], ["next"]]
+    assert told == [(1, 2), (0, 0), (1, 0)]  # so nobody is said to wait who is gone
+
+
+def test_what_a_closed_engine_leaves_is_cleared_away_when_nobody_waits_for_it(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cleared = threading.Event()
+    monkeypatch.setattr("realm_core.engine.give_back", cleared.set)
+    engine, other = engine_of(deployment), engine_of(deployment)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(engine.ask, "hold")
+        assert held.busy.wait(60)
+        closing = pool.submit(other.close)
+        assert not cleared.wait(0.5)
+        held.release.set()
+        assert first.result(60).question == "hold"
+        closing.result(30)
+    assert cleared.is_set()
     engine.close()
 
 

@@ -61,7 +61,7 @@ def test_first_come_first_served_and_nobody_is_passed_over() -> None:
             futures.append(askers.submit(line.ask, wanted))
             while len(line) <= wanted:
                 time.sleep(0.001)
-        batches = [line.take(2), line.take(2), line.take(2)]
+        batches = [line.take(2) or [] for _ in range(3)]
         assert [[waiter.wanted for waiter in batch] for batch in batches] == [[0, 1], [2, 3], [4]]
         for waiter in (waiter for batch in batches for waiter in batch):
             waiter.future.set_result(waiter.wanted)
@@ -76,6 +76,19 @@ def test_who_gives_up_leaves_at_once() -> None:
     assert len(line) == 0
 
 
+def test_all_are_gone() -> None:
+    """Whoever takes is told, and may tell that nobody waits any more."""
+    line: Line[int] = Line(capacity=5, deadline_s=60)
+    with ThreadPoolExecutor(2) as askers:
+        futures = [askers.submit(line.ask, wanted, listens=lambda: False) for wanted in range(2)]
+        while len(line) < 2:
+            time.sleep(0.001)
+        assert line.take(5) == [] and len(line) == 0
+        for future in futures:
+            with pytest.raises(EngineUnavailable, match="gone"):
+                future.result(60)
+
+
 def test_who_is_gone_leaves_when_the_next_are_taken() -> None:
     """Wherever they stand; also when the line is closed, and everybody else is still served."""
     line: Line[int] = Line(capacity=5, deadline_s=60)
@@ -86,15 +99,15 @@ def test_who_is_gone_leaves_when_the_next_are_taken() -> None:
             futures.append(askers.submit(line.ask, wanted, listens=lambda wanted=wanted: wanted not in gone))
             while len(line) <= wanted:
                 time.sleep(0.001)
-        (first,) = line.take(1)
+        (first,) = line.take(1) or []
         assert first.wanted == 1 and len(line) == 2
         for one in gone:
             with pytest.raises(EngineUnavailable, match="gone"):
                 futures[one].result(60)
         gone.add(2)
         line.close()
-        (last,) = line.take(5)
-        assert last.wanted == 4 and line.take(1) == []
+        (last,) = line.take(5) or []
+        assert last.wanted == 4 and line.take(1) is None
         for waiter in (first, last):
             waiter.future.set_result("served")
             assert futures[waiter.wanted].result(60) == "served"
@@ -111,6 +124,6 @@ def test_who_is_sent_away_is_told_when_the_line_will_be_empty(pace_s: float, wai
         with pytest.raises(EngineUnavailable) as refused:
             line.ask(2)
         assert refused.value.retry_after_s == wait_s
-        for waiter in line.take(2):
+        for waiter in line.take(2) or []:
             waiter.future.set_result(None)
         assert [future.result(60) for future in futures] == [None, None]

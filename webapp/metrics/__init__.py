@@ -54,8 +54,9 @@ def observe_stages(timings_ms: Mapping[str, float]) -> None:
 
 
 def batch_done(size: int, waiting: int) -> None:
-    """The engine has answered `size` questions together, and `waiting` wait."""
-    BATCHES.observe(size)
+    """The engine has answered `size` questions together, 0 where all who asked were gone, and `waiting` wait."""
+    if size:
+        BATCHES.observe(size)
     WAITING.set(waiting)
 
 
