@@ -146,17 +146,20 @@ def test_work_aside_rests_while_others_are_computed_for(monkeypatch: pytest.Monk
 
     with ThreadPoolExecutor(2) as pool:
         under_way = pool.submit(compute_aside, long)
-        wait_until(lambda: bool(steps))
-        others = pool.submit(compute, lambda: served.wait(60))
-        wait_until(lambda: computing._processors.needed)
-        time.sleep(0.2)
-        resting_at = len(steps)
-        time.sleep(0.3)
-        assert len(steps) == resting_at
-        served.set()
-        assert others.result(60)
-        wait_until(lambda: len(steps) > resting_at)
-        over.set()
+        try:
+            wait_until(lambda: bool(steps))
+            others = pool.submit(compute, lambda: served.wait(60))
+            wait_until(lambda: computing._processors.needed)
+            time.sleep(0.2)
+            resting_at = len(steps)
+            time.sleep(0.3)
+            assert len(steps) == resting_at
+            served.set()
+            assert others.result(60)
+            wait_until(lambda: len(steps) > resting_at)
+        finally:
+            served.set()
+            over.set()
         under_way.result(60)
 
 

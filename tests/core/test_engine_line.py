@@ -218,8 +218,10 @@ def test_what_a_closed_engine_leaves_is_cleared_away_when_nobody_waits_for_it(
         first = pool.submit(engine.ask, "hold")
         assert held.busy.wait(60)
         closing = pool.submit(other.close)
-        assert not cleared.wait(0.5)
-        held.release.set()
+        try:
+            assert not cleared.wait(0.5)
+        finally:
+            held.release.set()
         assert first.result(60).question == "hold"
         closing.result(30)
     assert cleared.is_set()
