@@ -6,6 +6,9 @@ go on being answered by the old one, and then the two are exchanged between two 
 old engine when the last question that uses it is done, so no question pays for the clearing up. Nothing is loaded
 before the first question (or `readyz`), so a server may fork first.
 
+A pair that cannot be loaded is tried again from time to time, and meanwhile the last good one answers: the one that is
+loaded, or in a process that has none, because it has just been started, the newest earlier one that can be.
+
     with serving() as engine_in_service:
         answer = engine_in_service.engine.ask("Who …?")
 """
@@ -17,7 +20,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -41,6 +44,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0  # at the active deployment, while nobody asks
 RETRY_FAILED_AFTER_S = 30.0  # a pair that could not be loaded is tried again, its files may have been repaired
+_EARLIER = 3  # pairs that are tried where nothing answers and the active one cannot be loaded
 
 
 @dataclass(eq=False)
@@ -120,7 +124,7 @@ class EngineHolder:
         with self._lock:
             serving = self._serving
             if serving is None:
-                if self._failure:
+                if self._failure and self._loader is None:
                     raise EngineUnavailable(
                         f"The deployed model could not be loaded: {self._failure}",
                         retry_after_s=round(RETRY_FAILED_AFTER_S),
@@ -149,12 +153,13 @@ class EngineHolder:
             recently_failed = self._failed_id == active_id and time.monotonic() - self._failed_at < RETRY_FAILED_AFTER_S
             serves = self._serving is not None and self._serving.deployment_id == active_id
             needed = not serves and not recently_failed and self._loader is None
+            alone = self._serving is None
             if serves:
                 self._failed_id, self._failure = None, ""
         if needed:
             # The rows are read here, so that the loading thread needs no database connection.
             deployment = Deployment.objects.select_related("model", "index", "index__corpus").get(pk=active_id)
-            self._begin(deployment)
+            self._begin(deployment, deployment.earlier(_EARLIER) if alone else [])
         if wait and (loader := self._loader) is not None:
             loader.join()
 
@@ -171,9 +176,9 @@ class EngineHolder:
             return Status("nothing deployed", None, str(unavailable))
         with self._lock:
             if self._serving is not None:
-                # A new pair that fails to load does not make a server unready that answers with the old one.
+                # A pair that cannot be loaded does not make a server unready that answers with another one.
                 return Status("ready", self._serving.deployment_id, self._failure)
-            if self._failure:
+            if self._failure and self._loader is None:
                 return Status("failed", self._failed_id, self._failure)
             return Status("loading", None, "The model is being loaded.")
 
@@ -183,30 +188,40 @@ class EngineHolder:
             loader.join()
         self._retire(self._exchange(None))
 
-    def _begin(self, deployment: Deployment) -> None:
+    def _begin(self, deployment: Deployment, earlier: Sequence[Deployment] = ()) -> None:
         with self._lock:
             if self._loader is not None:
                 return
             self._loader = threading.Thread(
-                target=self._load, args=(deployment,), name=f"load-deployment-{deployment.pk}", daemon=True
+                target=self._load, args=(deployment, earlier), name=f"load-deployment-{deployment.pk}", daemon=True
             )
             self._loader.start()
 
-    def _load(self, deployment: Deployment) -> None:
+    def _load(self, deployment: Deployment, earlier: Sequence[Deployment]) -> None:
+        """Let `deployment` answer, or else, until it can be loaded, the first of `earlier` that can."""
+        failure = self._try(deployment)
+        if failure is None:
+            return
+        with self._lock:
+            self._failed_id, self._failure, self._failed_at = deployment.pk, failure, time.monotonic()
+        for one in earlier:
+            if self._try(one) is None:
+                return
+        with self._lock:
+            self._loader = None
+
+    def _try(self, deployment: Deployment) -> str | None:
+        """Load it and let it answer; otherwise why not. Whatever it was, the process goes on with what it has."""
         started_at = time.monotonic()
         try:
             engine = load_engine(deployment)
-        except Exception as error:  # whatever it was, the process goes on with what it has
-            if isinstance(error, RealmError):
-                log.error("Deployment %s could not be loaded: %s", deployment.pk, error)
-            else:
-                log.exception("Deployment %s could not be loaded", deployment.pk)
-            with self._lock:
-                self._failed_id, self._failed_at = deployment.pk, time.monotonic()
-                self._failure = str(error) if isinstance(error, RealmError) else "an internal error, see the log."
-                self._loader = None
+        except Exception as error:
             metrics.LOADS.labels("failed").observe(time.monotonic() - started_at)
-            return
+            if not isinstance(error, RealmError):
+                log.exception("Deployment %s could not be loaded", deployment.pk)
+                return "an internal error, see the log."
+            log.error("Deployment %s could not be loaded: %s", deployment.pk, error)
+            return str(error)
         loaded_at = time.monotonic()
         metrics.LOADS.labels("loaded").observe(loaded_at - started_at)
         old = self._exchange(Serving(deployment.pk, engine))
@@ -216,13 +231,13 @@ class EngineHolder:
             *(deployment.pk, loaded_at - started_at, (time.monotonic() - loaded_at) * 1e3),
         )
         self._retire(old)
+        return None
 
     def _exchange(self, new: Serving | None) -> Serving | None:
         """Put `new` in the place of what serves, between two questions; returns the old one, to be retired."""
         with self._lock:
             old, self._serving = self._serving, new
             self._loader = None
-            self._failed_id, self._failure = None, ""
             if old is not None:
                 old.retired = True
                 if old.users == 0:

@@ -176,10 +176,12 @@ class _Stages:
         """Run those of a row that have left nothing yet."""
         for stage in self._plan.rows[row]:
             self._activity.check()
-            if not stage.output.exists():
+            found = stage.output.exists()
+            if not found:
                 self._run(stage)
             self._done += stage.sequences
-            self._activity.progress(self._done, self._total, "sequences", stage.name)
+            if not found or self._done == self._total:  # what was found took no time: no rate may be told from it
+                self._activity.progress(self._done, self._total, "sequences", stage.name)
 
     def _run(self, stage: Stage) -> None:
         run = self._plan.run(stage.name)

@@ -13,7 +13,7 @@ from django.core.cache import cache
 from django.test import Client
 
 import webapp.engine
-from realm_core.errors import CannotFill
+from realm_core.errors import CannotFill, RealmError
 from realm_core.filled import Filling
 from realm_core.provenance import Answer
 from tests.web.pages import fillings, stored
@@ -139,6 +139,7 @@ class Loader:
     def __init__(self) -> None:
         self.engines: list[FakeEngine] = []
         self.error: Exception | None = None
+        self.damaged: set[int] = set()  # deployments that cannot be loaded
         self.may_go_on = threading.Event()
         self.may_go_on.set()
 
@@ -146,6 +147,8 @@ class Loader:
         assert self.may_go_on.wait(10)
         if self.error is not None:
             raise self.error
+        if deployment.pk in self.damaged:
+            raise RealmError(f"shard 3 of {deployment.index.generation} is damaged.")
         self.engines.append(FakeEngine(deployment.pk))
         return self.engines[-1]
 

@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import pytest
 from django.db import DatabaseError, InterfaceError
+from django.utils import timezone
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Loader
 from tests.web.pages import stored
 from webapp.engine import EngineHolder, EngineUnavailable, _watch, holder, load_engine, serving
+from webapp.models import Deployment, IndexGeneration
 
 pytestmark = pytest.mark.django_db
 
@@ -104,6 +106,52 @@ def test_without_an_old_one_the_reason_is_told(loader: Loader, error: Exception,
         pass
     assert caught.value.retry_after_s >= 30
     assert holder().status().state == "failed"
+
+
+def test_a_process_that_starts_with_a_damaged_pair_answers_with_the_last_good_one(
+    loader: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with one whose files have been removed; and with the active one as soon as it has been repaired."""
+    good = stored.deployment()
+    bad = stored.deployment()
+    gone, active = stored.deployment(), stored.deployment()
+    IndexGeneration.objects.filter(pk=gone.index_id).update(removed_at=timezone.now())
+    loader.damaged = {bad.pk, active.pk}
+    holder().refresh(wait=True)
+    with serving() as service:
+        assert service.deployment_id == good.pk
+    status = holder().status()
+    assert (status.state, status.deployment_id) == ("ready", good.pk)
+    assert status.reason == f"shard 3 of {active.index.generation} is damaged."
+    assert len(loader.engines) == 1
+
+    loader.damaged = set()
+    monkeypatch.setattr("webapp.engine.RETRY_FAILED_AFTER_S", 0.0)
+    holder().refresh(wait=True)
+    status = holder().status()
+    assert (status.state, status.deployment_id, status.reason) == ("ready", active.pk, "")
+    until(lambda: loader.engines[0].closed)
+
+
+def test_while_another_is_tried_nobody_is_told_that_all_is_lost(loader: Loader) -> None:
+    good, active = stored.deployment(), stored.deployment()
+    loader.damaged = {active.pk}
+    loader.may_go_on.clear()
+    assert holder().status().state == "loading"
+    loader.may_go_on.set()
+    states = set[str]()
+    until(lambda: states.add(holder().status().state) or "ready" in states)
+    assert states <= {"loading", "ready"} and holder().status().deployment_id == good.pk
+
+
+def test_earlier_pairs_are_told_once_and_the_newest_first() -> None:
+    first, second = stored.deployment(), stored.deployment()
+    Deployment.activate(first.index)
+    again = Deployment.activate(second.index)
+    assert [one.index_id for one in again.earlier(3)] == [first.index_id]
+    active = stored.deployment()
+    assert [one.pk for one in active.earlier(3)] == [again.pk, again.pk - 1]
+    assert [one.pk for one in active.earlier(1)] == [again.pk]
 
 
 def test_what_failed_is_tried_again_later(loader: Loader, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,10 +118,10 @@ def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Pers
 
 def test_what_the_records_know(engine: FakeEngine, outsider: Person) -> None:
     job = Job.objects.create(kind=JobKind.PRETRAIN, parameters={}, state=JobState.RUNNING)
-    for step, lag in ((1, 5.0), (2, 9.0)):
-        JobMetric.objects.create(
-            job=job, step=step, time=job.queued_at, values={"index_lag_steps": lag, "index_lag_s": 2 * lag}
-        )
+    for step, lag in ((10, 5.0), (20, 9.0)):
+        values = {"pretrain.loss": 1.0, "pretrain.index_lag_steps": lag, "pretrain.index_lag_s": 2 * lag}
+        JobMetric.objects.create(job=job, step=step, time=job.queued_at, values=values)
+        JobMetric.objects.create(job=job, step=step, time=job.queued_at, values={"pretrain.held_out.loss": 1.0})
     now = read(outsider.client)
     assert now["realm_jobs", (("kind", "pretrain"), ("state", "running"))] == 1
     assert now["realm_index_lag_steps", (("job", str(job.pk)),)] == 9

@@ -10,6 +10,7 @@ from tests.core.training.towns import make_towns
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
 from tests.workers.work import record_work
+from webapp.metrics.records import Records
 from webapp.models import Job, JobKind, ModelVersion
 from webapp.services import jobs
 from webapp.services.places import resolve
@@ -38,6 +39,8 @@ def test_the_index_follows_a_training_that_survives_both_workers(workers: Worker
     wait_until(lambda: built_at() > 10)
     part = job.parts.get()
     assert (part.kind, part.queue, part.state) == (JobKind.REFRESH, "index", "running")
+    lags = [metric for metric in Records().collect() if metric.name.startswith("realm_index_lag")]
+    assert [[sample.labels["job"] for sample in lag.samples] for lag in lags] == [[str(job.pk)]] * 2
 
     builder.kill()
     reached = step()

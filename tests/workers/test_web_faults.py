@@ -75,6 +75,14 @@ def put(path: Path, content: bytes) -> None:
     other.replace(path)
 
 
+def one_bit_flipped(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def cut_short(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
 def metric(port: int, sample: str) -> float:
     """One line of /metrics; 0 where there is none."""
     for line in request(port, "GET", "/metrics")[1].decode().splitlines():
@@ -134,16 +142,30 @@ def test_the_crowd_the_rude_and_the_damaged(
             assert status == 200
             return str(json.loads(body).get("reason", ""))
 
-        for path in (folder / "vectors-00000.safetensors", rival / "model.safetensors", corpus / "blocks.arrow"):
-            whole = path.read_bytes()
-            put(path, whole[:-1] + bytes([whole[-1] ^ 1]))
-            Deployment.activate(second, model=second.model)
-            wait_until(lambda path=path: path.name in told())
+        def index_answering() -> str:
             status, answer_id = ask(QUESTIONS[1])
-            assert status == 201
-            assert AskedAnswer.objects.get(pk=answer_id).payload["index"] == deployed.generation
-            put(path, whole)
-        assert metric(port, 'realm_deployment_load_seconds_count{outcome="failed"}') >= 3
+            return str(AskedAnswer.objects.get(pk=answer_id).payload["index"]) if status == 201 else f"status {status}"
+
+        vectors = folder / "vectors-00000.safetensors"
+        files = [vectors, rival / "model.safetensors", corpus / "blocks.arrow"]
+        records = [folder / "manifest.json", corpus / "manifest.json", rival / "config.json"]
+        for damage in (one_bit_flipped, cut_short):
+            for path in (*files, *records):  # no two after one another have the same reason
+                whole = path.read_bytes()
+                put(path, damage(whole))
+                Deployment.activate(second, model=second.model)
+                wait_until(lambda path=path: str(path) in told())
+                assert index_answering() == deployed.generation
+                put(path, whole)
+        assert metric(port, 'realm_deployment_load_seconds_count{outcome="failed"}') >= 12
+
+        # And if the active pair's files are cut short where they lie, and the process that answers dies.
+        Deployment.activate(second, model=second.model)
+        wait_until(lambda: index_answering() == second.generation)
+        os.truncate(vectors, vectors.stat().st_size // 2)
+        os.kill(answering(process.pid), signal.SIGKILL)
+        wait_until(lambda: index_answering() == deployed.generation)
+        assert str(vectors) in told()
 
     lines = [json.loads(line) for line in (tmp_path / "web.log").read_text(encoding="utf-8").splitlines()]
     requests = [line for line in lines if line["message"] == "request" and line["path"] == "/api/v1/ask"]

@@ -12,11 +12,11 @@ from prometheus_client.registry import Collector
 
 from webapp.models import Deployment, Job, JobMetric, JobState, Worker
 
-_LAGS: Final = {"index_lag_steps": "steps", "index_lag_s": "seconds"}
+_LAGS: Final = {"pretrain.index_lag_steps": "steps", "pretrain.index_lag_s": "seconds"}  # as pre-training reports them
 
 
 class Records(Collector):
-    """Looks at the database with each scrape: three small queries, and one for each training under way."""
+    """Looks at the database with each scrape: three small queries, and two for each pre-training under way."""
 
     def collect(self) -> Iterable[Metric]:
         """The metrics. DatabaseError when the database does not answer."""
@@ -48,8 +48,9 @@ class Records(Collector):
             for name, unit in _LAGS.items()
         }
         for job_id in Job.objects.filter(state=JobState.RUNNING, kind="pretrain").values_list("pk", flat=True):
-            latest = JobMetric.objects.filter(job=job_id).order_by("-step").values_list("values", flat=True).first()
-            for name, family in families.items():
-                if latest and isinstance(latest.get(name), int | float):
+            for name, family in families.items():  # rows of other things lie between: what was held out, evaluations
+                rows = JobMetric.objects.filter(job=job_id, values__has_key=name)
+                latest = rows.order_by("-pk").values_list("values", flat=True).first()
+                if latest is not None:
                     family.add_metric([str(job_id)], latest[name])
         yield from families.values()

@@ -284,18 +284,31 @@ def test_interrupted_it_comes_to_the_same(
     assert stages == {name: all_stages[name] for name in stages}
 
 
-def test_more_rows_later_use_what_is_there(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
-    case = Case(towns, tmp_path)
+def test_more_rows_later_use_what_is_there(
+    towns: Towns, tmp_path: Path, inline: type[Inline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is not counted as done in no time either: no rate is told from it."""
+    case, told, tell = Case(towns, tmp_path), list[int](), Activity.progress
+
+    def note(activity: Activity, done: int, *details: Any) -> None:
+        if activity.run == case.root / "run":
+            told.append(done)
+        tell(activity, done, *details)
+
+    monkeypatch.setattr(Activity, "progress", note)
     case.dev.append(case.questions("other", range(10)))
     case.run("bm25")
     first = list(inline.started)
     assert first[-2:] == ["evaluate-bm25.plain", "evaluate-bm25.other"]
+    assert len(told) == len(first)
+    told.clear()
     case.run("baseline", "bm25")
     assert inline.started[len(first) :] == [
         "index-baseline",
         *("zero-shot-baseline.plain", "zero-shot-baseline.other", "finetune-baseline"),
         *("evaluate-baseline.plain", "evaluate-baseline.other"),
     ]
+    assert len(told) == len(inline.started) - len(first) + 1  # and when it had seen that the rest is there
     assert [row["name"] for row in case.results()["rows"]] == ["baseline", "bm25"]
     assert (
         "| row | EM % plain (10) | R@5 % plain (10) | EM % other (10) | R@5 % other (10) |"
