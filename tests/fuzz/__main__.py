@@ -72,10 +72,11 @@ def _search(name: str, seconds: int, keep: Path) -> int:
     import torch
 
     torch.set_num_threads(1)
-    with atheris.instrument_imports(include=["realm_core"]):
+    with atheris.instrument_imports(include=["realm_core", "webapp.services.backups"]):
+        _prepare_django()
+        import webapp.services.backups  # noqa: F401, a reader is imported late otherwise
         from tests.fuzz.seeds import Scene
         from tests.fuzz.targets import targets
-    _prepare_django()
     with tempfile.TemporaryDirectory(prefix="realm-fuzz-") as folder:
         known = targets(Scene.make(Path(folder, "scene")))
         if name not in known:
