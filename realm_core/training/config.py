@@ -24,6 +24,7 @@ from realm_core.settings import (
 BM25_SCALE = 0.5
 NORMALISATIONS = ("joint", "block", "block+null")
 
+_WIDEST = 384  # of the base model's states, which a warm start projects
 _LONGEST = 512  # BERT's positions
 _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
 _TITLE = 65  # the longest title and [SEP]; a number here, for `text.joins` loads the tokenizer, which forms need not
@@ -37,6 +38,21 @@ _CLIP = "largest gradient norm"
 _DROPOUT = "in the hidden layers, not in attention"
 _CHECKPOINT = "steps between checkpoints, and between measures of the held-out share"
 _K = "blocks read for a question"
+
+
+@dataclass(frozen=True)
+class WarmstartConfig(Settings):
+    """How a first model is made of a sentence encoder."""
+
+    dimension: int = setting(128, "D, the length of a vector", between(8, _WIDEST))
+    sample: int = setting(2000, "blocks looked at, at least as many as dimension", at_least(8))
+    scale: float = setting(20.0, "f(x, z) = scale × cosine at the start", POSITIVE)
+    seed: int = setting(0, "of the sample, and of the span scores that the reader starts with", SEED)
+
+    def check_together(self) -> None:
+        """There are as many blocks as directions at least."""
+        if self.sample < self.dimension:
+            raise SettingError("sample", f"must be at least {self.dimension}, the dimension, not {self.sample}.")
 
 
 @dataclass(frozen=True)
