@@ -242,6 +242,6 @@ def _refreshing(
 
 
 def _deciding(config: PretrainConfig) -> list[tuple[str, object]]:
-    """The settings that a resumed run must share; how often it saves or refreshes may change."""
-    free = {"steps", "checkpoint_every", "refresh", "refresh_every", "at_once"}
+    """The settings that a resumed run must share; how often it saves, reports or refreshes may change."""
+    free = {"steps", "checkpoint_every", "metrics_every", "refresh", "refresh_every", "at_once"}
     return [(name, value) for name, value in dataclasses.asdict(config).items() if name not in free]

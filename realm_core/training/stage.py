@@ -86,6 +86,7 @@ def stage_loop(
         clip=config.clip,
         seed=config.seed,
         checkpoint_every=config.checkpoint_every,
+        metrics_every=config.metrics_every,
         identity=identity,
         folder=run / name,
         activity=activity,

@@ -75,6 +75,8 @@ def test_a_setting_that_cannot_be_read_is_named(override: str, message: str) -> 
         ("dropout=-0.1", f"dropout {SHARE} -0.1"),
         ("warmup=1", f"warmup {SHARE} 1.0"),
         ("checkpoint_every=0", "checkpoint_every must be at least 1, not 0"),
+        ("metrics_every=0", "metrics_every must be from 1 to 100, not 0"),
+        ("metrics_every=101", "metrics_every must be from 1 to 100, not 101"),
         ("at_once=0", r"at_once must be at least [12], not 0"),
         ("batch=-3", r"batch must be at least [12], not -3"),
         ("clip=0", r"clip must be positive and finite, not 0\.0"),
