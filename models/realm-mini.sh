@@ -58,7 +58,7 @@ fi
 realm ingest --source jsonl --path "$work/articles.jsonl" --name learnt-from --output "$work/corpora"
 corpus=$(echo "$work"/corpora/learnt-from/*/)
 
-[ -d "$work/warm" ] || realm warmstart --corpus "$vital" --dimension 256 --output "$work/warm"
+[ -d "$work/warm" ] || realm warmstart --corpus "$vital" --set dimension=256 --output "$work/warm"
 realm index --model "$work/warm" --corpus "$corpus" --output "$work/indexes" --generation warm
 
 [ -d "$work/tuned" ] || realm finetune --model "$work/warm" --corpus "$corpus" --index "$work/indexes/warm" \

@@ -142,7 +142,7 @@ def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:
     kind = KINDS.get(job.kind)
     if kind is not None and len(wanted) > 1:
         if not kind.distributed:
-            wanted = _first_free(wanted)
+            wanted = _first_free(wanted, kind.devices)
         elif _has_builder(kind, job) and (Queue.INDEX in QUEUES or devices.builds_indexes_here()):
             wanted = wanted[:-1]  # the last is for the builder of its index
     return Job.claim(job_id, owner, lease_s, [devices.leased_as(device) for device in wanted])
@@ -167,10 +167,10 @@ def _pass_on(job_id: str, sent_at: str) -> None:
     enqueue(job, delay_s=min(max(_PASS_ON_AFTER_S, waited_s), _PASS_ON_AT_LEAST_EVERY_S))
 
 
-def _first_free(wanted: list[str]) -> list[str]:
-    """One device is enough."""
+def _first_free(wanted: list[str], count: int) -> list[str]:
+    """So many devices are enough."""
     free = devices.not_leased(wanted)
-    return (free or wanted)[:1]
+    return (free or wanted)[:count]
 
 
 @contextmanager

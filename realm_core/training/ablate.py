@@ -23,7 +23,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,9 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         for name in names:
             stages.run(name)
             results, text = _results(plan, inputs, names[: names.index(name) + 1], stages.seconds)
+            own = {stage.name for stage in plan.rows[name]}
+            for sentence in _never_replaced(stage for stage in results["stages"] if stage["name"] in own):
+                activity.warn(sentence)
             write_json(arguments.output / "results.json", {"of": read_json(arguments.output / "plan.json"), **results})
             _write_text(arguments.output / "results.md", text)
     print(text)
@@ -310,6 +313,17 @@ def _freshness(metrics: Path) -> tuple[int, float | None]:
     return len(moved_to), round(lags / before, 1) if before else None
 
 
+def _never_replaced(stages: Iterable[dict[str, Any]]) -> list[str]:
+    """A sentence for each pre-training that no new index reached, though all were to be given some."""
+    return [
+        f"{stage['name']} ended with the index that it began with (refreshes: 0): none that was built of its own "
+        "parameters arrived in time, so its rows are not what they are called. Give it more steps, or its builder a "
+        "device of its own."
+        for stage in stages
+        if stage["refreshes"] == 0
+    ]
+
+
 def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
     sets = results["questions"]
     columns = ["row", *(f"{kind} % {dev} ({asked:,})" for dev, asked in sets.items() for kind in ("EM", "R@5"))]
@@ -336,6 +350,7 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
             compare.markdown(runs),
             "What was run.",
             compare.markdown_table(["stage", "budget", *(key.replace("_", " ") for key in _TOLD)], stages),
+            *_never_replaced(results["stages"]),
         ]
     )
 

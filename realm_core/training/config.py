@@ -24,6 +24,7 @@ from realm_core.settings import (
 BM25_SCALE = 0.5
 NORMALISATIONS = ("joint", "block", "block+null")
 
+_WIDEST = 384  # of the base model's states, which a warm start projects
 _LONGEST = 512  # BERT's positions
 _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
 _TITLE = 65  # the longest title and [SEP]; a number here, for `text.joins` loads the tokenizer, which forms need not
@@ -36,7 +37,24 @@ _DECAY = "AdamW's decay, not of LayerNorm and biases"
 _CLIP = "largest gradient norm"
 _DROPOUT = "in the hidden layers, not in attention"
 _CHECKPOINT = "steps between checkpoints, and between measures of the held-out share"
+_METRICS = "steps between rows of metrics and of progress, each a mean over them; 1: a row for every step"
+_METRICS_LIMIT = between(1, 100)  # whoever watches wants to see that a training goes on
 _K = "blocks read for a question"
+
+
+@dataclass(frozen=True)
+class WarmstartConfig(Settings):
+    """How a first model is made of a sentence encoder."""
+
+    dimension: int = setting(128, "D, the length of a vector", between(8, _WIDEST))
+    sample: int = setting(2000, "blocks looked at, not fewer than dimension", at_least(8))
+    scale: float = setting(20.0, "f(x, z) = scale × cosine at the start", POSITIVE)
+    seed: int = setting(0, "of the sample, and of the span scores that the reader starts with", SEED)
+
+    def check_together(self) -> None:
+        """There are as many blocks as directions at least."""
+        if self.sample < self.dimension:
+            raise SettingError("sample", f"must be at least {self.dimension}, the dimension, not {self.sample}.")
 
 
 @dataclass(frozen=True)
@@ -53,6 +71,7 @@ class Schedule(Settings):
     clip: float = setting(1.0, _CLIP, POSITIVE)
     dropout: float = setting(0.1, _DROPOUT, SHARE)
     checkpoint_every: int = setting(250, _CHECKPOINT, at_least(1))
+    metrics_every: int = setting(10, _METRICS, _METRICS_LIMIT)
     holdout: float = setting(0.01, "share of the passages measured on and never learnt from, at most 512", SHARE)
 
 
@@ -158,6 +177,7 @@ class FinetuneConfig(Settings):
         0.03, "share of the questions measured on and never learnt from, drawn by a hash of the question", SHARE
     )
     checkpoint_every: int = setting(250, _CHECKPOINT, at_least(1))
+    metrics_every: int = setting(10, _METRICS, _METRICS_LIMIT)
     warmup: float = setting(0.06, _WARMUP, SHARE)
     weight_decay: float = setting(0.01, _DECAY, NOT_NEGATIVE)
     clip: float = setting(1.0, _CLIP, POSITIVE)

@@ -101,8 +101,14 @@ class World:
             dist.barrier()
 
 
+def places(device: torch.device) -> list[torch.device]:
+    """The devices of the processes on this machine, by local rank: under torchrun each takes a GPU of its own."""
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if device.type == "cuda" and device.index is None:
+        return [torch.device("cuda", rank) for rank in range(processes)]
+    return [device] * processes
+
+
 def place(device: torch.device) -> torch.device:
-    """The device of this process: under torchrun each takes the GPU of its local rank."""
-    if device.type == "cuda" and device.index is None and "LOCAL_RANK" in os.environ:
-        return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    return device
+    """The device of this process."""
+    return places(device)[int(os.environ.get("LOCAL_RANK", "0"))]

@@ -231,7 +231,7 @@ def _loop(
     groups += [Group(part, config.head_lr) for part in (model.reader.ends, model.reader.norm, model.reader.score)]
     if config.query_lr:
         groups.append(Group(model.query, config.query_lr))
-    free = ("epochs", "checkpoint_every", "at_once")
+    free = ("epochs", "checkpoint_every", "metrics_every", "at_once")
     return Loop(
         "finetune",
         groups,
@@ -241,6 +241,7 @@ def _loop(
         clip=config.clip,
         seed=config.seed,
         checkpoint_every=config.checkpoint_every,
+        metrics_every=config.metrics_every,
         identity=identity_of(
             model.hash,
             snapshot.snapshot_id,

@@ -140,7 +140,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         embedder.train()
         return figures
 
-    free = ("steps", "checkpoint_every")
+    free = ("steps", "checkpoint_every", "metrics_every")
     identity = identity_of(
         model.hash, snapshot.snapshot_id, [item for item in dataclasses.asdict(config).items() if item[0] not in free]
     )

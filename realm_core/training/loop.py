@@ -21,7 +21,6 @@ from realm_core.tensors import load_tensors, save_tensors
 from realm_core.training.distributed import World
 
 _ADAM_EPSILON = 1e-6  # BERT's
-_METRICS_EVERY = 10
 _SEQUENCES = "sequences"
 _TENSORS = "state.safetensors"
 
@@ -52,6 +51,7 @@ class Loop:
         clip: float,
         seed: int,
         checkpoint_every: int,
+        metrics_every: int,
         identity: str,
         folder: Path,
         activity: Activity,
@@ -59,8 +59,8 @@ class Loop:
     ) -> None:
         self._world = world or World()
         self.name, self.steps, self._clip, self._seed = name, steps, clip, seed
-        self._checkpoint_every, self._folder, self._activity = checkpoint_every, folder, activity
-        self._identity = identity
+        self._checkpoint_every, self._metrics_every = checkpoint_every, metrics_every
+        self._identity, self._folder, self._activity = identity, folder, activity
         self._warmup_steps = max(1, round(warmup * steps))
         self._named = {
             f"{number}.{name}": parameter
@@ -115,7 +115,7 @@ class Loop:
             self._optimizer.zero_grad(set_to_none=True)
             self.step += 1
             count += 1
-            if self.step % _METRICS_EVERY == 0 or self.step == self.steps:
+            if self.step % self._metrics_every == 0 or self.step == self.steps:
                 self._report(self._world.sum(sums, device), count, time.monotonic() - since)
                 sums, count, since = {}, 0, time.monotonic()
             if self.step % self._checkpoint_every == 0 or self.step == self.steps:

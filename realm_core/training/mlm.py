@@ -94,7 +94,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         }
 
     groups = [Group(encoder.bert, config.learning_rate), Group(encoder.head, config.learning_rate * _HEAD_FASTER)]
-    free = ("steps", "checkpoint_every", "at_once")
+    free = ("steps", "checkpoint_every", "metrics_every", "at_once")
     identity = identity_of(
         model.hash, snapshot.snapshot_id, [item for item in dataclasses.asdict(config).items() if item[0] not in free]
     )

@@ -34,12 +34,12 @@ from realm_core.model.joining import Joiner
 from realm_core.salient.cache import SalientSpans
 from realm_core.settings import read_settings
 from realm_core.training.config import PretrainConfig
-from realm_core.training.distributed import World, place
+from realm_core.training.distributed import World, place, places
 from realm_core.training.live_index import HandedOver, InLoop, LiveIndex, Never, Refreshing, forget_after
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import PretrainStep
-from realm_core.training.refresh import BuilderProcess, beside_a_builder, build_generation
+from realm_core.training.refresh import BuilderProcess, beside_a_builder, build_generation, builder_device
 from realm_core.training.stage import (
     Ahead,
     add_stage_arguments,
@@ -62,14 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="snapshot that the spans are of, where sentences come from another corpus (X ≠ Z)",
     )
-    parser.add_argument("--builder-device", default="auto", help="of the builder process (refresh = process)")
+    parser.add_argument(
+        "--builder-device", default="auto", help="of the builder process (refresh = process); auto: a GPU left free"
+    )
 
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Pre-train and save the model."""
     config = read_settings(PretrainConfig, arguments.config, arguments.set)
     run = run_folder(arguments, activity)
-    device = place(pick_device(arguments.device))
+    wanted = pick_device(arguments.device)
+    device = place(wanted)
     world = World.join(device)
     check_batch(config, world)
     model, generation = load_model(arguments.model), Generation.open(arguments.index)
@@ -118,7 +121,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         if config.refresh in ("process", "elsewhere"):
             stack.enter_context(beside_a_builder(device))
         if config.refresh == "process" and world.leads:
-            stack.enter_context(BuilderProcess(run, corpus, arguments.builder_device, activity))
+            own = builder_device(arguments.builder_device, places(wanted), activity)
+            stack.enter_context(BuilderProcess(run, corpus, own, activity))
         index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
         measured = _train(loop, step, index, source, spans, config, world, stack, activity)
@@ -238,6 +242,6 @@ def _refreshing(
 
 
 def _deciding(config: PretrainConfig) -> list[tuple[str, object]]:
-    """The settings that a resumed run must share; how often it saves or refreshes may change."""
-    free = {"steps", "checkpoint_every", "refresh", "refresh_every", "at_once"}
+    """The settings that a resumed run must share; how often it saves, reports or refreshes may change."""
+    free = {"steps", "checkpoint_every", "metrics_every", "refresh", "refresh_every", "at_once"}
     return [(name, value) for name, value in dataclasses.asdict(config).items() if name not in free]

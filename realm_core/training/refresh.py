@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -128,6 +128,20 @@ def build_generation(made: Path, corpus: Path, generations: Path, step: int, dev
     return published
 
 
+def builder_device(name: str, taken: Sequence[torch.device], activity: Activity) -> torch.device:
+    """Where a builder computes. `auto` is the first GPU that no process of the training has taken, else one it has.
+
+    taken: the devices of the training's processes on this machine; the first one is shared if it must be.
+    """
+    if name != "auto":
+        return pick_device(name)
+    gpus = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+    if free := [gpu for gpu in gpus if gpu not in taken]:
+        return free[0]
+    activity.say(f"No GPU is free for the builder of the index: it computes on {taken[0]}, as the training does.")
+    return taken[0]
+
+
 def builder_threads() -> int:
     """What a builder takes of the threads that a process may have on this CPU."""
     return max(1, torch.get_num_threads() // 2)
@@ -151,10 +165,10 @@ class BuilderProcess:
     activity: the trainer's, which tells why the index is not being renewed. The whole of it is in builder.log.
     """
 
-    def __init__(self, run: Path, corpus: Path, device: str, activity: Activity) -> None:
+    def __init__(self, run: Path, corpus: Path, device: torch.device, activity: Activity) -> None:
         self._command = [
             *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent", str(os.getpid())),
-            *("--trainer-run", str(run), "--corpus", str(corpus), "--device", device),
+            *("--trainer-run", str(run), "--corpus", str(corpus), "--device", str(device)),
         ]
         self._log, self._activity = run / "builder.log", activity
         self._looked_to = 0  # bytes of the log

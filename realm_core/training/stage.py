@@ -28,14 +28,19 @@ def add_stage_arguments(parser: argparse.ArgumentParser, settings: type[Settings
 
     by_index: whether the training has an index, by which its corpus is found.
     """
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"settings and their defaults:\n{explain(settings)}"
     parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
     add_corpus_argument(parser, by_index=by_index)
     parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+    add_settings_arguments(parser, settings)
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+
+
+def add_settings_arguments(parser: argparse.ArgumentParser, settings: type[Settings]) -> None:
+    """`--config` and `--set`, and behind the help what can be set by them."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"settings and their defaults:\n{explain(settings)}"
     parser.add_argument("--config", type=Path, help="TOML file of settings")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
 
 
 def run_folder(arguments: argparse.Namespace, activity: Activity) -> Path:
@@ -81,6 +86,7 @@ def stage_loop(
         clip=config.clip,
         seed=config.seed,
         checkpoint_every=config.checkpoint_every,
+        metrics_every=config.metrics_every,
         identity=identity,
         folder=run / name,
         activity=activity,

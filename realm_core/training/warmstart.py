@@ -24,8 +24,11 @@ from realm_core.model.checkpoint import new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import principal_projection
 from realm_core.model.packed import Packed
+from realm_core.settings import read_settings
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.config import WarmstartConfig
+from realm_core.training.stage import add_settings_arguments
 
 _WORDPIECES_PER_BATCH = 2048
 
@@ -34,25 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `warmstart`."""
     parser.add_argument("--corpus", type=Path, required=True, help="snapshot whose blocks set the projection")
     parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-    parser.add_argument("--dimension", type=int, default=ModelConfig.dimension, help="D, length of a vector")
-    parser.add_argument("--sample", type=int, default=2000, help="blocks looked at (default 2000)")
-    parser.add_argument("--scale", type=float, default=20.0, help="f(x, z) = scale × cosine at the start")
-    parser.add_argument("--seed", type=int, default=0)
+    add_settings_arguments(parser, WarmstartConfig)
 
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Make the model and say how much of the encoder's inner products the projection keeps."""
-    config = dataclasses.replace(ModelConfig(), dimension=arguments.dimension)
-    if arguments.scale <= 0:
-        raise RealmError(f"scale must be positive, not {arguments.scale}.")
+    settings = read_settings(WarmstartConfig, arguments.config, arguments.set)
+    config = dataclasses.replace(ModelConfig(), dimension=settings.dimension)
     snapshot = Snapshot.open(arguments.corpus)
-    rows = random.Random(arguments.seed).sample(range(len(snapshot)), min(arguments.sample, len(snapshot)))
-    if len(rows) < config.dimension:
+    if len(snapshot) < config.dimension:
         raise RealmError(
-            f"{arguments.corpus} has {len(rows)} blocks, too few to set a projection onto {config.dimension} "
+            f"{arguments.corpus} has {len(snapshot)} blocks, too few to set a projection onto {config.dimension} "
             "dimensions."
         )
-    model = new_model(config, seed=arguments.seed)
+    rows = random.Random(settings.seed).sample(range(len(snapshot)), min(settings.sample, len(snapshot)))
+    model = new_model(config, seed=settings.seed)
     blocks = [snapshot.block(row) for row in sorted(rows)]
     joined = join_block(
         Wordpieces.default(), [b.title for b in blocks], [b.text for b in blocks], config.block_wordpieces
@@ -72,7 +71,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         with torch.no_grad():
             side.dense.weight.copy_(projection_DW)
             side.dense.bias.zero_()
-            side.norm.weight.fill_(math.sqrt(arguments.scale / config.dimension))
+            side.norm.weight.fill_(math.sqrt(settings.scale / config.dimension))
             side.norm.bias.zero_()
     unit_NW = torch.nn.functional.normalize(pooled_NW, dim=1)
     kept = (unit_NW @ projection_DW.T).square().sum(1).mean().item()

@@ -179,8 +179,8 @@ def test_a_warm_start_ranks_by_cosine(
         return new_model(replace(tiny, dimension=config.dimension), seed=seed)
 
     monkeypatch.setattr("realm_core.training.warmstart.new_model", small)
-    arguments = ["--corpus", deployment.corpus, "--output", tmp_path / "warm", "--dimension", 8, "--scale", 30]
-    assert command("warmstart", *arguments) == 0
+    settings = ["--set", "dimension=8", "--set", "scale=30"]
+    assert command("warmstart", "--corpus", deployment.corpus, "--output", tmp_path / "warm", *settings) == 0
     assert "keeps" in capsys.readouterr().err
     model = load_model(tmp_path / "warm")
     joined = join_block(Wordpieces.default(), ["Mars", "Nile"], ["It has two moons.", "It flows."], 64)

@@ -35,7 +35,8 @@ from realm_core.training.loop import Group, Loop
 
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 matrix = nn.Linear(100, 100)
-settings = dict(steps=20, warmup=0.2, weight_decay=0.0, clip=1e9, seed=1, checkpoint_every=5, identity="these")
+settings = dict(steps=20, warmup=0.2, weight_decay=0.0, clip=1e9, seed=1, identity="these")
+settings |= dict(checkpoint_every=5, metrics_every=10)
 loop = Loop("small", [Group(matrix, 0.1)], folder=folder, activity=Activity(None), **settings)
 
 def losses(step):

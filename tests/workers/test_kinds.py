@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from realm_core.files import read_json
+from realm_core.model.checkpoint import load_model
 from realm_core.model.identity import read_hashes
 from tests.core.running import activity_of
 from tests.core.training.towns import COUNT, Towns, make_towns
@@ -78,6 +79,14 @@ def test_a_model_is_warmed_up_exported_and_measured(work: Work) -> None:
     said = [json.loads(line)["question"] for line in resolve(some.predictions).read_text().splitlines()[1:]]
     everything = resolve(evaluation.predictions).read_text()
     assert len(said) == 3 and all(question in everything for question in said)
+
+
+def test_a_first_model_is_made_as_its_settings_say(work: Work) -> None:
+    job = done(JobKind.WARMSTART, {"corpus": work.corpus.pk, "dimension": 8, "sample": 20, "scale": 30.0, "seed": 3})
+    made = ModelVersion.objects.get(job=job)
+    model = load_model(resolve(made.path))
+    assert (model.config.dimension, made.corpus, made.parent) == (8, work.corpus, None)
+    assert model.block.norm.weight.detach().square().sum().item() == pytest.approx(30.0, rel=1e-5)
 
 
 def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> None:

@@ -151,6 +151,16 @@ def test_a_gpu_is_left_to_whoever_on_the_machine_builds(
     assert claimed is not None and claimed.devices.count() == 2 - left
 
 
+def test_an_ablation_takes_a_gpu_to_train_and_one_to_build_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "own", lambda: ("cuda:0", "cuda:1", "cuda:2", "cuda:3"))
+    first, second, third = (Job.objects.create(kind=JobKind.ABLATE, queue=Queue.TRAIN) for _ in range(3))
+    for job, wanted in ((first, ["cuda:0", "cuda:1"]), (second, ["cuda:2", "cuda:3"])):
+        claimed = tasks._claim(str(job.pk), "me", 60)
+        assert claimed is not None
+        assert sorted(devices.device_of(lease.device) for lease in claimed.devices.all()) == wanted
+    assert tasks._claim(str(third.pk), "me", 60) is None
+
+
 # ── The end of a job, and of a worker ───────────────────────────────────────────────────────────────────────────────
 
 

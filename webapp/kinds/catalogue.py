@@ -5,7 +5,7 @@ from __future__ import annotations
 from realm_core.errors import RealmError
 from realm_core.settings import parse_toml
 from realm_core.training.ablation import ROWS, AblationConfig
-from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
+from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig, WarmstartConfig
 from webapp.kinds.base import Given, Input, Kind, ParameterError
 from webapp.kinds.settings import (
     AblateSettings,
@@ -17,7 +17,6 @@ from webapp.kinds.settings import (
     Naming,
     ShardSettings,
     SpansSettings,
-    WarmstartSettings,
 )
 from webapp.models import (
     CorpusSnapshot,
@@ -114,7 +113,7 @@ KINDS: dict[str, Kind] = {
             "A sentence encoder's weights, their vectors projected on the directions in which a corpus differs most.",
             Queue.DEFAULT,
             inputs=(_CORPUS,),
-            settings=(Naming, WarmstartSettings),
+            settings=(Naming, WarmstartConfig),
         ),
         Kind(
             JobKind.INDEX,

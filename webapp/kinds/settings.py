@@ -53,16 +53,6 @@ class IngestSettings(Settings):
 
 
 @dataclass(frozen=True)
-class WarmstartSettings(Settings):
-    """How a first model is made of a sentence encoder."""
-
-    dimension: int = setting(128, "D, the length of a vector", between(8, 384))
-    sample: int = setting(2000, "blocks looked at", at_least(8))
-    scale: float = setting(20.0, "f(x, z) = scale × cosine at the start", POSITIVE)
-    seed: int = setting(0, "of the sample, and of the span scores that the reader starts with", SEED)
-
-
-@dataclass(frozen=True)
 class IndexSettings(Settings):
     """How an index is built."""
 

@@ -41,4 +41,4 @@ def record(_job: Job, result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "questions": list(result["questions"].items()), "stages": stages}
 
 
-KIND = Kind(command=command, record=record)
+KIND = Kind(command=command, record=record, devices=2)  # one for what trains, one for the builder of its index

@@ -46,7 +46,8 @@ class Kind:
     made:    the result where an earlier attempt finished and died before it could say so; None: there is none.
     before:  parts that must be done before the process is started.
     beside:  parts that run as long as it does.
-    distributed: whether it runs under torchrun where it has several GPUs.
+    distributed: whether it takes all devices that are free, and runs under torchrun where these are several GPUs.
+    devices: how many it takes at most, where it is not distributed.
     yields: by how much it yields to other jobs on the same machine.
     """
 
@@ -56,6 +57,7 @@ class Kind:
     before: Callable[[Job], Sequence[Part]] = _no_parts
     beside: Callable[[Job], Sequence[Part]] = _no_parts
     distributed: bool = False
+    devices: int = 1
     yields: int = 0
 
 

@@ -23,8 +23,9 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation.answers import holds_answer
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever
 from realm_core.model.checkpoint import load_model
-from realm_core.training import ablate, ablation
+from realm_core.training import ablate, ablation, pretrain
 from realm_core.training.ablation import ROWS
+from realm_core.training.live_index import Never
 from realm_core.training.loop import Loop
 from realm_core.training.questions import read_questions
 from tests.core.processes import finish, start
@@ -218,7 +219,20 @@ def test_each_pretraining_says_how_fresh_its_index_was(whole: tuple[Case, list[s
     table = (case.output / "results.md").read_text()
     assert "| stage | budget | seed | seconds | refreshes | index lag steps | made |" in table
     (line,) = [line for line in table.splitlines() if line.startswith("| pretrain-stale ")]
-    assert "| 1 | 0.3 |" in line
+    assert "| 1 | 0.3 |" in line and "refreshes: 0" not in table
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_row_whose_index_was_never_replaced_is_told_of(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pretrain, "InLoop", lambda *words: Never(*words[:6]))
+    case = Case(towns, tmp_path)
+    case.run("realm")
+    (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "refreshes: 0" in line]
+    assert sentence.startswith("error: pretrain-realm ended with the index that it began with")
+    said = (case.output / "results.md").read_text().partition("What was run.")[2]
+    assert said.rstrip().endswith(sentence.removeprefix("error: "))
 
 
 @pytest.mark.parametrize("rows", [["stale"], list(ROWS)])

@@ -7,9 +7,19 @@ from pathlib import Path
 import pytest
 
 from realm_core.errors import RealmError
+from realm_core.model.base import base_architecture
+from realm_core.model.config import ModelConfig
 from realm_core.settings import describe, read_settings
 from realm_core.text.joins import TITLE_WORDPIECES
-from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig, Schedule
+from realm_core.training.config import (
+    FinetuneConfig,
+    IctConfig,
+    MlmConfig,
+    PretrainConfig,
+    Schedule,
+    WarmstartConfig,
+)
+from tests.core.running import activity_of
 
 KINDS = [FinetuneConfig, Schedule, IctConfig, MlmConfig, PretrainConfig]
 SCHEDULES = [Schedule, IctConfig, MlmConfig, PretrainConfig]
@@ -65,6 +75,8 @@ def test_a_setting_that_cannot_be_read_is_named(override: str, message: str) -> 
         ("dropout=-0.1", f"dropout {SHARE} -0.1"),
         ("warmup=1", f"warmup {SHARE} 1.0"),
         ("checkpoint_every=0", "checkpoint_every must be at least 1, not 0"),
+        ("metrics_every=0", "metrics_every must be from 1 to 100, not 0"),
+        ("metrics_every=101", "metrics_every must be from 1 to 100, not 101"),
         ("at_once=0", r"at_once must be at least [12], not 0"),
         ("batch=-3", r"batch must be at least [12], not -3"),
         ("clip=0", r"clip must be positive and finite, not 0\.0"),
@@ -151,7 +163,33 @@ def test_a_pair_has_room_for_some_of_a_block(tmp_path: Path, query: int, pair: i
         read_settings(PretrainConfig, path, [f"query_wordpieces={query + 1}"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("sample=-1", "sample must be at least 8, not -1"),
+        ("sample=127", "sample must be at least 128, the dimension, not 127"),
+        ("dimension=1000", "dimension must be from 8 to 384, not 1000"),
+        ("dimension=7", "dimension must be from 8 to 384, not 7"),
+        ("scale=nan", "scale must be positive and finite, not nan"),
+        ("scale=inf", "scale must be positive and finite, not inf"),
+        ("scale=0", r"scale must be positive and finite, not 0\.0"),
+        ("seed=-1", "seed must be from 0 to 4294967295, not -1"),
+    ],
+)
+def test_what_no_warm_start_can_have_is_named_before_anything_is_loaded(
+    tmp_path: Path, override: str, message: str
+) -> None:
+    words = ["--corpus", tmp_path / "none", "--output", tmp_path / "made", "--set", override]
+    with pytest.raises(RealmError, match=f"^{message}"):
+        activity_of("warmstart", words)
+
+
+def test_the_widest_vectors_are_as_wide_as_the_base_models_states() -> None:
+    dimension = next(one for one in describe(WarmstartConfig) if one.name == "dimension")
+    assert dimension.limit.high == base_architecture(ModelConfig().base).hidden_size
+
+
+@pytest.mark.parametrize("kind", [*KINDS, WarmstartConfig])
 def test_every_setting_is_explained(kind: type) -> None:
     for one in describe(kind):
         assert one.help and not one.help.endswith("."), one

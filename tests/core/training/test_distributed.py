@@ -246,6 +246,7 @@ def test_a_process_without_a_sentence_weighs_nothing(
             clip=1.0,
             seed=1,
             checkpoint_every=20,
+            metrics_every=10,
             identity="these",
             folder=tmp_path,
             activity=Activity(tmp_path, quiet=True),

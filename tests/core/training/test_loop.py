@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ def loop_of(module: nn.Module, folder: Path, activity: Activity | None = None, *
         "clip": 1e9,
         "seed": 1,
         "checkpoint_every": 5,
+        "metrics_every": 10,
         "identity": "these",
     }
     groups = settings.pop("groups", None) or [Group(module, 0.1)]
@@ -137,6 +138,18 @@ def test_parts_count_by_their_sequences(tmp_path: Path) -> None:
     assert [row["small.figure"] for row in rows(tmp_path) if "small.figure" in row] == [2.0]
 
 
+@pytest.mark.parametrize(("every", "steps"), [(1, range(1, 8)), (3, [3, 6, 7]), (100, [7])])
+def test_a_row_of_metrics_is_the_mean_of_so_many_steps(tmp_path: Path, every: int, steps: Sequence[int]) -> None:
+    module = Numbers()
+    loop = loop_of(module, tmp_path, steps=7, metrics_every=every, checkpoint_every=2)
+    loop.run(lambda step: iter([(module.total() * 0 + step, {"figure": 2.0 * step})]), dict)
+    reported = rows(tmp_path)
+    assert [row["step"] for row in reported] == list(steps)
+    for row, before in zip(reported, [0, *steps], strict=False):
+        mean = sum(range(before, row["step"])) / (row["step"] - before)
+        assert (row["small.loss"], row["small.figure"]) == (pytest.approx(mean), pytest.approx(2 * mean))
+
+
 def test_a_loss_that_is_no_number_is_refused_before_it_does_harm(tmp_path: Path) -> None:
     module = Numbers()
 
@@ -178,7 +191,7 @@ def test_stopped_and_resumed_it_comes_to_the_same_numbers(tmp_path: Path) -> Non
     assert stopped.saved_step() == 7
     assert [path.name for path in (tmp_path / "small").iterdir()] == ["checkpoint-7"]
     again = Numbers()  # another process
-    loop_of(again, tmp_path).run(noisy(again), dict)
+    loop_of(again, tmp_path, metrics_every=1).run(noisy(again), dict)
     assert torch.equal(again.matrix, whole.matrix) and torch.equal(again.vector, whole.vector)
     assert not torch.equal(resumed.matrix, whole.matrix)
 

@@ -184,7 +184,7 @@ def test_killed_between_checkpoints_and_behind_a_refresh_it_comes_to_the_same_by
     assert finish(killed)[0] == -signal.SIGKILL
     assert saved(run) in (10, 20) and not (tmp_path / "killed").exists()
 
-    killed_model = pretrain(towns, tmp_path, settings, name="killed")
+    killed_model = pretrain(towns, tmp_path, settings | {"metrics_every": 1}, name="killed")
     whole = pretrain(towns, tmp_path, settings, name="whole")
     assert weights(killed_model) == weights(whole)
     other = pretrain(towns, tmp_path, settings | {"refresh": "never"}, name="other")
@@ -281,9 +281,9 @@ def test_a_checkpoint_of_other_settings_is_refused_but_a_longer_run_goes_on(
     assert saved(tmp_path / "run") == 2
     for other in ({"batch": 3}, {"masking": "uniform"}, {"seed": 2}):
         refused(towns, tmp_path, "checkpoint-2 is of other rows or settings than this run's", **other)
-    longer = SHORT | {"steps": 4, "checkpoint_every": 1, "at_once": 2}
+    longer = SHORT | {"steps": 4, "checkpoint_every": 1, "metrics_every": 1, "at_once": 2}
     activity_of("pretrain", towns.pretrain(tmp_path / "made", longer), run=tmp_path / "run")
-    assert list(metrics(tmp_path / "run", "pretrain.loss")) == [2, 4]
+    assert list(metrics(tmp_path / "run", "pretrain.loss")) == [2, 3, 4]
 
 
 def test_spans_that_are_all_held_out_teach_nothing(towns: Towns, tmp_path: Path) -> None:

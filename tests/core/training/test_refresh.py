@@ -23,11 +23,15 @@ from realm_core.files import remove_folder
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model, save_model
-from realm_core.training import refresh
+from realm_core.training import pretrain, refresh
+from realm_core.training.distributed import place, places
 from realm_core.training.live_index import newest_step, step_name
 from tests.core.processes import finish, start
+from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, Towns
 from tests.waiting import wait_until
+
+CPU = torch.device("cpu")
 
 
 def write_snapshot(towns: Towns, run: Path, step: int) -> Path:
@@ -207,7 +211,7 @@ def test_what_a_builder_cannot_do_is_in_its_log_and_in_the_trainers(towns: Towns
     weights.write_bytes(weights.read_bytes()[:-1])
     (tmp_path / "builder.log").write_text("error: of an earlier run\n")
     activity = Listening()
-    with refresh.BuilderProcess(tmp_path, towns.corpus, "cpu", activity):
+    with refresh.BuilderProcess(tmp_path, towns.corpus, CPU, activity):
         wait_until(lambda: bool(activity.said))
     wanted = f"{weights} is damaged: its checksum is not the one in config.json. Trying again."
     assert f"error: {wanted}\n" in (tmp_path / "builder.log").read_text()
@@ -222,7 +226,7 @@ def test_a_builder_that_dies_is_told_of_once(tmp_path: Path, monkeypatch: pytest
     start_one = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: (started.append(a), start_one(*a, **k))[1])
     activity = Listening()
-    with refresh.BuilderProcess(tmp_path, Path("/no"), "cpu", activity):
+    with refresh.BuilderProcess(tmp_path, Path("/no"), CPU, activity):
         wait_until(lambda: len(started) > 3)
     assert activity.said == ["The index is not being renewed: its builder ended with status 1."]
 
@@ -235,3 +239,49 @@ def test_two_builders_do_not_harm_each_other(towns: Towns, tmp_path: Path) -> No
             wait_until(lambda step=step: newest_step(generations) == step)  # type: ignore[misc]
     wanted = build(made, towns.corpus, tmp_path, QUIET, device="cpu")
     assert torch.equal(vectors(generations / step_name(8)), vectors(wanted))
+
+
+# ── Where it computes ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "processes", "gpus", "builds_on", "shared"),
+    [
+        ("cuda", 1, 1, "cuda:0", True),
+        ("cuda", 1, 4, "cuda:1", False),
+        ("cuda", 3, 4, "cuda:3", False),  # under torchrun, a GPU a process
+        ("cuda", 4, 4, "cuda:0", True),
+        ("cuda:0", 1, 2, "cuda:1", False),
+        ("cuda:1", 1, 2, "cuda:0", False),
+        ("cpu", 2, 1, "cuda:0", False),
+        ("cpu", 1, 0, "cpu", True),
+    ],
+)
+def test_a_builder_takes_a_gpu_that_no_process_of_the_training_has(
+    monkeypatch: pytest.MonkeyPatch, trained_on: str, processes: int, gpus: int, builds_on: str, shared: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    activity = Listening()
+    taken = places(torch.device(trained_on))
+    assert refresh.builder_device("auto", taken, activity) == torch.device(builds_on)
+    wanted = f"No GPU is free for the builder of the index: it computes on {builds_on}, as the training does."
+    assert activity.said == ([wanted] if shared else [])
+    for rank in range(processes):
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        assert (place(torch.device(trained_on)) == torch.device(builds_on)) <= shared
+    assert refresh.builder_device("cpu", taken, activity) == CPU  # as somebody wishes
+
+
+def test_a_pre_training_starts_its_builder_there(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[torch.device] = []
+
+    def started(run: Path, corpus: Path, device: torch.device, activity: Activity) -> None:
+        given.append(device)
+        raise Stopped
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(pretrain, "BuilderProcess", started)
+    with pytest.raises(Stopped):
+        activity_of("pretrain", towns.pretrain(tmp_path / "made", {"refresh": "process"}), run=tmp_path / "run")
+    assert given == [torch.device("cuda:0")]  # the training computes on the processor
