@@ -62,16 +62,26 @@ def envrate(name: str, default: str) -> str:
 
 
 def secret_key(path: Path) -> str:
-    """The secret key kept in `path`, made on first use and readable by its owner alone.
+    """The secret key kept in `path`, made on first use."""
+    return _kept_secret(path, "a secret key", size_bytes=50, shortest=32)
+
+
+def first_password(path: Path) -> str:
+    """The first administrator's password kept in `path`, made on first use."""
+    return _kept_secret(path, "a password", size_bytes=12, shortest=16)
+
+
+def _kept_secret(path: Path, what: str, *, size_bytes: int, shortest: int) -> str:
+    """The secret kept in `path`, made on first use of so many random bytes, and readable by its owner alone.
 
     Several processes may start at the same time: each writes a file of its own, and the one whose link
-    to `path` succeeds first has chosen the key for all.
+    to `path` succeeds first has chosen the secret for all. What is there is never overwritten.
     """
     if not path.exists():
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(50))
+            file.write(secrets.token_urlsafe(size_bytes))
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -80,10 +90,10 @@ def secret_key(path: Path) -> str:
             pass
         finally:
             temporary.unlink()
-    key = path.read_text(encoding="ascii").strip()
-    if len(key) < 32:
-        raise ImproperlyConfigured(f"{path} should hold a secret key but does not; remove it and start again.")
-    return key
+    secret = path.read_text(encoding="ascii").strip()
+    if len(secret) < shortest:
+        raise ImproperlyConfigured(f"{path} should hold {what} but does not; remove it and start again.")
+    return secret
 
 
 def check_production(*, key: str, debug: bool, hosts: Sequence[str]) -> None:

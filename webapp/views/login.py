@@ -9,7 +9,7 @@ from django.contrib.auth.views import LoginView as DjangosLoginView
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from webapp.services import limits
+from webapp.services import accounts, limits
 
 
 class LoginForm(AuthenticationForm):
@@ -31,3 +31,10 @@ class LoginView(DjangosLoginView):
         if not limits.may_log_in(request):
             return render(request, "manage/locked_out.html", status=429)
         return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """Name and password are right. Any superuser will do: they can give the first one another password."""
+        response = super().form_valid(form)
+        if form.get_user().is_superuser:
+            accounts.forget_first_password()
+        return response
