@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
+_HERE = {"localhost", "127.0.0.1", "[::1]"}  # as ALLOWED_HOSTS writes this machine
 
 
 def envbool(name: str, default: bool) -> bool:
@@ -96,23 +97,30 @@ def _kept_secret(path: Path, what: str, *, size_bytes: int, shortest: int) -> st
     return secret
 
 
-def check_production(*, key: str, debug: bool, hosts: Sequence[str]) -> None:
-    """Refuse what a server that others reach must not be started with."""
+def reached_by_others(*, https: bool, proxies: int, origins: Sequence[str], hosts: Sequence[str]) -> str:
+    """The variable that tells that the site is for more than this machine; empty where none does.
+
+    A server that listens on this machine alone is reached by others all the same through a proxy or a tunnel, and
+    whoever sets one up says one of these.
+    """
+    elsewhere = [host for host in hosts if host.lower() not in _HERE and not host.lower().endswith(".localhost")]
+    told = {"HTTPS": https, "PROXIES": proxies, "CSRF_TRUSTED_ORIGINS": origins, "ALLOWED_HOSTS": elsewhere}
+    return next((name for name, value in told.items() if value), "")
+
+
+def check_production(why: str, *, key: str, debug: bool, hosts: Sequence[str]) -> None:
+    """Refuse what a server that others reach must not be started with. why: the variable that tells that they do."""
+    where = f"on a server that others reach ({why} says so)"
     # What Django's own check (security.W009) calls a good key.
     if len(key) < 50 or len(set(key)) < 5 or key.startswith("django-insecure-"):
-        raise ImproperlyConfigured(
-            "SECRET_KEY must be at least 50 random characters on a server with HTTPS; without it one is made."
-        )
+        raise ImproperlyConfigured(f"SECRET_KEY must be at least 50 random characters {where}; without it one is made.")
     if debug:
-        raise ImproperlyConfigured(
-            "DEBUG must be off on a server with HTTPS: its error pages show settings and source."
-        )
+        raise ImproperlyConfigured(f"DEBUG must be off {where}: its error pages show settings and source.")
     if "*" in hosts:
         raise ImproperlyConfigured(
-            "ALLOWED_HOSTS must name the site on a server with HTTPS, not *: links are made from the name asked for."
+            f"ALLOWED_HOSTS must name the site {where}, not *: links are made from the name asked for."
         )
     if not os.environ.get("REALM_PUBLIC"):
         raise ImproperlyConfigured(
-            "REALM_PUBLIC must say, on a server with HTTPS, whether anyone may ask (1) or only people with an account "
-            "(0)."
+            f"REALM_PUBLIC must say, {where}, whether anyone may ask (1) or only people with an account (0)."
         )

@@ -1,13 +1,15 @@
-"""Tokens of an account: made, listed and revoked, on the account's page and on the command line; the first password."""
+"""Tokens of an account, made, listed and revoked on the account's page and on the command line; and its password."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection
 from datetime import timedelta
+from functools import cache
 from typing import Final
 
 from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import CommonPasswordValidator
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -70,6 +72,18 @@ def revoke(token: ApiToken, *, by: User | None) -> bool:
         if revoked:
             AuditEntry.record("token.revoke", token, by=by, user=token.user.get_username())
     return bool(revoked)
+
+
+def anybody_guesses(user: User, password: str) -> bool:
+    """Whether a password is its owner's name or one of the 20,000 commonest, whatever its case."""
+    plain = password.lower().strip()
+    return plain == user.get_username().lower() or plain in _commonest().passwords
+
+
+@cache
+def _commonest() -> CommonPasswordValidator:
+    """Django's list, which is unpacked when it is made."""
+    return CommonPasswordValidator()
 
 
 def forget_first_password() -> None:
