@@ -25,7 +25,7 @@ install: ## the virtual environment alone
 test: ## all tests, on SQLite and on PostgreSQL
 	$(BOOTSTRAP) test
 
-lint: ## ruff, mypy, djlint, and the audit where it is possible
+lint: ## ruff, mypy, djlint, and the audit where it is possible (AUDIT=required: or else fail)
 	$(BOOTSTRAP) lint
 
 format: ## let ruff put the code into shape

@@ -22,6 +22,7 @@ for _name in (
     "ALLOWED_HOSTS",
     "CSRF_TRUSTED_ORIGINS",
     "HTTPS",
+    "PROXIES",
     "REALM_PUBLIC",
     "LOG_LEVEL",
     "REALM_DEVICE",

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
+_HERE = {"localhost", "127.0.0.1", "[::1]"}  # as ALLOWED_HOSTS writes this machine
 
 
 def envbool(name: str, default: bool) -> bool:
@@ -62,16 +63,26 @@ def envrate(name: str, default: str) -> str:
 
 
 def secret_key(path: Path) -> str:
-    """The secret key kept in `path`, made on first use and readable by its owner alone.
+    """The secret key kept in `path`, made on first use."""
+    return _kept_secret(path, "a secret key", size_bytes=50, shortest=32)
+
+
+def first_password(path: Path) -> str:
+    """The first administrator's password kept in `path`, made on first use."""
+    return _kept_secret(path, "a password", size_bytes=12, shortest=16)
+
+
+def _kept_secret(path: Path, what: str, *, size_bytes: int, shortest: int) -> str:
+    """The secret kept in `path`, made on first use of so many random bytes, and readable by its owner alone.
 
     Several processes may start at the same time: each writes a file of its own, and the one whose link
-    to `path` succeeds first has chosen the key for all.
+    to `path` succeeds first has chosen the secret for all. What is there is never overwritten.
     """
     if not path.exists():
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(50))
+            file.write(secrets.token_urlsafe(size_bytes))
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -80,29 +91,36 @@ def secret_key(path: Path) -> str:
             pass
         finally:
             temporary.unlink()
-    key = path.read_text(encoding="ascii").strip()
-    if len(key) < 32:
-        raise ImproperlyConfigured(f"{path} should hold a secret key but does not; remove it and start again.")
-    return key
+    secret = path.read_text(encoding="ascii").strip()
+    if len(secret) < shortest:
+        raise ImproperlyConfigured(f"{path} should hold {what} but does not; remove it and start again.")
+    return secret
 
 
-def check_production(*, key: str, debug: bool, hosts: Sequence[str]) -> None:
-    """Refuse what a server that others reach must not be started with."""
+def reached_by_others(*, https: bool, proxies: int, origins: Sequence[str], hosts: Sequence[str]) -> str:
+    """The variable that tells that the site is for more than this machine; empty where none does.
+
+    A server that listens on this machine alone is reached by others all the same through a proxy or a tunnel, and
+    whoever sets one up says one of these.
+    """
+    elsewhere = [host for host in hosts if host.lower() not in _HERE and not host.lower().endswith(".localhost")]
+    told = {"HTTPS": https, "PROXIES": proxies, "CSRF_TRUSTED_ORIGINS": origins, "ALLOWED_HOSTS": elsewhere}
+    return next((name for name, value in told.items() if value), "")
+
+
+def check_production(why: str, *, key: str, debug: bool, hosts: Sequence[str]) -> None:
+    """Refuse what a server that others reach must not be started with. why: the variable that tells that they do."""
+    where = f"on a server that others reach ({why} says so)"
     # What Django's own check (security.W009) calls a good key.
     if len(key) < 50 or len(set(key)) < 5 or key.startswith("django-insecure-"):
-        raise ImproperlyConfigured(
-            "SECRET_KEY must be at least 50 random characters on a server with HTTPS; without it one is made."
-        )
+        raise ImproperlyConfigured(f"SECRET_KEY must be at least 50 random characters {where}; without it one is made.")
     if debug:
-        raise ImproperlyConfigured(
-            "DEBUG must be off on a server with HTTPS: its error pages show settings and source."
-        )
+        raise ImproperlyConfigured(f"DEBUG must be off {where}: its error pages show settings and source.")
     if "*" in hosts:
         raise ImproperlyConfigured(
-            "ALLOWED_HOSTS must name the site on a server with HTTPS, not *: links are made from the name asked for."
+            f"ALLOWED_HOSTS must name the site {where}, not *: links are made from the name asked for."
         )
     if not os.environ.get("REALM_PUBLIC"):
         raise ImproperlyConfigured(
-            "REALM_PUBLIC must say, on a server with HTTPS, whether anyone may ask (1) or only people with an account "
-            "(0)."
+            f"REALM_PUBLIC must say, {where}, whether anyone may ask (1) or only people with an account (0)."
         )

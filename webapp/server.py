@@ -109,7 +109,7 @@ def on_starting(server: Any) -> None:
                 f"HTTPS must be on where the web server listens beyond this machine or at a socket ({where}), "
                 "behind a proxy that speaks TLS: without it passwords travel in plain text."
             )
-        if settings.HTTPS:
+        if settings.IN_PRODUCTION:
             _look_at_admins()
     except ImproperlyConfigured as refusal:
         sys.exit(f"error: {refusal}")

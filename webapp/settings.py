@@ -13,7 +13,7 @@ HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Prot
                      or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
-REALM_PUBLIC         whether anyone may ask without an account (default: on; with HTTPS it must be said)
+REALM_PUBLIC         whether anyone may ask without an account (default: on; must be said where others reach the server)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
 ASK_QUEUE            questions that may wait for the engine of a web process; more are refused (default: 128)
 ASK_DEADLINE_S       seconds in which a question is answered or refused (default: 30)
@@ -42,7 +42,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from webapp.environment import check_production, envbool, envint, envlist, envrate, secret_key
+from webapp.environment import check_production, envbool, envint, envlist, envrate, reached_by_others, secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 REALM_DATA = Path(os.environ.get("REALM_DATA") or BASE_DIR / "var").absolute()
@@ -58,8 +58,11 @@ DEBUG = envbool("DEBUG", False)
 SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(REALM_DATA / "secret_key")
 ALLOWED_HOSTS = envlist("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = envlist("CSRF_TRUSTED_ORIGINS", [])
-if HTTPS:
-    check_production(key=SECRET_KEY, debug=DEBUG, hosts=ALLOWED_HOSTS)
+PROXIES = envint("PROXIES", 0)
+# The variable that says so, or nothing.
+IN_PRODUCTION = reached_by_others(https=HTTPS, proxies=PROXIES, origins=CSRF_TRUSTED_ORIGINS, hosts=ALLOWED_HOSTS)
+if IN_PRODUCTION:
+    check_production(IN_PRODUCTION, key=SECRET_KEY, debug=DEBUG, hosts=ALLOWED_HOSTS)
 # Where the supervisor asks whether the site is ready, whatever the site is called.
 ALLOWED_HOSTS = [*ALLOWED_HOSTS, "127.0.0.1"]
 
@@ -264,7 +267,6 @@ ASK_QUEUE = envint("ASK_QUEUE", 128, minimum=1)
 ASK_DEADLINE_S = envint("ASK_DEADLINE_S", 30, minimum=1)
 ASK_CACHE_S = envint("ASK_CACHE_S", 300)
 JOB_NICENESS = envint("JOB_NICENESS", 10)  # beside a training, 5 leaves answering half of its speed
-PROXIES = envint("PROXIES", 0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
 # Pages of other sites call with a token, never with the cookies of whoever looks at them.
 CORS_ALLOWED_ORIGINS = envlist("CORS_ORIGINS", [])

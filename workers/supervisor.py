@@ -33,7 +33,8 @@ from workers.services import application, broker, environment_for, socket_path
 # What is prepared, and the management command that does it.
 PREPARATIONS: tuple[tuple[str, ...], ...] = (
     ("the database", "migrate", "--no-input", "--verbosity=0"),
-    ("the data", "setup_data"),
+    # It speaks to us, through a pipe; whether that ends on a terminal or in a log, only we know.
+    ("the data", "setup_data", *(["--show-password"] if sys.stdout.isatty() else [])),
 )
 _LOOK_EVERY_S = 0.2
 _BROKER_PATIENCE_S = 10.0

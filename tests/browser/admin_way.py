@@ -189,10 +189,9 @@ def running(data: Path) -> Iterator[tuple[str, str]]:
         while not _is_ready(port):
             assert supervisor.poll() is None and time.monotonic() < until, "".join(said)
             time.sleep(0.5)
-        time.sleep(1)  # it says so after it has seen the same
-        password = re.search(r"password “([^”]+)”", "".join(said))
-        assert password is not None, "The data folder is not new: nobody knows the password of its administrator."
-        yield f"http://127.0.0.1:{port}", password[1]
+        password = data / "first_password"
+        assert password.exists(), "The data folder is not new: nobody knows the password of its administrator."
+        yield f"http://127.0.0.1:{port}", password.read_text()
     finally:
         supervisor.send_signal(signal.SIGINT)
         supervisor.wait(60)

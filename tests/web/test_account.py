@@ -177,3 +177,28 @@ def test_the_migration_makes_the_group_of_curators() -> None:
     for _ in range(2):
         migration.make_curators(apps, None)
     assert Group.objects.get().name == CURATORS
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("password", ["letmein", "LetMeIn ", "Qwerty123", "stella"])
+def test_an_admin_does_not_get_in_by_a_password_that_anybody_guesses(
+    client: Client, settings: Any, password: str
+) -> None:
+    form = {"username": "Stella", "password": password}
+    person = User.objects.create_user(**form, is_staff=True)
+    settings.IN_PRODUCTION = "PROXIES"
+    page = client.post("/accounts/login/", form)
+    assert page.status_code == 200 and "manage.py changepassword Stella" in page.content.decode()
+    assert "_auth_user_id" not in client.session
+
+    settings.IN_PRODUCTION = ""  # on one's own machine nobody guesses
+    assert client.post("/accounts/login/", form).status_code == 302
+    settings.IN_PRODUCTION = "PROXIES"
+    person.set_password("a river in the north")
+    person.save()
+    assert client.post("/accounts/login/", form | {"password": "a river in the north"}).status_code == 302
+
+
+def test_who_is_no_admin_gets_in_by_any_password(client: Client, member: Person, settings: Any) -> None:
+    settings.IN_PRODUCTION = "HTTPS"
+    assert client.post("/accounts/login/", {"username": "Memo", "password": "p"}).status_code == 302

@@ -16,6 +16,7 @@ from webapp.checks import check_admins
         ({"username": "Stella", "password": "Stella", "is_staff": True}, True),
         ({"username": "Stella", "password": "admin", "is_staff": True}, True),
         ({"username": "Stella", "password": "password", "is_staff": True}, True),
+        ({"username": "Stella", "password": "123456", "is_staff": True}, True),
         ({"username": "Stella", "password": "a river in the north", "is_staff": True}, False),
         ({"username": "Stella", "password": None, "is_staff": True}, False),
         ({"username": "Stella", "password": "Stella", "is_staff": True, "is_active": False}, False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import stat
 from collections.abc import Callable
 from hashlib import sha256
 from io import StringIO
@@ -30,7 +31,7 @@ from webapp.models import (
     QuestionSet,
 )
 from webapp.services import deploying
-from webapp.services.places import corpora_dir, indexes_dir, models_dir, resolve
+from webapp.services.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
 
 pytestmark = pytest.mark.django_db
 
@@ -122,6 +123,7 @@ def activities(monkeypatch: pytest.MonkeyPatch) -> Activities:
     monkeypatch.setattr(command, "run_activity", stand_in)
     for folder in (corpora_dir(), indexes_dir(), models_dir()):
         shutil.rmtree(folder, ignore_errors=True)
+    first_password_path().unlink(missing_ok=True)
     return stand_in
 
 
@@ -155,9 +157,7 @@ def test_a_first_run(setup: Callable[[], str], activities: Activities) -> None:
     assert (entry.action, entry.name, entry.details["deployment"]) == ("deploy", "setup", active.pk)
     sets = {one.name: (one.purpose, one.questions) for one in QuestionSet.objects.all()}
     assert sets == {"plain-dev": ("measure", 183), "plain-test": ("measure", 100), "plain-train": ("learn", 13_375)}
-    password = said.split("password “")[1].split("”")[0]
-    admin = User.objects.get()
-    assert admin.is_superuser and admin.check_password(password) and password not in admin.password
+    assert User.objects.get().is_superuser
     assert "10,000" not in said and "3 articles in 5 blocks" in said
 
 
@@ -287,6 +287,57 @@ def test_an_administrator_that_is_there_is_left_alone(setup: Callable[[], str]) 
     User.objects.create_superuser("root", password="p")
     assert "password" not in setup()
     assert User.objects.count() == 1
+
+
+def test_no_log_says_the_first_password(setup: Callable[[], str]) -> None:
+    said, path = setup(), first_password_path()
+    password = path.read_text()
+    assert f"Administrator account: user “admin”, password in {path} until the first login\n" in said
+    assert password not in said and len(password) == 16 and User.objects.get().check_password(password)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    # Killed before there was an account, it takes what it has written, and writes nothing over it.
+    User.objects.all().delete()
+    setup()
+    assert path.read_text() == password and User.objects.get().check_password(password)
+
+
+def test_a_file_that_holds_no_password_is_told(setup: Callable[[], str]) -> None:
+    first_password_path().write_text("short")
+    with pytest.raises(CommandError, match="first_password should hold a password but does not"):
+        setup()
+    assert not User.objects.exists() and first_password_path().read_text() == "short"
+
+
+@pytest.mark.parametrize("https", [False, True])
+def test_on_a_terminal_the_first_password_is_shown(tmp_path: Path, activities: Any, settings: Any, https: bool) -> None:
+    settings.HTTPS = https
+    write_model(tmp_path, "one", "block-one")
+    said = run("setup_data", "--model", str(tmp_path / "realm-mini"), "--show-password")
+    admin, path = User.objects.get(), first_password_path()
+    if https:  # whoever looks at a site for others may be seen
+        assert admin.check_password(path.read_text()) and path.read_text() not in said
+    else:
+        assert admin.check_password(said.split("password “")[1].split("”")[0]) and not path.exists()
+
+
+def test_the_first_password_goes_with_the_first_login(setup: Callable[[], str], client: Any) -> None:
+    setup()
+    path = first_password_path()
+    User.objects.create_user("Memo", password="p", is_staff=True)
+    client.post("/accounts/login/", {"username": "Memo", "password": "p"})
+    client.post("/accounts/login/", {"username": "admin", "password": "wrong"})
+    assert path.exists()
+    client.post("/accounts/login/", {"username": "admin", "password": path.read_text()})
+    assert not path.exists() and "admin" in client.get("/account/").content.decode()
+
+
+def test_a_first_password_that_stays_stops_nobody(client: Any, caplog: pytest.LogCaptureFixture) -> None:
+    User.objects.create_superuser("root", password="p")
+    first_password_path().mkdir()
+    assert client.post("/accounts/login/", {"username": "root", "password": "p"}).status_code == 302
+    assert "first_password holds a password and cannot be removed: Is a directory." in caplog.text
+    first_password_path().rmdir()
 
 
 def test_a_missing_model_is_told(activities: Activities, tmp_path: Path) -> None:

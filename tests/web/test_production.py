@@ -65,9 +65,32 @@ def test_the_web_server_refuses(tmp_path: Path, changed: dict[str, str], says: s
     assert key is None or key not in refused.stdout + refused.stderr
 
 
-def test_an_admin_whose_password_anybody_guesses_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HTTPS", "on"),
+        ("PROXIES", "1"),
+        ("CSRF_TRUSTED_ORIGINS", "https://qa.example.org"),
+        ("ALLOWED_HOSTS", "localhost,qa.example.org"),
+        ("ALLOWED_HOSTS", "*"),
+    ],
+)
+def test_a_server_of_this_machine_that_others_reach(tmp_path: Path, name: str, value: str) -> None:
+    """The real one, at this machine's own address, but told of what leads others there."""
+    given = environment(tmp_path, DEBUG="1", **{name: value})
+    command = web(free_port()).command
+    refused = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 1 and "Listening" not in refused.stderr and "Traceback" not in refused.stderr
+    last = refused.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"error: DEBUG must be off on a server that others reach ({name} says so)")
+
+
+@pytest.mark.parametrize(("password", "told"), [("Stella", {}), ("123456", {"HTTPS": "off", "PROXIES": "2"})])
+def test_an_admin_whose_password_anybody_guesses_is_refused(
+    tmp_path: Path, password: str, told: dict[str, str]
+) -> None:
     """It is what `createsuperuser --no-input` takes without a word."""
-    given = environment(tmp_path, **(PRODUCTION | {"DJANGO_SUPERUSER_PASSWORD": "Stella"}))
+    given = environment(tmp_path, **(PRODUCTION | told | {"DJANGO_SUPERUSER_PASSWORD": password}))
     for command in (["migrate", "--verbosity=0"], ["createsuperuser", "--username=Stella", "--email=s@example.org"]):
         subprocess.run([sys.executable, "manage.py", *command, "--no-input"], cwd=TOP, env=given, check=True)
     refused = subprocess.run(
@@ -83,7 +106,7 @@ def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
     """What is let pass for oneself alone is not where others come by way of a proxy."""
     port, place = free_port(), tmp_path / "s"
     command = [word.replace(f"{HOST}:{port}", f"unix:{place}") for word in web(port).command]
-    given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", ALLOWED_HOSTS="*", HTTPS="off")
+    given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", HTTPS="off")
     refused = subprocess.run(command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False)
     assert refused.returncode == 1 and not place.exists()
     last = refused.stderr.strip().splitlines()[-1]
@@ -101,7 +124,7 @@ def test_djangos_own_check_finds_nothing(tmp_path: Path, changed: dict[str, str]
 
 def test_a_server_for_oneself_may_do_without(tmp_path: Path) -> None:
     """What is refused above is no matter where nobody else can come."""
-    given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", ALLOWED_HOSTS="*")
+    given = environment(tmp_path, DEBUG="1", SECRET_KEY="short", ALLOWED_HOSTS="LOCALHOST,qa.localhost,[::1]")
     command = [sys.executable, "-c", "import webapp.settings"]
     assert subprocess.run(command, cwd=TOP, env=given, check=False).returncode == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -165,3 +166,13 @@ def test_damaged_messages_of_the_broker_are_put_aside(supervised: Starter, tmp_p
     two = supervised()
     two.wait_for("put aside")
     two.wait_for("Ready")
+
+
+def test_a_password_is_shown_on_a_terminal_alone() -> None:
+    command = [sys.executable, "-c", "import workers.supervisor as it; print(it.PREPARATIONS[-1])"]
+    assert subprocess.run(command, cwd=TOP, capture_output=True, check=True).stdout == b"('the data', 'setup_data')\n"
+    leader, terminal = pty.openpty()
+    subprocess.run(command, cwd=TOP, stdout=terminal, check=True)
+    assert os.read(leader, 1000).split() == b"('the data', 'setup_data', '--show-password')".split()
+    os.close(leader)
+    os.close(terminal)

@@ -1,12 +1,15 @@
-"""Tokens of an account: made, listed and revoked, on the account's page and on the command line."""
+"""Tokens of an account, made, listed and revoked on the account's page and on the command line; and its password."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from datetime import timedelta
+from functools import cache
 from typing import Final
 
 from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import CommonPasswordValidator
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -15,11 +18,14 @@ from realm_core.errors import RealmError
 from webapp.models import ApiToken, AuditEntry
 from webapp.models.token import SCOPES
 from webapp.services.asking import clean_question
+from webapp.services.places import first_password_path
 from webapp.services.roles import grantable_scopes
 
 MOST_TOKENS: Final = 50  # valid ones of one person; each client needs one
 LONGEST_NAME: Final = 100
 MOST_DAYS: Final = 3650
+
+log = logging.getLogger(__name__)
 
 
 def valid_tokens(user: User | None = None) -> QuerySet[ApiToken]:
@@ -66,3 +72,24 @@ def revoke(token: ApiToken, *, by: User | None) -> bool:
         if revoked:
             AuditEntry.record("token.revoke", token, by=by, user=token.user.get_username())
     return bool(revoked)
+
+
+def anybody_guesses(user: User, password: str) -> bool:
+    """Whether a password is its owner's name or one of the 20,000 commonest, whatever its case."""
+    plain = password.lower().strip()
+    return plain == user.get_username().lower() or plain in _commonest().passwords
+
+
+@cache
+def _commonest() -> CommonPasswordValidator:
+    """Django's list, which is unpacked when it is made."""
+    return CommonPasswordValidator()
+
+
+def forget_first_password() -> None:
+    """Remove the file in which setup left the first administrator's password, where there is one."""
+    path = first_password_path()
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s holds a password and cannot be removed: %s.", path, error.strerror)

@@ -57,3 +57,8 @@ def sources_dir() -> Path:
 def bm25_dir() -> Path:
     """Folder of BM25's indexes, one a corpus, made when first wanted."""
     return Path(settings.REALM_DATA) / "bm25"
+
+
+def first_password_path() -> Path:
+    """Where the first administrator's password lies until somebody has logged in with it."""
+    return Path(settings.REALM_DATA) / "first_password"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, UsernameField
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView as DjangosLoginView
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from webapp.services import limits
+from webapp.services import accounts, limits
 
 
 class LoginForm(AuthenticationForm):
@@ -18,6 +20,15 @@ class LoginForm(AuthenticationForm):
     username = UsernameField(
         max_length=User._meta.get_field("username").max_length, widget=forms.TextInput(attrs={"autofocus": True})
     )
+
+    def confirm_login_allowed(self, user: User) -> None:
+        """Name and password are right; in production an admin whose password anybody guesses stays out all the same."""
+        super().confirm_login_allowed(user)
+        if settings.IN_PRODUCTION and user.is_staff and accounts.anybody_guesses(user, self.cleaned_data["password"]):
+            raise ValidationError(
+                f"Anybody guesses this password, so no admin gets in with it. Whoever runs the site gives another: "
+                f"manage.py changepassword {user.get_username()}"
+            )
 
 
 class LoginView(DjangosLoginView):
@@ -31,3 +42,10 @@ class LoginView(DjangosLoginView):
         if not limits.may_log_in(request):
             return render(request, "manage/locked_out.html", status=429)
         return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """Name and password are right. Any superuser will do: they can give the first one another password."""
+        response = super().form_valid(form)
+        if form.get_user().is_superuser:
+            accounts.forget_first_password()
+        return response

@@ -16,16 +16,18 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from realm_core.corpus.sources import add_source_arguments
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, remove_folder
+from webapp.environment import first_password
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
 from webapp.services import deploying, questions
 from webapp.services.core import run_activity
-from webapp.services.places import corpora_dir, indexes_dir, resolve
+from webapp.services.places import corpora_dir, first_password_path, indexes_dir, resolve
 from webapp.services.registering import adopt_model, is_there, record_corpus, record_index
 
 DEFAULT_CORPUS = "vital-en"
@@ -43,6 +45,9 @@ class Command(BaseCommand):
         add_source_arguments(parser)
         parser.add_argument("--name", default=DEFAULT_CORPUS, help=f"the corpus's name (default: {DEFAULT_CORPUS})")
         parser.add_argument("--model", type=Path, default=settings.MODELS_DIR / "realm-mini", help="the first model")
+        parser.add_argument(
+            "--show-password", action="store_true", help="say a new administrator's password, as on a terminal"
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if CorpusSnapshot._meta.db_table not in connection.introspection.table_names():
@@ -56,7 +61,9 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from None
         except (Stopped, KeyboardInterrupt):
             raise CommandError("Stopped; the next run goes on from here.", returncode=3) from None
-        self._administrator()
+        # Whatever is no terminal may be a log, which others read and which stays.
+        shown = (options["show_password"] or self.stdout.isatty()) and not settings.HTTPS
+        self._administrator(shown=shown)
 
     def _corpus(self, options: dict[str, Any]) -> CorpusSnapshot:
         for corpus in CorpusSnapshot.objects.filter(name=options["name"]):
@@ -137,19 +144,24 @@ class Command(BaseCommand):
                 )
                 self._say(f"Recorded: {made}")
 
-    def _administrator(self) -> None:
+    def _administrator(self, *, shown: bool) -> None:
         user = get_user_model()
         if user.objects.filter(is_superuser=True).exists():
             return
-        password = secrets.token_urlsafe(12)
+        path = first_password_path()
+        try:
+            password = secrets.token_urlsafe(12) if shown else first_password(path)
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from None
         name, number = ADMINISTRATOR, 1
         while user.objects.filter(username=name).exists():
             number += 1
             name = f"{ADMINISTRATOR}{number}"
         user.objects.create_superuser(name, password=password)
-        self._say(
-            f"Administrator account: user “{name}”, password “{password}” (shown only now; change it under /admin/)"
-        )
+        told = f"“{password}” (shown only now; change it under /admin/)"
+        if not shown:
+            told = f"in {path} until the first login"
+        self._say(f"Administrator account: user “{name}”, password {told}")
 
     def _say(self, sentence: str) -> None:
         self.stdout.write(sentence)
