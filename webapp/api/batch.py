@@ -20,7 +20,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.api import examples
-from webapp.api.base import AskingView, Renderer, checked, problem_responses
+from webapp.api.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
 from webapp.api.kept import answer_json
 from webapp.api.problems import described_in_place
 from webapp.api.serializers import (
@@ -40,7 +40,6 @@ from webapp.services.history import asker_key
 
 MOST: Final = 100
 MOST_STREAMED: Final = 10_000
-JSON_LINES: Final = "application/jsonl"
 
 # A batch keeps one of the server's threads until its last answer, a stream perhaps for minutes; so many at once in a
 # process, and the other threads go on answering.
@@ -86,12 +85,6 @@ class ResultsSerializer(serializers.Serializer[Any]):
     """What came of each question."""
 
     results = ResultSerializer(many=True, help_text="In the order of the questions.")
-
-
-class LinesRenderer(Renderer):
-    """JSON lines. Where there are none to stream, which is where all failed, one line."""
-
-    media_type = JSON_LINES
 
 
 class BatchView(AskingView):

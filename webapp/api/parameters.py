@@ -38,10 +38,10 @@ class Filter:
         return self.parameter.name
 
 
-def by_id(name: str, record: type[Model]) -> Filter:
-    """Records that name another one."""
+def by_id(name: str, record: type[Model], lookup: str = "") -> Filter:
+    """Records that name another one. lookup: where that is not what the parameter is called."""
     about = OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of a {record._meta.verbose_name}.")
-    return Filter(about, name, _whole)
+    return Filter(about, lookup or name, _whole)
 
 
 def by_word(name: str, words: Sequence[str]) -> Filter:
