@@ -82,6 +82,8 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn comes without types
             "ms": round(request_time.total_seconds() * 1e3, 1),
             "client": environ.get("REMOTE_ADDR"),
         }
+        if serving_ms := environ.get("realm.serving_ms"):  # webapp.metrics.middleware, which must not be imported here
+            fields["serving_ms"] = {stage: round(spent_ms, 1) for stage, spent_ms in serving_ms.items()}
         self.access_log.log(logging.INFO, "request", extra={"fields": fields})
 
 

@@ -276,7 +276,8 @@ CORS_ALLOW_HEADERS = (
     *("mcp-protocol-version", "mcp-method", "mcp-name"),
 )
 CORS_EXPOSE_HEADERS = (
-    *("etag", "idempotency-replayed", "location", "ratelimit", "ratelimit-policy", "retry-after", "x-request-id"),
+    *("etag", "idempotency-replayed", "location", "ratelimit", "ratelimit-policy", "retry-after"),
+    *("server-timing", "x-request-id"),
 )
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],

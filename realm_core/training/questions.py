@@ -1,4 +1,4 @@
-"""Question files: JSON lines of {"question", "answers", "answer_type"?, "title"?, "context"?}."""
+"""Question files: JSON lines of {"question", "answers", "answer_type"?, "title"?, "context"?}; more is passed over."""
 
 from __future__ import annotations
 

@@ -43,8 +43,9 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     found, said, own = map(json.loads, rest)
     assert len(found["blocks"]) == 2 and said["right"] is True
     assert own["results"][0]["question"] == "Who was Marie Curie?"
-    deployments, jobs = map(json.loads, operated)
+    deployments, jobs, waiting = map(json.loads, operated)  # nothing was accepted yet, so nothing is downloaded
     assert deployments["results"][0]["is_active"] and jobs["results"] == []
+    assert all(one["review"] == "waiting" and one["answer"] == answer["id"] for one in waiting["results"])
 
 
 @pytest.mark.parametrize("program", blocks("python"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import threading
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 from django.core import signals
-from django.db import close_old_connections
+from django.db import OperationalError, close_old_connections
+from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.test import Client
 
@@ -20,7 +22,8 @@ from tests.web.operating import post, problem
 from webapp.api import batch
 from webapp.engine import EngineUnavailable
 from webapp.logs import JSONLines
-from webapp.metrics.middleware import Asking
+from webapp.metrics import middleware
+from webapp.metrics.middleware import SERVING_MS, Asking
 from webapp.models import AskedAnswer
 from webapp.services import asking
 
@@ -68,7 +71,7 @@ def test_answers_stand_in_the_order_of_the_questions(engine: FakeEngine, member:
 def test_the_log_names_each_answer_of_a_batch(
     client: Client, engine: FakeEngine, caplog: pytest.LogCaptureFixture, streamed: bool
 ) -> None:
-    caplog.set_level("INFO", "webapp.services.asking")
+    caplog.set_level("INFO", "webapp.metrics.middleware")
     caplog.handler.setFormatter(JSONLines())
     headers = {"X-Request-ID": "the-batch"} | (LINES if streamed else {})
     sent: Any = client.post(
@@ -77,8 +80,45 @@ def test_the_log_names_each_answer_of_a_batch(
     results = lines(sent) if streamed else sent.json()["results"]
     told = [json.loads(line) for line in caplog.text.splitlines() if " took " in line]
     assert [line["answer_id"] for line in told] == [result["answer"]["id"] for result in results]
-    assert all(line["latency_ms"] > 0 and line["stages_ms"] for line in told)
+    assert all(line["latency_ms"] > 0 and line["stages_ms"].keys() > {"read", "store"} for line in told)
     assert {line["request_id"] for line in told} == {"the-batch"}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_each_answer_of_a_batch_can_be_taken_apart(client: Client, engine: FakeEngine, streamed: bool) -> None:
+    """Also before its request is over: what an answer says when it is given, its address says for ever."""
+    body = {"questions": [*questions(3), ""]}
+    response: Any = stream(client, body) if streamed else post(client, "ask/batch", body)
+    results = map(json.loads, response.streaming_content) if streamed else iter(response.json()["results"])
+    stored_ms = 0.0
+    for result in itertools.islice(results, 3):
+        told = result["answer"]
+        assert told["serving_ms"].keys() == {"store"} and told["serving_ms"]["store"] > 0
+        assert AskedAnswer.objects.get(pk=told["id"]).serving_ms == told["serving_ms"]
+        kept = client.get(f"/api/v1/answers/{told['id']}")
+        assert kept.json() == told
+        again = client.get(f"/api/v1/answers/{told['id']}", headers={"If-None-Match": kept["ETag"]})
+        assert again.status_code == 304
+        assert "Storing the answer" in client.get(f"/answers/{told['id']}/").content.decode()
+        stored_ms += told["serving_ms"]["store"]
+    assert len(list(results)) == 1
+    serving_ms = response.wsgi_request.META[SERVING_MS]  # of the request's line in the log
+    assert serving_ms == {"store": pytest.approx(stored_ms), "render": serving_ms["render"]}
+    assert serving_ms["render"] > 0
+    assert ("Server-Timing" in response) is not streamed  # a stream's header is gone before the first answer is there
+
+
+def test_an_answer_stays_one_where_what_it_took_cannot_be_kept(
+    client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def update(*_arguments: Any, **_fields: Any) -> int:
+        raise OperationalError("disk I/O error")
+
+    monkeypatch.setattr(QuerySet, "update", update)
+    monkeypatch.setattr(middleware, "close_old_connections", lambda: None)  # the test's transaction is in this one
+    results = post(client, "ask/batch", {"questions": questions(2)}).json()["results"]
+    assert all("answer" in result for result in results) and AskedAnswer.objects.count() == 2
+    assert "was not kept: disk I/O error" in caplog.text
 
 
 def test_a_question_that_cannot_be_answered_stops_no_other(client: Client, engine: FakeEngine) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client, RequestFactory
@@ -17,9 +19,11 @@ from tests.web.conftest import Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
 from tests.web.pages import stored
 from webapp.api.views import SchemaView
-from webapp.models import AuditEntry, Deployment, IndexGeneration, ModelVersion
+from webapp.models import AuditEntry, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
 from webapp.services.places import resolve
 from webapp.services.registering import record_corpus, record_index, record_model
+
+SNAPSHOT = {"name": "small", "path": "corpora/small", "source": "jsonl", "articles": 1, "blocks": 1}
 
 
 @pytest.fixture
@@ -76,10 +80,58 @@ def test_filters(client: Client) -> None:
     assert found(client, f"evaluations?index={second.pk}") == [of_test.pk]
     assert found(client, "question-sets?purpose=measure") == [test.pk, dev.pk]
     assert found(client, "question-sets?purpose=learn") == []
+    corpora = [
+        CorpusSnapshot.objects.create(**SNAPSHOT | {"snapshot_id": language, "language": language})
+        for language in ("fr", "en")
+    ]
+    assert found(client, "corpora?language=fr") == [corpora[0].pk] and found(client, "corpora?language=FR") == []
+    assert found(client, "corpora?name=small") == [one.pk for one in reversed(corpora)]
+    assert found(client, "corpora?name=small&language=en") == [corpora[1].pk]
     for wrong in ("indexes?model=x", "question-sets?purpose=x", "corpora?model=1", f"models/{10**9}?card=1"):
         problem(client.get(f"/api/v1/{wrong}"), 400)
     for gone in (f"models/{10**9}", f"indexes/{10**30}", "corpora/0", f"deployments/{10**9}"):
         problem(client.get(f"/api/v1/{gone}"), 404)
+
+
+@pytest.mark.parametrize("name", ["corpora", "models", "indexes", "question-sets", "span-sets", "evaluations"])
+def test_every_list_is_cut_by_time(client: Client, name: str) -> None:
+    index = stored.deployment().index
+    records: dict[str, Any] = {
+        "corpora": index.corpus,
+        "models": index.model,
+        "indexes": index,
+        "question-sets": (questions := question_set()),
+        "span-sets": span_set(index),
+        "evaluations": evaluation(index, questions),
+    }
+    made = records[name].created_at
+    later = made + timedelta(microseconds=1)
+    assert found(client, f"{name}?{urlencode({'since': made})}") == [records[name].pk]
+    assert found(client, f"{name}?{urlencode({'since': made, 'before': later})}") == [records[name].pk]
+    assert found(client, f"{name}?{urlencode({'since': later})}") == []
+    assert found(client, f"{name}?{urlencode({'before': made})}") == []
+
+
+@pytest.mark.parametrize(
+    ("address", "field", "says"),
+    [
+        ("corpora?name=", "name", "1 to 100 characters"),
+        ("corpora?language=" + "x" * 21, "language", "1 to 20 characters"),
+        ("corpora?name=a%00b", "name", "without"),
+        ("models?since=2026-01-31", "since", "a time with its offset"),
+        ("span-sets?before=soon", "before", "a time with its offset"),
+        ("deployments?model=x", "model", "whole number"),
+        ("deployments?index=-1", "index", "whole number"),
+        ("deployments?active=1", "active", "true or false"),
+        ("deployments?since=now", "since", "a time with its offset"),
+        ("deployments?order=note", "order", "one of id, activated_at"),
+        ("deployments?is_active=true", "is_active", "no such parameter"),
+        ("deployments?order=id&cursor=cD1ub3doZXJl", "cursor", "no cursor of this list"),
+    ],
+)
+def test_a_wrong_parameter_is_named(client: Client, address: str, field: str, says: str) -> None:
+    (error,) = problem(client.get(f"/api/v1/{address}"), 400)["errors"]
+    assert error["field"] == field and says in error["detail"]
 
 
 def test_a_list_costs_the_same_however_long_it_is(client: Client, django_assert_max_num_queries: Any) -> None:
@@ -92,6 +144,31 @@ def test_a_list_costs_the_same_however_long_it_is(client: Client, django_assert_
 
 
 # ---- deployments
+
+
+def test_deployments_are_chosen_and_ordered(client: Client) -> None:
+    first, second = stored.deployment(), stored.deployment()
+    third = Deployment.activate(first.index)
+    Deployment.objects.filter(pk=third.pk).update(activated_at=second.activated_at - timedelta(hours=1))
+    all_of_them = [third.pk, second.pk, first.pk]
+    assert found(client, "deployments") == found(client, "deployments?order=-id") == all_of_them
+    assert found(client, "deployments?order=id") == all_of_them[::-1]
+    assert found(client, "deployments?order=-activated_at") == [second.pk, first.pk, third.pk]
+    assert found(client, f"deployments?index={first.index_id}") == [third.pk, first.pk]
+    assert found(client, f"deployments?model={first.model_id}") == all_of_them
+    assert found(client, "deployments?model=0") == []
+    assert found(client, "deployments?active=true") == [third.pk]
+    assert found(client, "deployments?active=false") == [second.pk, first.pk]
+    at = urlencode({"since": second.activated_at})
+    assert found(client, f"deployments?{at}") == [second.pk]
+    assert found(client, f"deployments?{urlencode({'before': second.activated_at})}") == [third.pk, first.pk]
+    seen: list[int] = []
+    address = "/api/v1/deployments?page_size=1&order=id"
+    while address:
+        page = client.get(address).json()
+        seen += [one["id"] for one in page["results"]]
+        address = page["next"]
+    assert seen == all_of_them[::-1]
 
 
 @pytest.fixture

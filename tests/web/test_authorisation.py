@@ -176,6 +176,8 @@ API = {
     "api-evaluations": Address("operate", GET, 200),
     "api-evaluation": Address("operate", GET, 200, ("first",)),
     "api-deployments": Address("operate", GET, 200),
+    "api-all-feedback": Address("operate", GET, 200),
+    "api-feedback-export": Address("operate", GET, 200),
     "api-deployment": Address("operate", GET, 200, ("deployment",)),
     "api-activate": Address("operate", POST, 422, ("deployment",), {}),  # its files are not there
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,9 +13,11 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
+from realm_core.training.questions import read_questions
 from tests.web.conftest import Person
-from tests.web.operating import TokenClient, post, problem
+from tests.web.operating import TokenClient, post, problem, question_set
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
@@ -267,6 +270,132 @@ def test_what_was_accepted_is_downloaded_as_rows_to_learn_from(curator: Person) 
     assert {answer for row in rows for answer in row["answers"]} == {"Stanley Kubrick", "Clarke"}
     page = curator.client.get("/manage/feedback/").content.decode()
     assert "/manage/feedback/export/" in page and "Make a question set" in page
+
+
+# ── For programs of those who run the site ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def operator(staff: Person) -> Client:
+    assert staff.user is not None
+    return TokenClient(staff.user, "operate")
+
+
+def found(operator: Client, query: str = "") -> list[int]:
+    response = operator.get(f"/api/v1/feedback?{query}")
+    assert response.status_code == 200, response.content
+    return [one["id"] for one in response.json()["results"]]
+
+
+def test_all_feedback_over_rest(operator: Client, member: Person, curator: Person) -> None:
+    asked = stored.store(stored.payload(explains="no_answer"))
+    say(member.client, asked, right="no", better_answer="Clarke", block_id=BLOCK)
+    decide(curator, only(), "accepted")
+    only().refresh_from_db()
+    (listed,) = operator.get("/api/v1/feedback").json()["results"]
+    times = {name: listed.pop(name) for name in ("changed_at", "reviewed_at")}
+    assert listed == {
+        "id": only().pk,
+        "answer": str(asked.pk),
+        "question": asked.question,
+        "answered": None,
+        "deployment": asked.deployment_id,
+        "right": False,
+        "better_answer": "Clarke",
+        "block_id": BLOCK,
+        "teaches": True,
+        "review": "accepted",
+        "by": "Memo",
+        "reviewed_by": "Cora",
+    }
+    assert all(parse_datetime(value) for value in times.values()) and "session_key" not in listed
+
+
+def test_feedback_is_chosen_ordered_and_paged(operator: Client) -> None:
+    right, wrong, better = said(right=True), said(right=False), said(better_answer="Clarke", review="accepted")
+    block = said(block_id=BLOCK)
+    stored.deployment()
+    later = said(right=True, review="refused")
+    everything = [later.pk, block.pk, better.pk, wrong.pk, right.pk]
+    assert found(operator) == found(operator, "order=-changed_at") == everything
+    assert found(operator, "order=changed_at") == everything[::-1]
+    assert found(operator, "review=waiting&teaches=true") == [right.pk]  # the curator's list
+    assert found(operator, "teaches=false") == [block.pk, wrong.pk]
+    assert found(operator, "review=accepted") == [better.pk] and found(operator, "review=refused") == [later.pk]
+    assert found(operator, "right=true") == [later.pk, right.pk] and found(operator, "right=false") == [wrong.pk]
+    assert found(operator, f"deployment={later.answer.deployment_id}") == [later.pk]
+    assert found(operator, urlencode({"since": better.changed_at, "before": later.changed_at})) == [block.pk, better.pk]
+    page = operator.get("/api/v1/feedback?page_size=3&order=changed_at").json()
+    assert [one["id"] for one in operator.get(page["next"]).json()["results"]] == everything[:2][::-1]
+
+
+@pytest.mark.parametrize(
+    ("address", "field"),
+    [
+        ("feedback?review=new", "review"),
+        ("feedback?teaches=1", "teaches"),
+        ("feedback?right=null", "right"),
+        ("feedback?deployment=x", "deployment"),
+        ("feedback?since=today", "since"),
+        ("feedback?order=by", "order"),
+        ("feedback?cursor=cD1ub3doZXJl", "cursor"),
+        ("feedback?show=all", "show"),
+        ("feedback/export?review=waiting", "review"),
+    ],
+)
+def test_a_wrong_parameter_is_named(operator: Client, address: str, field: str) -> None:
+    told = problem(operator.get(f"/api/v1/{address}"), 400)
+    assert [error["field"] for error in told["errors"]] == [field]
+
+
+def test_a_list_of_feedback_costs_the_same_however_long_it_is(
+    operator: Client, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(12):
+        said(right=True)
+    with django_assert_max_num_queries(5):  # the token, its use, the page
+        assert len(found(operator)) == 12
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/jsonl", "application/json"])
+def test_a_program_downloads_what_the_page_gives(operator: Client, curator: Person, accept: str) -> None:
+    empty = operator.get("/api/v1/feedback/export")
+    assert empty.status_code == 200 and empty.content == b""
+    one = said(right=False, better_answer="Clarke", block_id=BLOCK, review="accepted")
+    said(block_id=BLOCK)  # nothing can be learnt from it
+    response = operator.get("/api/v1/feedback/export", headers={"Accept": accept})
+    assert response["Content-Type"] == "application/jsonl"
+    page = curator.client.get("/manage/feedback/export/")
+    assert response.content == page.content and response["Content-Disposition"] == page["Content-Disposition"]
+    (row,) = map(json.loads, response.content.splitlines())
+    assert (row["answer_ids"], row["block_ids"]) == ([str(one.answer_id)], [BLOCK])
+
+
+def test_what_is_downloaded_can_be_learnt_from(operator: Client, tmp_path: Path) -> None:
+    said(right=False, better_answer="Arthur C. Clarke", block_id=BLOCK, review="accepted")
+    path = tmp_path / "feedback.jsonl"
+    path.write_bytes(operator.get("/api/v1/feedback/export").content)
+    (question,) = read_questions(path)
+    assert question.answers == ("Arthur C. Clarke",) and question.context == stored.ODYSSEY[0].text
+
+
+def test_without_the_questions_that_are_measured_by_nothing_is_downloaded(operator: Client, curator: Person) -> None:
+    question_set()  # a row whose file never was
+    assert "dev.jsonl does not exist" in problem(operator.get("/api/v1/feedback/export"), 422)["detail"]
+    page = curator.client.get("/manage/feedback/export/", follow=True).content.decode()
+    assert "dev.jsonl does not exist" in page
+
+
+def test_feedback_is_not_for_everybody(member: Person, curator: Person, outsider: Person, staff: Person) -> None:
+    assert staff.user is not None and curator.user is not None
+    wrong = [member.client, curator.client, TokenClient(staff.user, "ask", "feedback")]
+    wrong.append(TokenClient(curator.user, "operate"))  # a token never curates for a curator
+    for address in ("/api/v1/feedback", "/api/v1/feedback/export"):
+        for client in wrong:
+            problem(client.get(address), 403)
+        problem(outsider.client.get(address), 401)
+        assert staff.client.get(address).status_code == 200
+        assert staff.client.post(address).status_code == 405
 
 
 def test_shares_by_deployment(staff: Person) -> None:

@@ -92,14 +92,43 @@ def test_storing_is_a_stage_of_each_question_of_a_batch(engine: FakeEngine, outs
     assert [now[stage] - before.get(stage, 0.0) for stage in stages] == [2, 2]
 
 
-def test_a_question_can_be_taken_apart_afterwards(engine: FakeEngine, outsider: Person) -> None:
+def test_a_question_can_be_taken_apart_afterwards(
+    engine: FakeEngine, outsider: Person, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "webapp.metrics.middleware")
+    caplog.handler.setFormatter(JSONLines())
     body = ask(outsider.client)
     kept = AskedAnswer.objects.get(pk=body["id"])
     assert kept.serving_ms.keys() == {"store", "render"} and min(kept.serving_ms.values()) > 0
     assert kept.payload["timings_ms"] == stored.payload()["timings_ms"]  # what the engine said stays as it was
+    (told,) = (json.loads(line) for line in caplog.text.splitlines() if " took " in line)
+    assert told["stages_ms"] == {**kept.payload["timings_ms"], **kept.serving_ms}
+    assert told["answer_id"] == body["id"] and told["latency_ms"] == kept.latency_ms
     page = outsider.client.get(reverse("answer", args=[kept.pk])).content.decode()
     for stage in ("Reading the blocks", "Storing the answer", "Writing the page or the JSON"):
         assert stage in page
+
+
+def test_what_an_answer_says_of_its_storing_stays(engine: FakeEngine, outsider: Person) -> None:
+    """What rendering took is known behind it: a header says that, and neither changes what the address gives."""
+    body = {"question": "Who directed it?"}
+    response = outsider.client.post("/api/v1/ask", body, content_type="application/json")
+    told = response.json()
+    stages = dict(one.split(";dur=") for one in response["Server-Timing"].split(", "))
+    assert stages.keys() == {"store", "render"} and told["serving_ms"].keys() == {"store"}
+    assert float(stages["store"]) == pytest.approx(told["serving_ms"]["store"], abs=0.06)
+    address = f"/api/v1/answers/{told['id']}"
+    first = outsider.client.get(address)
+    assert first.json() == told and "Server-Timing" not in first
+    AskedAnswer.objects.filter(pk=told["id"]).update(serving_ms={**told["serving_ms"], "render": 1e6})
+    assert outsider.client.get(address, headers={"If-None-Match": first["ETag"]}).status_code == 304
+    assert outsider.client.get(f"{address}?without={stored.ODYSSEY[0].block_id}").json()["serving_ms"]
+    assert outsider.client.get(f"/api/v1/answers/{stored.store().pk}").json()["serving_ms"] == {}
+
+
+def test_an_answer_for_the_command_line_says_what_storing_took(engine: FakeEngine) -> None:
+    asked = asking.ask("Who directed it?")
+    assert AskedAnswer.objects.get(pk=asked.pk).serving_ms == asked.serving_ms and asked.serving_ms.keys() == {"store"}
 
 
 def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Person, settings: Any) -> None:

@@ -109,26 +109,36 @@ def said(question: str = "Who directed 2001: A Space Odyssey?", **values: Any) -
 
 
 def test_right_and_better_answers_become_questions() -> None:
-    said(right=True)
-    said("Who wrote it?", right=False, better_answer="Arthur C. Clarke")
+    first = said(right=True)
+    second = said("Who wrote it?", right=False, better_answer="Arthur C. Clarke")
     said("Who else?", right=False)
-    said("Which is said to be so?", right=None, better_answer="Neither")
+    third = said("Which is said to be so?", right=None, better_answer="Neither", block_id=stored.ODYSSEY[1].block_id)
+    said("Which block says so?", block_id=stored.ODYSSEY[1].block_id)
     rows = {row["question"]: row for row in questions.feedback_questions()}
     best = stored.ODYSSEY[0]
     assert rows == {
         "Who directed 2001: A Space Odyssey?": {
             "question": "Who directed 2001: A Space Odyssey?",
             "answers": ["Stanley Kubrick"],
+            "answer_ids": [str(first.pk)],
+            "block_ids": [],
             "title": best.title,
             "context": best.text,
         },
         "Who wrote it?": {
             "question": "Who wrote it?",
             "answers": ["Arthur C. Clarke"],
+            "answer_ids": [str(second.pk)],
+            "block_ids": [],
             "title": best.title,
             "context": best.text,
         },
-        "Which is said to be so?": {"question": "Which is said to be so?", "answers": ["Neither"]},
+        "Which is said to be so?": {
+            "question": "Which is said to be so?",
+            "answers": ["Neither"],
+            "answer_ids": [str(third.pk)],
+            "block_ids": [stored.ODYSSEY[1].block_id],
+        },
     }
     made = questions.record_feedback("feedback-1", by=None)
     assert (made.purpose, made.questions) == (Purpose.LEARN, 3)
@@ -137,15 +147,15 @@ def test_right_and_better_answers_become_questions() -> None:
 def test_the_block_that_was_pointed_at_is_the_context() -> None:
     other = stored.ODYSSEY[2]
     said("What was he, too?", right=False, better_answer="Futurist", block_id=other.block_id)
-    assert [row["context"] for row in questions.feedback_questions()] == [other.text]
+    (row,) = questions.feedback_questions()
+    assert (row["context"], row["block_ids"]) == (other.text, [other.block_id])
 
 
 def test_several_people_on_one_question() -> None:
-    said(right=True)
-    said(right=True)
-    said(right=False, better_answer="Kubrick")
+    asked = [said(right=True), said(right=True), said(right=False, better_answer="Kubrick")]
     (row,) = questions.feedback_questions()
     assert sorted(row["answers"]) == ["Kubrick", "Stanley Kubrick"]
+    assert row["answer_ids"] == [str(one.pk) for one in reversed(asked)]  # the newest word first
 
 
 def test_what_is_measured_by_is_not_taken_from_feedback() -> None:

@@ -170,6 +170,7 @@ def test_the_crowd_the_rude_and_the_damaged(
     lines = [json.loads(line) for line in (tmp_path / "web.log").read_text(encoding="utf-8").splitlines()]
     requests = [line for line in lines if line["message"] == "request" and line["path"] == "/api/v1/ask"]
     assert requests and all(line["request_id"] and line["ms"] > 0 for line in requests)
+    assert all(("serving_ms" in line) == (line["status"] == 201) for line in requests)
 
 
 @contextlib.contextmanager

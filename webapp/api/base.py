@@ -29,6 +29,7 @@ from webapp.services.asking import FieldError, InvalidRequest
 
 DEFAULT_PAGE: Final = 50
 LARGEST_PAGE: Final = 500
+JSON_LINES: Final = "application/jsonl"
 
 _DESCRIPTIONS: Final = {
     400: "The request is not valid; `errors` names the fields.",
@@ -61,6 +62,12 @@ class Renderer(JSONRenderer):
             return super().render(data, *arguments, **options)
         except UnicodeEncodeError:
             return json.dumps(data, cls=self.encoder_class, ensure_ascii=False).encode(errors="replace")
+
+
+class LinesRenderer(Renderer):
+    """JSON lines. Where there are none to send, which is where all failed, one line."""
+
+    media_type = JSON_LINES
 
 
 class PublicView(APIView):

@@ -7,6 +7,7 @@ soon as it is known. A question that cannot be answered has a problem in its pla
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final
@@ -19,7 +20,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.api import examples
-from webapp.api.base import AskingView, Renderer, checked, problem_responses
+from webapp.api.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
 from webapp.api.kept import answer_json
 from webapp.api.problems import described_in_place
 from webapp.api.serializers import (
@@ -31,7 +32,7 @@ from webapp.api.serializers import (
     StrictSerializer,
 )
 from webapp.engine import EngineUnavailable, serving
-from webapp.metrics.middleware import listens
+from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
 from webapp.services import asking, limits
 from webapp.services.asking import DEFAULT_K, MAX_K, FieldError, InvalidRequest
@@ -39,7 +40,6 @@ from webapp.services.history import asker_key
 
 MOST: Final = 100
 MOST_STREAMED: Final = 10_000
-JSON_LINES: Final = "application/jsonl"
 
 # A batch keeps one of the server's threads until its last answer, a stream perhaps for minutes; so many at once in a
 # process, and the other threads go on answering.
@@ -87,12 +87,6 @@ class ResultsSerializer(serializers.Serializer[Any]):
     results = ResultSerializer(many=True, help_text="In the order of the questions.")
 
 
-class LinesRenderer(Renderer):
-    """JSON lines. Where there are none to stream, which is where all failed, one line."""
-
-    media_type = JSON_LINES
-
-
 class BatchView(AskingView):
     """Ask many questions."""
 
@@ -131,12 +125,16 @@ class BatchView(AskingView):
         with serving():  # else the whole batch is refused, with 503
             pass
         history = "" if request.auth else asker_key(request)
+        current = current_asking() or Asking(None)
         with _place(streamed) as place:
             wanted = self._counted(request, batch)
-            answers = asking.ask_many(wanted, asker=request.user, session_key=history, listens=listens())
+            answers = asking.ask_many(wanted, asker=request.user, session_key=history, listens=current.listens)
+            results = _results(answers, current)
             if not streamed:
-                return Response({"results": list(_results(answers))})
-            response = StreamingHttpResponse(_Lines(_results(answers), place.pop_all()), content_type=JSON_LINES)
+                told = list(results)
+                current.renders()
+                return Response({"results": told})
+            response = StreamingHttpResponse(_Lines(results, current, place.pop_all()), content_type=JSON_LINES)
         response["X-Accel-Buffering"] = "no"  # a proxy shall hand on each line as it comes
         return response
 
@@ -166,14 +164,18 @@ def _place(streamed: bool) -> ExitStack:
 class _Lines:
     """Results as JSON lines; gives the batch's place back when it is closed, also where nobody began to read it."""
 
-    def __init__(self, results: Iterator[dict[str, Any]], place: ExitStack) -> None:
+    def __init__(self, results: Iterator[dict[str, Any]], current: Asking, place: ExitStack) -> None:
         self._results = results
+        self._current = current
         self._renderer = Renderer()
         self._place = place
 
     def __iter__(self) -> Iterator[bytes]:
         for result in self._results:
-            yield self._renderer.render(result) + b"\n"
+            began = time.perf_counter()
+            line = self._renderer.render(result) + b"\n"
+            self._current.add("render", (time.perf_counter() - began) * 1e3)
+            yield line
 
     def close(self) -> None:
         """No more lines are wanted. A second time changes nothing."""
@@ -191,9 +193,10 @@ def _checked(question: Any, common: dict[str, Any]) -> asking.Request | Exceptio
         return error
 
 
-def _results(answers: Iterator[AskedAnswer | Exception]) -> Iterator[dict[str, Any]]:
+def _results(answers: Iterator[AskedAnswer | Exception], current: Asking) -> Iterator[dict[str, Any]]:
     for index, answer in enumerate(answers):
         if isinstance(answer, Exception):
             yield {"index": index, "problem": described_in_place(answer)}
         else:
+            current.add("store", answer.serving_ms["store"])
             yield {"index": index, "answer": answer_json(answer)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
@@ -17,12 +19,19 @@ from webapp.api.base import (
     page_response,
     problem_responses,
 )
-from webapp.api.parameters import filtered, only_parameters
+from webapp.api.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
 from webapp.api.record_serializers import ConfirmationSerializer, DeploymentSerializer, NewDeploymentSerializer
-from webapp.models import Deployment
+from webapp.models import Deployment, IndexGeneration, ModelVersion
 from webapp.services import deploying
 
-_CHECKED = (
+_ORDERS: Final = ("id", "activated_at")  # a clock may have been set back between two
+_FILTERS: Final = (
+    by_id("model", ModelVersion),
+    by_id("index", IndexGeneration),
+    by_truth("active", "is_active", "Whether it is what answers now."),
+    *by_time("activated_at"),
+)
+_CHECKED: Final = (
     "The pair is looked at beforehand: what cannot answer is refused (422); what may be a mistake, such as a model "
     "that measures worse than what answers now, must be confirmed: the 409 says what in `doubts`, and `confirm` of the "
     "next request is the 409's `confirm`."
@@ -36,13 +45,13 @@ class DeploymentsView(OperatorView):
         operation_id="deployments",
         summary="List deployments",
         description="The latest first. One of them is active.",
-        parameters=PAGING,
+        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
         responses={200: page_response("DeploymentPage", DeploymentSerializer), **problem_responses(400, 403)},
         examples=[OpenApiExample("Deployments", value=examples.DEPLOYMENTS, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request) -> Response:
-        deployments = filtered(request, Deployment.objects.select_related("activated_by"), ())
-        pages = Pages(("-activated_at", "-pk"))
+        deployments = filtered(request, Deployment.objects.select_related("activated_by"), _FILTERS, also=("order",))
+        pages = Pages(ordering(request, _ORDERS))
         page = pages.paginate_queryset(deployments, request)
         return pages.get_paginated_response(DeploymentSerializer(page, many=True).data)
 

@@ -48,7 +48,14 @@ _UNCHANGED: Final = {304: OpenApiResponse(description="What `If-None-Match` name
 def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
     """The answer object of API and command line: what was stored, or recomputed `without` some blocks."""
     reading = asking.without(asked, without).as_dict() if without else asked.payload
-    return {"id": str(asked.pk), "created_at": asked.created_at.isoformat(), "without": without or [], **reading}
+    return {
+        "id": str(asked.pk),
+        "created_at": asked.created_at.isoformat(),
+        "without": without or [],
+        # What rendering took is known only when this has been rendered, and this must stay as it was first given.
+        "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
+        **reading,
+    }
 
 
 @method_decorator(conditional_page, name="dispatch")

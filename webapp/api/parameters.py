@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from django.db.models import Model, QuerySet
+from django.db.models import CharField, Model, QuerySet
 from django.utils.dateparse import parse_datetime
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
+from realm_core.settings import unfit_character
 from webapp.services.asking import FieldError, InvalidRequest
 
 _LARGEST_ID: Final = 2**63 - 1  # what a database's column of ids holds
@@ -37,10 +38,10 @@ class Filter:
         return self.parameter.name
 
 
-def by_id(name: str, record: type[Model]) -> Filter:
-    """Records that name another one."""
+def by_id(name: str, record: type[Model], lookup: str = "") -> Filter:
+    """Records that name another one. lookup: where that is not what the parameter is called."""
     about = OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of a {record._meta.verbose_name}.")
-    return Filter(about, name, _whole)
+    return Filter(about, lookup or name, _whole)
 
 
 def by_word(name: str, words: Sequence[str]) -> Filter:
@@ -52,6 +53,23 @@ def by_word(name: str, words: Sequence[str]) -> Filter:
         return text
 
     return Filter(OpenApiParameter(name, OpenApiTypes.STR, enum=list(words)), name, read)
+
+
+def by_text(name: str, record: type[Model]) -> Filter:
+    """Records of which a field is a text, letter for letter."""
+    field = record._meta.get_field(name)
+    assert isinstance(field, CharField) and field.max_length is not None
+    most = field.max_length
+
+    def read(text: str) -> str:
+        if not 1 <= len(text) <= most:
+            raise ValueError(f"This must be a text of 1 to {most} characters.")
+        if found := unfit_character(text):  # PostgreSQL refuses to look for some
+            raise ValueError(f"This must be a text without {found!r}.")
+        return text
+
+    schema = {"type": "string", "minLength": 1, "maxLength": most}
+    return Filter(OpenApiParameter(name, schema, description="Letter for letter."), name, read)
 
 
 def by_truth(name: str, lookup: str, description: str, *, inverted: bool = False) -> Filter:
@@ -66,11 +84,12 @@ def by_truth(name: str, lookup: str, description: str, *, inverted: bool = False
 
 
 def by_time(field: str = "created_at") -> tuple[Filter, Filter]:
-    """Records of a stretch of time: `since` is in it, `before` is not."""
-    return (
-        Filter(OpenApiParameter("since", OpenApiTypes.DATETIME, description="From then on."), f"{field}__gte", _time),
-        Filter(OpenApiParameter("before", OpenApiTypes.DATETIME, description="Until then."), f"{field}__lt", _time),
+    """Records of a stretch of time: `since` is in it, `before` is not. field: of the records, the time that counts."""
+    since, before = (
+        OpenApiParameter(name, OpenApiTypes.DATETIME, description=f"`{field}` {says} then.")
+        for name, says in (("since", "at or after"), ("before", "before"))
     )
+    return Filter(since, f"{field}__gte", _time), Filter(before, f"{field}__lt", _time)
 
 
 def filtered(

@@ -24,7 +24,17 @@ from webapp.api.base import (
     page_response,
     problem_responses,
 )
-from webapp.api.parameters import Filter, by_id, by_time, by_word, filtered, only_parameters, order_parameter, ordering
+from webapp.api.parameters import (
+    Filter,
+    by_id,
+    by_text,
+    by_time,
+    by_word,
+    filtered,
+    only_parameters,
+    order_parameter,
+    ordering,
+)
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
 
 
@@ -33,7 +43,8 @@ class Listed:
     """Records that are listed at /NAME and read at /NAME/ID.
 
     one: what one of them is called. related: other records that name these, shown by their ids.
-    filters: parameters of the address that choose some of them. orders: fields to order them by.
+    filters: parameters of the address that choose some of them, beside those of the time, which every list has.
+    orders: fields to order them by.
     about: what else is to be known of reading one. example: one as it is listed; more: what reading it adds to that.
     """
 
@@ -59,6 +70,7 @@ LISTED: Final = (
         shown.CorpusSerializer,
         examples.CORPUS,
         related=("indexes", "span_sets", "model_versions"),
+        filters=(by_text("name", CorpusSnapshot), by_text("language", CorpusSnapshot)),
     ),
     Listed(
         "models",
@@ -114,7 +126,6 @@ LISTED: Final = (
             by_id("corpus", CorpusSnapshot),
             by_id("index", IndexGeneration),
             by_id("questions", QuestionSet),
-            *by_time(),
         ),
         orders=("created_at", "exact_match", "recall_at_5"),
     ),
@@ -127,13 +138,15 @@ def addresses() -> list[URLPattern]:
 
 
 def _list_address(listed: Listed) -> URLPattern:
+    filters = (*listed.filters, *by_time())
+
     class ListView(OperatorView):
         """Many records."""
 
         @extend_schema(
             operation_id=listed.name.replace("-", "_"),
             summary=f"List {listed.name.replace('-', ' ')}",
-            parameters=[*PAGING, order_parameter(listed.orders), *(one.parameter for one in listed.filters)],
+            parameters=[*PAGING, order_parameter(listed.orders), *(one.parameter for one in filters)],
             responses={
                 200: page_response(f"{listed.record.__name__}Page", listed.serializer),
                 **problem_responses(400, 403),
@@ -143,7 +156,7 @@ def _list_address(listed: Listed) -> URLPattern:
         def get(self, request: Request) -> Response:
             pages = Pages(ordering(request, listed.orders))
             records = listed.record._default_manager.prefetch_related(*listed.related)
-            page = pages.paginate_queryset(filtered(request, records, listed.filters, also=("order",)), request)
+            page = pages.paginate_queryset(filtered(request, records, filters, also=("order",)), request)
             return pages.get_paginated_response(listed.serializer(page, many=True).data)
 
     return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")

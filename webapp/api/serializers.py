@@ -184,6 +184,9 @@ class AnswerSerializer(ReadingSerializer):
     without = serializers.ListField(
         child=serializers.CharField(), help_text="Blocks that were taken away again by `?without=`."
     )
+    serving_ms = serializers.DictField(
+        child=serializers.FloatField(), help_text="What keeping the answer took: `store`; {} where that is not known."
+    )
 
 
 class ListedAnswerSerializer(RecordSerializer):

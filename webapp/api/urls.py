@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from webapp.api import batch, deployments, feedback, jobs, kept, page, problems, records, views
+from webapp.api import batch, deployments, feedback, feedback_review, jobs, kept, page, problems, records, views
 
 urlpatterns = [
     path("ask", views.AskView.as_view(), name="api-ask"),
@@ -26,6 +26,8 @@ urlpatterns = [
     path("deployments", deployments.DeploymentsView.as_view(), name="api-deployments"),
     path("deployments/<int:deployment_id>", deployments.DeploymentView.as_view(), name="api-deployment"),
     path("deployments/<int:deployment_id>/activate", deployments.ActivateView.as_view(), name="api-activate"),
+    path("feedback", feedback_review.AllFeedbackView.as_view(), name="api-all-feedback"),
+    path("feedback/export", feedback_review.ExportView.as_view(), name="api-feedback-export"),
     # for everybody again
     path("schema/", views.SchemaView.as_view(), name="api-schema"),
     path("docs/", page.docs, name="api-docs"),

@@ -1,7 +1,7 @@
-"""Around every request: who listens for it, and what rendering the answer that was made for it took.
+"""Around every request: who listens for it, and what storing and rendering its answers took.
 
-What storing and rendering took is kept beside the answer, in a write of its own: it is known only when both are over,
-and what the engine said, which permanent links show, never changes.
+What that took is kept beside an answer, in a write of its own: it is known only when both are over, and what the engine
+said, which permanent links show, never changes.
 """
 
 from __future__ import annotations
@@ -12,24 +12,46 @@ import socket
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
-from uuid import UUID
+from dataclasses import dataclass, field
+from typing import Final
 
-from django.db import Error
+from django.db import Error, close_old_connections
 from django.http import HttpRequest, HttpResponse
 
 from webapp.metrics import observe_stages
 from webapp.models import AskedAnswer
+
+SERVING_MS: Final = "realm.serving_ms"  # in a request's environment, for its line of the log
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Asking:
-    """What is known of the request that is being served. kept: its one answer, when that was stored, what that took."""
+    """What is known of the request that is being served.
+
+    answer:     the one that was stored for it; None for a batch, whose answers are served one by one.
+    serving_ms: what storing and rendering took, of all its answers together; a stream goes on adding to it after the
+                middleware.
+    """
 
     connection: socket.socket | None
-    kept: tuple[UUID, float, float] | None = None
+    answer: AskedAnswer | None = None
+    serving_ms: dict[str, float] = field(default_factory=dict)
+    _renders_since: float | None = None
+
+    def add(self, stage: str, spent_ms: float) -> None:
+        """A stage took so long, once more."""
+        self.serving_ms[stage] = self.serving_ms.get(stage, 0.0) + spent_ms
+
+    def renders(self) -> None:
+        """All is stored; what is done from now on is rendering."""
+        self._renders_since = time.perf_counter()
+
+    def rendered(self) -> None:
+        """The response is there; a stream's never is as a whole."""
+        if self._renders_since is not None:
+            self.add("render", (time.perf_counter() - self._renders_since) * 1e3)
 
     def listens(self) -> bool:
         """Whether the other side still has its connection open; True where the server does not tell."""
@@ -50,36 +72,49 @@ class Asking:
 _asking: ContextVar[Asking | None] = ContextVar("asking", default=None)
 
 
-def asking() -> Asking | None:
+def current_asking() -> Asking | None:
     """The request that is being served in this thread; None outside of one."""
     return _asking.get()
 
 
 def listens() -> Callable[[], bool] | None:
     """What says whether whoever asked is still there; None outside of a request."""
-    current = asking()
+    current = current_asking()
     return current.listens if current else None
 
 
+def served(asked: AskedAnswer) -> None:
+    """Count what serving an answer took, keep it beside the answer, and tell the log what each stage took."""
+    observe_stages(asked.serving_ms)
+    try:
+        AskedAnswer.objects.filter(pk=asked.pk).update(serving_ms=asked.serving_ms)
+    except Error as error:
+        close_old_connections()  # a broken one, so that what follows gets another
+        log.warning("What it took to serve the answer %s was not kept: %s", asked.pk, error)
+    stages_ms = {**asked.payload["timings_ms"], **asked.serving_ms}
+    told = {"answer_id": asked.pk, "latency_ms": asked.latency_ms, "stages_ms": stages_ms}
+    log.info("Answer %s took %.0f ms.", asked.pk, asked.latency_ms, extra={"fields": told})
+
+
 class MeasuringMiddleware:
-    """Keeps an `Asking` while a request is being served."""
+    """Keeps an `Asking` while a request is being served, and says on the response what serving took."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         current = Asking(request.META.get("gunicorn.socket"))
+        request.META[SERVING_MS] = current.serving_ms
         token = _asking.set(current)
         try:
             response = self._get_response(request)
         finally:
             _asking.reset(token)
-        if current.kept is not None:
-            answer_id, stored_at, store_ms = current.kept
-            serving_ms = {"store": store_ms, "render": (time.perf_counter() - stored_at) * 1e3}
-            observe_stages(serving_ms)
-            try:
-                AskedAnswer.objects.filter(pk=answer_id).update(serving_ms=serving_ms)
-            except Error as error:
-                log.warning("What it took to serve the answer %s was not kept: %s", answer_id, error)
+        current.rendered()
+        if current.serving_ms:
+            stages = (f"{stage};dur={spent_ms:.1f}" for stage, spent_ms in current.serving_ms.items())
+            response["Server-Timing"] = ", ".join(stages)
+        if current.answer is not None:
+            current.answer.serving_ms = dict(current.serving_ms)
+            served(current.answer)
         return response

@@ -6,7 +6,6 @@ so SQLite's only writer is never kept waiting for it.
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 import unicodedata
@@ -24,15 +23,13 @@ from django.db import Error, close_old_connections, transaction
 
 from webapp import metrics
 from webapp.engine import EngineUnavailable, Serving, serving
-from webapp.metrics.middleware import asking, listens
+from webapp.metrics.middleware import current_asking, listens, served
 from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.request_id import set_answer_id
 
 if TYPE_CHECKING:
     from realm_core.engine import RetrievedBlock
     from realm_core.provenance import Answer
-
-log = logging.getLogger(__name__)
 
 # The model reads 64 wordpieces of a question, some 300 characters of English. A thousand leaves room for any
 # script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
@@ -144,15 +141,17 @@ def ask(
     try:
         with serving() as service:
             answer = _answer(service, request, listens())
-        began = time.perf_counter()
         asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
     except Exception as error:
         _count(error)
         raise
     set_answer_id(str(asked.pk))
-    if (current := asking()) is not None:
-        stored_at = time.perf_counter()
-        current.kept = (asked.pk, stored_at, (stored_at - began) * 1e3)
+    if (current := current_asking()) is None:
+        served(asked)
+    else:
+        current.answer = asked
+        current.add("store", asked.serving_ms["store"])
+        current.renders()
     return asked
 
 
@@ -187,14 +186,14 @@ def ask_many(
                     yield answer
                     continue
                 assert isinstance(request, Request)
-                began = time.perf_counter()
                 try:
-                    asked: AskedAnswer | Exception = _store(request, answer, service.deployment_id, asker, session_key)
-                    metrics.observe_stages({"store": (time.perf_counter() - began) * 1e3})
+                    asked = _store(request, answer, service.deployment_id, asker, session_key)
                 except Error as error:  # also InterfaceError, which is no DatabaseError
                     close_old_connections()
                     _count(error)
-                    asked = error
+                    yield error
+                    continue
+                served(asked)
                 yield asked
 
 
@@ -275,6 +274,8 @@ def _store(
     session_key: str,
     kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
+    """The answer as it is kept; `serving_ms` has what that took, and is not kept yet."""
+    began = time.perf_counter()
     asked = AskedAnswer(
         question=request.question,
         asker=asker if isinstance(asker, User) else None,
@@ -308,9 +309,8 @@ def _store(
         EvidenceBlock.objects.bulk_create(evidence)
         if kept is not None:
             kept(asked)
+    asked.serving_ms = {"store": (time.perf_counter() - began) * 1e3}
     metrics.QUESTIONS.labels("answered" if answer.answer else "abstained").inc()
     metrics.LATENCY.observe(answer.latency_ms / 1e3)
     metrics.observe_stages(answer.timings_ms)
-    told = {"answer_id": asked.pk, "latency_ms": answer.latency_ms, "stages_ms": answer.timings_ms}
-    log.info("Answer %s took %.0f ms.", asked.pk, answer.latency_ms, extra={"fields": told})
     return asked

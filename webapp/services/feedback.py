@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, transaction
-from django.db.models import Count, Q, QuerySet
+from django.db.models import BooleanField, Case, Count, Q, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
@@ -98,6 +98,13 @@ def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None
             better_answer=said.better_answer,
             block_id=said.block_id,
         )
+
+
+def all_of_it() -> QuerySet[Feedback]:
+    """What everybody said, with `teaches`: whether something can be learnt from it."""
+    teaches = Case(When(TEACHES, then=True), default=False, output_field=BooleanField())
+    said = Feedback.objects.select_related("answer", "by", "reviewed_by").defer("answer__payload")
+    return said.annotate(teaches=teaches)
 
 
 @dataclass(frozen=True)

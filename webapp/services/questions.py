@@ -18,6 +18,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Prefetch
+from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer, normalise_answer
@@ -126,7 +127,10 @@ def feedback_questions() -> list[dict[str, Any]]:
 
     A right answer teaches itself, a wrong one what was said to be better. The text of the block comes along as context
     where it holds the answer: the one that was pointed at, or else the best one of those read. Questions of sets to
-    measure by are left out.
+    measure by are left out. A word that only points at a block is not among them: nothing is learnt without an answer.
+
+    A row also says which answers were spoken of (`answer_ids`), and which blocks were pointed at (`block_ids`). Whoever
+    reads question files passes over both.
     """
     measured = _normalised(Purpose.MEASURE)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -141,17 +145,24 @@ def feedback_questions() -> list[dict[str, Any]]:
         block = _block_that_holds(said, answer)
         row = rows.setdefault(
             (normal, block.block_id if block else ""),
-            {"question": asked.question, "answers": []}
+            {"question": asked.question, "answers": [], "answer_ids": [], "block_ids": []}
             | ({"title": block.title, "context": block.text} if block else {}),
         )
-        if answer not in row["answers"]:
-            row["answers"].append(answer)
+        more = {"answers": answer, "answer_ids": str(asked.pk), "block_ids": said.block_id}
+        for name, value in more.items():
+            if value and value not in row[name]:
+                row[name].append(value)
     return list(rows.values())
 
 
 def as_lines(rows: list[dict[str, Any]]) -> bytes:
     """Rows as a question file has them: JSON lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def feedback_export() -> tuple[str, bytes]:
+    """A name for the file, and `feedback_questions` as one."""
+    return f"feedback-{timezone.now():%Y-%m-%d}.jsonl", as_lines(feedback_questions())
 
 
 def feedback_count() -> int:

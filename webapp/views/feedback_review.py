@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -42,7 +42,7 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
     """What waits for a curator, or what was accepted, refused or said at all; the newest first."""
     show = request.GET.get("show", "")
     show = show if show in _SHOWS else "waiting"
-    said = Feedback.objects.filter(_SHOWS[show]).select_related("answer", "by", "reviewed_by").defer("answer__payload")
+    said = services.all_of_it().filter(_SHOWS[show])
     page = Paginator(said, _PAGE_SIZE).get_page(request.GET.get("page"))
     counts = Feedback.objects.aggregate(**{name: Count("pk", filter=which) for name, which in _SHOWS.items()})
     context = {
@@ -79,9 +79,12 @@ def review(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def export(request: HttpRequest) -> HttpResponse:
     """What was accepted, as a file of questions to fine-tune on."""
-    name = f"feedback-{timezone.now():%Y-%m-%d}.jsonl"
+    try:
+        name, content = questions.feedback_export()
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-feedback")
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    content = questions.as_lines(questions.feedback_questions())
     return HttpResponse(content, content_type="application/jsonl; charset=utf-8", headers=headers)
 
 
@@ -94,12 +97,9 @@ def _seen(request: HttpRequest) -> datetime:
     return seen if seen is not None and timezone.is_aware(seen) else _NEVER
 
 
-def _with_blocks(said: list[Feedback]) -> list[tuple[Feedback, EvidenceBlock | None, bool]]:
-    """Each word, the block that it points at, and whether something can be learnt from it."""
+def _with_blocks(said: list[Feedback]) -> list[tuple[Feedback, EvidenceBlock | None]]:
+    """Each word, and the block that it points at."""
     ids = {one.block_id for one in said if one.block_id}
     pointed_at = EvidenceBlock.objects.filter(answer__in=[one.answer_id for one in said], block_id__in=ids)
     blocks = {(block.answer_id, block.block_id): block for block in pointed_at}
-    teaching = set(
-        Feedback.objects.filter(services.TEACHES, pk__in=[one.pk for one in said]).values_list("pk", flat=True)
-    )
-    return [(one, blocks.get((one.answer_id, one.block_id)), one.pk in teaching) for one in said]
+    return [(one, blocks.get((one.answer_id, one.block_id))) for one in said]
