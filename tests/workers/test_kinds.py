@@ -16,8 +16,8 @@ from realm_core.model.identity import read_hashes
 from tests.core.running import activity_of
 from tests.core.training.towns import COUNT, Towns, make_towns
 from tests.workers.work import QUICK, Work, record_work, source
-from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, SpanSet
-from webapp.services import jobs
+from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, Schedule, SpanSet, Trigger
+from webapp.services import jobs, scheduling
 from webapp.services.places import resolve, sources_dir
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS
@@ -78,6 +78,18 @@ def test_a_model_is_warmed_up_exported_and_measured(work: Work) -> None:
     said = [json.loads(line)["question"] for line in resolve(some.predictions).read_text().splitlines()[1:]]
     everything = resolve(evaluation.predictions).read_text()
     assert len(said) == 3 and all(question in everything for question in said)
+
+
+def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work) -> None:
+    schedule = scheduling.save(Schedule(corpus_name=work.corpus.name, trigger=Trigger.NEW_MODEL), by=None)
+    training = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk, **QUICK}, by=None)
+    run(training)
+    assert training.state == "succeeded", training.log
+    building = Job.objects.get(kind=JobKind.INDEX)
+    assert building.parameters["model"] == training.model_versions.get().pk
+    assert building.parameters["corpus"] == work.corpus.pk
+    schedule.refresh_from_db()
+    assert (schedule.last_job, scheduling.who_started(building)) == (building, schedule)
 
 
 def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> None:
