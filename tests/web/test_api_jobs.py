@@ -93,6 +93,15 @@ def test_settings_of_an_earlier_job(client: Client, index: IndexGeneration) -> N
     problem(post(client, "jobs", other), 400)
 
 
+def test_settings_that_an_upgrade_removed_are_left_behind(client: Client, index: IndexGeneration) -> None:
+    inputs = {"model": index.model_id, "corpus": index.corpus_id}
+    earlier = job(parameters={**inputs, "shard_rows": 7, "of_an_earlier_version": 1})
+    body = post(client, "jobs", {"kind": "index", "parameters": {}, "settings_of": str(earlier.pk)}).json()
+    assert body["parameters"] == {**inputs, "shard_rows": 7}
+    told = post(client, "jobs", {"kind": "index", "parameters": {"of_an_earlier_version": 1}})
+    assert "is no parameter" in str(problem(told, 400))  # but not what somebody says now
+
+
 def test_stop_and_resume(client: Client, index: IndexGeneration) -> None:
     address = f"jobs/{post(client, 'jobs', building(index)).json()['id']}"
     assert post(client, f"{address}/stop").json()["state"] == "stopped"

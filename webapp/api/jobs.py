@@ -118,7 +118,7 @@ class JobsView(OperatorView):
     def post(self, request: Request) -> Response:
         body = checked(request, NewJobSerializer)
         earlier = _earlier(body["settings_of"], body["kind"])
-        parameters = {**(earlier.parameters if earlier else {}), **body["parameters"]}
+        parameters = {**(services.carried_over(earlier) if earlier else {}), **body["parameters"]}
         try:
             job = services.start(body["kind"], parameters, by=self.operator, settings_of=earlier)
         except ParameterError as error:

@@ -30,6 +30,7 @@ from webapp.models import (
     QuestionSet,
     SpanSet,
 )
+from webapp.services import jobs
 
 _FEW: Final = 6  # settings that are all shown at once
 _MOST_DIGITS: Final = 18  # a number of so many fits into a database's column of ids, and into a setting
@@ -148,7 +149,7 @@ class JobForm(forms.Form):
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
     """What the form begins with: an earlier job's parameters, what the link here names, or what is deployed."""
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
-    values = {name: _typable(value) for name, value in (job.parameters if job else {}).items() if name in names}
+    values = {name: _typable(value) for name, value in (jobs.carried_over(job) if job else {}).items()}
     values |= {name: value for name, value in query.items() if name in names}
     if job is None and not values:
         values = _deployed(kind)
