@@ -1,4 +1,7 @@
-"""Jobs, who does them and when they start by themselves, and which programs are alive, to look at. To start, stop or change them, use the console."""
+"""Jobs, who does them and when they start by themselves, and which programs are alive: to look at.
+
+To start, stop or change them, use the console.
+"""
 
 from django.contrib import admin
 
