@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,6 +216,24 @@ def test_kinds_say_what_a_form_needs(client: Client, index: IndexGeneration) -> 
     defaults = {one["name"]: one["default"] for one in tuning["settings"]}
     body = post(client, "jobs", {"kind": "finetune", "parameters": inputs | defaults}).json()
     assert body["parameters"] == inputs | defaults
+
+
+def test_kinds_say_which_files_there_are_to_ingest(client: Client, tmp_path: Path, settings: Any) -> None:
+    settings.REALM_DATA = tmp_path
+
+    def files() -> dict[str, Any]:
+        (ingest,) = (kind for kind in client.get("/api/v1/job-kinds").json() if kind["kind"] == "ingest")
+        return {one["name"]: one["files"] for one in ingest["settings"]}
+
+    assert files() == {"file": [], **dict.fromkeys(("source", "language", "corpus_name", "licence", "attribution"))}
+    folder = tmp_path / "sources"
+    (folder / "a folder").mkdir(parents=True)
+    for name in ("towns.jsonl", ".hidden.jsonl", "größe.jsonl", "a dump.xml.bz2"):
+        (folder / name).write_bytes(b"seven b")
+    assert files()["file"] == [
+        {"name": "a dump.xml.bz2", "size_bytes": 7},
+        {"name": "towns.jsonl", "size_bytes": 7},
+    ]
 
 
 def test_each_kind_has_a_schema_of_its_own() -> None:
