@@ -20,7 +20,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -61,7 +61,7 @@ class Serving:
 
 @dataclass(frozen=True)
 class Status:
-    """What `readyz` tells. state: ready, loading, failed or nothing deployed."""
+    """What `readyz` tells. state: ready, loading, failed or nothing deployed; idle before anybody has asked."""
 
     state: str
     deployment_id: int | None
@@ -174,12 +174,18 @@ class EngineHolder:
             self.refresh()
         except EngineUnavailable as unavailable:
             return Status("nothing deployed", None, str(unavailable))
+        return self.standing()
+
+    def standing(self) -> Status:
+        """The same without a look at the database; begins nothing."""
         with self._lock:
             if self._serving is not None:
                 # A pair that cannot be loaded does not make a server unready that answers with another one.
                 return Status("ready", self._serving.deployment_id, self._failure)
             if self._failure and self._loader is None:
                 return Status("failed", self._failed_id, self._failure)
+            if self._loader is None:
+                return Status("idle", None, "Nobody has asked anything yet.")
             return Status("loading", None, "The model is being loaded.")
 
     def close(self) -> None:
@@ -283,18 +289,26 @@ def serving() -> Iterator[Serving]:
         yield engine_in_service
 
 
-def watch() -> None:
+def watch(tell: Callable[[Status], None]) -> None:
     """Follow the active deployment also while nobody asks here: a process that was idle must not answer its next
     question with what was taken out of service. For a server's process, once; nothing is loaded by it that was not
-    asked for before."""
-    threading.Thread(target=_watch, name="watch-deployment", daemon=True).start()
+    asked for before. tell: whom to tell each time how things stand."""
+    threading.Thread(target=_watch, args=(tell,), name="watch-deployment", daemon=True).start()
 
 
-def _watch() -> None:
+def _watch(tell: Callable[[Status], None]) -> None:
     while True:
         time.sleep(LOOK_EVERY_S)
-        try:
+        with _whatever_is_away():
             close_old_connections()
             holder().follow()
-        except (Error, EngineUnavailable) as error:  # InterfaceError is no DatabaseError
-            log.debug("The active deployment cannot be looked at: %s", error)
+        with _whatever_is_away():
+            tell(holder().standing())
+
+
+@contextmanager
+def _whatever_is_away() -> Iterator[None]:
+    try:
+        yield
+    except (Error, EngineUnavailable) as error:  # InterfaceError is no DatabaseError
+        log.debug("The active deployment cannot be looked at: %s", error)

@@ -131,6 +131,13 @@ def _look_at_admins() -> None:
         raise ImproperlyConfigured(" ".join(told) or checked.stderr.strip())
 
 
+def worker_exit(_server: Any, _worker: Any) -> None:
+    """Called in a process that ends in good order: it need not be missed."""
+    from webapp.services.presence import presence
+
+    presence.leave()
+
+
 def child_exit(_server: Any, worker: Any) -> None:
     """What a process that is gone counted stays; what it held (questions that wait) does not."""
     from prometheus_client.multiprocess import mark_process_dead

@@ -24,7 +24,7 @@ DATABASE_POOL        connections to PostgreSQL that the threads of a process sha
 WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
 WORKER_SLOTS         jobs that a worker runs at once (default: 3)
 REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (default: what nvidia-smi finds, or cpu)
-REALM_HOST           what a worker's machine is called, the same in all its containers (default: the host's name)
+REALM_HOST           what a machine is called, the same in all its containers (default: the host's name)
 JOB_NICENESS         by how much jobs yield to the web server on the same machine: 0, not at all, to 19 (default: 10)
 JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
 LOG_LEVEL            default: INFO

@@ -26,6 +26,7 @@ urlpatterns = [
     path("jobs/<uuid:job_id>/", job.job_page, name="manage-job"),
     path("jobs/<uuid:job_id>/status/", job.job_status, name="manage-job-status"),
     path("jobs/<uuid:job_id>/log/", job.job_log, name="manage-job-log"),
+    path("jobs/<uuid:job_id>/log.txt", job.whole_log, name="manage-job-whole-log"),
     path("jobs/<uuid:job_id>/plots/", job.job_plots, name="manage-job-plots"),
     path("jobs/<uuid:job_id>/plots/<slug:panel>.svg", job.job_plot, name="manage-job-plot"),
     path("jobs/<uuid:job_id>/stop/", job.stop, name="manage-job-stop"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 from collections.abc import Sequence
 from functools import cache
@@ -21,6 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from webapp.environment import envlist
 from webapp.models import DeviceLease, Job, Queue, Worker
 from webapp.models.job_states import HELD
+from webapp.models.process import host
 
 CPU = "cpu"
 _NAME = re.compile(r"cpu|cuda:\d+")
@@ -42,11 +42,6 @@ def named() -> tuple[str, ...]:
         if not _NAME.fullmatch(name):
             raise ImproperlyConfigured(f"REALM_DEVICES must be cpu or cuda:N, with commas between, not {name!r}.")
     return tuple(dict.fromkeys(names))
-
-
-def host() -> str:
-    """What this machine is called among those that work together."""
-    return os.environ.get("REALM_HOST", "").strip() or socket.gethostname()
 
 
 def leased_as(device: str) -> str:

@@ -1,27 +1,19 @@
-"""This worker's row: which queues it takes, what its devices do, and that it is alive."""
+"""This process's row: of a worker, which queues it takes and what its devices do; that it is alive."""
 
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 from collections.abc import Callable
-from datetime import timedelta
 
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
-from webapp.models import Worker
-from webapp.models.worker import FORGOTTEN_AFTER_S, SEEN_EVERY_S
+from webapp.models import Scheduler, WebProcess, Worker
+from webapp.models.process import SEEN_EVERY_S, host, process_name
 from workers import devices
 
 log = logging.getLogger(__name__)
-
-
-def worker_name() -> str:
-    """What this worker is called: host:pid, with the container for the host where it is in one."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class Reporter:
@@ -46,14 +38,14 @@ class Reporter:
     def _run(self) -> None:
         while not self._closed.wait(SEEN_EVERY_S):
             self._safely(self._report)
-        self._safely(lambda: Worker.objects.filter(name=worker_name()).delete())
+        self._safely(lambda: Worker.objects.filter(name=process_name()).delete())
         connection.close()
 
     def _report(self) -> None:
         Worker.objects.update_or_create(
-            name=worker_name(),
+            name=process_name(),
             defaults={
-                "host": devices.host(),
+                "host": host(),
                 "queues": self._queues,
                 "slots": self._slots,
                 "devices": devices.report(),
@@ -71,6 +63,9 @@ class Reporter:
             close_old_connections()
 
 
-def forget_lost() -> None:
-    """Remove the rows of workers that were not heard of for long."""
-    Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(seconds=FORGOTTEN_AFTER_S)).delete()
+def sign_of_life() -> None:
+    """The scheduler's, after it has tidied up; rows of processes that were not heard of for long go."""
+    defaults = {"host": host(), "seen_at": timezone.now()}
+    Scheduler.objects.update_or_create(name=process_name(), defaults=defaults)
+    for kind in (Worker, WebProcess, Scheduler):
+        kind.forget_lost()

@@ -18,6 +18,7 @@ from realm_core.errors import RealmError
 from webapp.environment import envint
 from webapp.models import Job, JobState, Queue, RetentionRule
 from webapp.models.job_states import HELD
+from webapp.models.process import process_name
 from webapp.queue import TASK, enqueue
 from webapp.request_id import set_job_id
 from webapp.services import parts, retention, scheduling
@@ -25,7 +26,7 @@ from workers import devices
 from workers.app import QUEUES, SLOTS, app
 from workers.job_run import JobRun, Timing, shutting_down
 from workers.kinds import KINDS, Kind
-from workers.reporting import Reporter, forget_lost, worker_name
+from workers.reporting import Reporter, sign_of_life
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def run_job(job_id: str, sent_at: str = "") -> None:
     """
     set_job_id(job_id)  # in every line of the log; this thread's next task says it anew
     timing = _timing()
-    owner = f"{worker_name()}:{uuid.uuid4().hex[:8]}"
+    owner = f"{process_name()}:{uuid.uuid4().hex[:8]}"
     job = None if shutting_down.is_set() else _claim(job_id, owner, timing.lease_s)
     if job is None:
         log.info("Job %s is not waiting for a worker, or for a device that is taken.", job_id)
@@ -85,7 +86,7 @@ def run_job(job_id: str, sent_at: str = "") -> None:
 
 @app.task(name="workers.tidy")
 def tidy() -> None:
-    """Queue the jobs of lost workers again, resume what was interrupted, and send what seems to be lost."""
+    """Queue the jobs of lost workers again, resume what was interrupted, send what seems to be lost, and say so."""
     with _own_connection():
         _doubt_long_leases()
         for job in Job.recover_expired():
@@ -96,7 +97,7 @@ def tidy() -> None:
             enqueue(job)
         parts.repair()
         enqueue(*Job.waiting(RESEND_AFTER_S, RESEND_AT_LEAST_EVERY_S))
-        forget_lost()
+        sign_of_life()  # last: who fails at one of these is not well
 
 
 def _doubt_long_leases() -> None:

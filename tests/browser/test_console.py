@@ -159,6 +159,31 @@ def test_the_log_follows_and_stays_where_one_reads(console: Page, live_server: L
     assert frame.evaluate("log => log.scrollTop") < -400
 
 
+@pytest.mark.parametrize("place", ["overview", "list", "parts"])
+def test_who_has_tabbed_to_a_link_stays_there_while_the_page_looks_again(
+    console: Page, live_server: LiveServer, place: str
+) -> None:
+    whole = Job.objects.create(kind=JobKind.INDEX, state=JobState.RUNNING)
+    part = Job.objects.create(kind=JobKind.INDEX_SHARD, parent=whole, state=JobState.RUNNING)
+    address, polled, wanted = {
+        "overview": ("/manage/", "/manage/status/", whole),
+        "list": ("/manage/jobs/", "/manage/jobs/table/", whole),
+        "parts": (f"/manage/jobs/{whole.pk}/", f"/manage/jobs/{whole.pk}/status/", part),
+    }[place]
+    page = console
+    page.goto(live_server.url + address)
+    focused = "document.activeElement.getAttribute('href')"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(focused) == f"/manage/jobs/{wanted.pk}/":
+            break
+    page.evaluate("window.before = document.activeElement")
+    with page.expect_response(lambda response: response.url.endswith(polled)):
+        pass
+    page.wait_for_function("!document.contains(window.before)")
+    assert page.evaluate(focused) == f"/manage/jobs/{wanted.pk}/"
+
+
 def test_compare_deploy_what_is_worse_and_go_back(
     console: Page, live_server: LiveServer, active: Deployment, rival: IndexGeneration
 ) -> None:

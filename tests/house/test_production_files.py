@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
+from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from django.core.management import CommandError, call_command
+from django.utils import timezone
 
+from webapp.models import Scheduler
 from workers import services
 
 TOP = Path(__file__).resolve().parents[2]
@@ -111,6 +116,22 @@ def test_a_web_server_that_loads_is_healthy(monkeypatch: pytest.MonkeyPatch, sta
         exec(program[3])
     assert (not ended.value.code) == healthy
     assert asked == ["localhost", 8000, "GET", "/readyz"]
+
+
+@pytest.mark.django_db
+def test_a_scheduler_that_tidies_up_is_healthy() -> None:
+    program = COMPOSE["services"]["scheduler"]["healthcheck"]["test"]
+    assert program[:4] == ["CMD", "/app/docker/entrypoint.sh", "python", "manage.py"]
+    assert f'ENTRYPOINT ["{program[1]}"]' in text("Dockerfile")
+    with pytest.raises(CommandError, match="No scheduler"):
+        call_command(*program[4:])
+    Scheduler.objects.create(name="a:1", host="a", seen_at=timezone.now() - timedelta(minutes=1))
+    with pytest.raises(CommandError, match="No scheduler"):
+        call_command(*program[4:])
+    Scheduler.objects.update(seen_at=timezone.now())
+    told = StringIO()
+    call_command(*program[4:], stdout=told)
+    assert told.getvalue() == "The scheduler is alive.\n"
 
 
 def test_the_proxy_lets_through_what_the_forms_allow() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +92,15 @@ def test_settings_of_an_earlier_job(client: Client, index: IndexGeneration) -> N
     assert body["settings_of"] == earlier["id"]
     other = {"kind": "ingest", "parameters": {}, "settings_of": earlier["id"]}
     problem(post(client, "jobs", other), 400)
+
+
+def test_settings_that_an_upgrade_removed_are_left_behind(client: Client, index: IndexGeneration) -> None:
+    inputs = {"model": index.model_id, "corpus": index.corpus_id}
+    earlier = job(parameters={**inputs, "shard_rows": 7, "of_an_earlier_version": 1})
+    body = post(client, "jobs", {"kind": "index", "parameters": {}, "settings_of": str(earlier.pk)}).json()
+    assert body["parameters"] == {**inputs, "shard_rows": 7}
+    told = post(client, "jobs", {"kind": "index", "parameters": {"of_an_earlier_version": 1}})
+    assert "is no parameter" in str(problem(told, 400))  # but not what somebody says now
 
 
 def test_stop_and_resume(client: Client, index: IndexGeneration) -> None:
@@ -206,6 +216,24 @@ def test_kinds_say_what_a_form_needs(client: Client, index: IndexGeneration) -> 
     defaults = {one["name"]: one["default"] for one in tuning["settings"]}
     body = post(client, "jobs", {"kind": "finetune", "parameters": inputs | defaults}).json()
     assert body["parameters"] == inputs | defaults
+
+
+def test_kinds_say_which_files_there_are_to_ingest(client: Client, tmp_path: Path, settings: Any) -> None:
+    settings.REALM_DATA = tmp_path
+
+    def files() -> dict[str, Any]:
+        (ingest,) = (kind for kind in client.get("/api/v1/job-kinds").json() if kind["kind"] == "ingest")
+        return {one["name"]: one["files"] for one in ingest["settings"]}
+
+    assert files() == {"file": [], **dict.fromkeys(("source", "language", "corpus_name", "licence", "attribution"))}
+    folder = tmp_path / "sources"
+    (folder / "a folder").mkdir(parents=True)
+    for name in ("towns.jsonl", ".hidden.jsonl", "größe.jsonl", "a dump.xml.bz2"):
+        (folder / name).write_bytes(b"seven b")
+    assert files()["file"] == [
+        {"name": "a dump.xml.bz2", "size_bytes": 7},
+        {"name": "towns.jsonl", "size_bytes": 7},
+    ]
 
 
 def test_each_kind_has_a_schema_of_its_own() -> None:

@@ -94,6 +94,7 @@ PAGES = {
     "manage-job": Address("operate", GET, 200, ("running",)),
     "manage-job-status": Address("operate", GET, 200, ("running",)),
     "manage-job-log": Address("operate", GET, 200, ("running",)),
+    "manage-job-whole-log": Address("operate", GET, 200, ("running",)),
     "manage-job-plots": Address("operate", GET, 200, ("running",)),
     "manage-job-plot": Address("operate", GET, 200, ("running", "loss")),
     "manage-job-stop": Address("operate", POST, 302, ("running",)),

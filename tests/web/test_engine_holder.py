@@ -13,7 +13,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from tests.web.conftest import Loader
 from tests.web.pages import stored
-from webapp.engine import EngineHolder, EngineUnavailable, _watch, holder, load_engine, serving
+from webapp.engine import EngineHolder, EngineUnavailable, Status, _watch, holder, load_engine, serving
 from webapp.models import Deployment, IndexGeneration
 
 pytestmark = pytest.mark.django_db
@@ -211,9 +211,18 @@ def test_the_watch_survives_what_it_may_meet(monkeypatch: pytest.MonkeyPatch) ->
             met.append(troubles[len(met)])
             raise met[-1]
 
+        def standing(self) -> Status:
+            return Status("idle", None)
+
+    def tell(status: Status) -> None:
+        told.append(status)
+        raise DatabaseError("gone")
+
+    told: list[Status] = []
+
     monkeypatch.setattr("webapp.engine.LOOK_EVERY_S", 0.01)
     monkeypatch.setattr("webapp.engine.close_old_connections", lambda: None)
     monkeypatch.setattr("webapp.engine.holder", Away)
     with pytest.raises(SystemExit):
-        _watch()
-    assert met == troubles
+        _watch(tell)
+    assert met == troubles and told == [Status("idle", None)] * len(troubles)

@@ -310,10 +310,10 @@ def test_what_a_job_made_is_linked(staff: Person) -> None:
     built.job = job
     built.save()
     page = staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
-    assert f'id="deploy" href="/manage/deployments/deploy/?index={built.pk}"' in page
+    assert f'id="deploy-{built.pk}" href="/manage/deployments/deploy/?index={built.pk}"' in page
     Deployment.activate(built)
     page = staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
-    assert 'id="deploy"' not in page and "Questions are answered from it" in page
+    assert 'id="deploy-' not in page and "Questions are answered from it" in page
 
 
 def test_parts_stand_with_their_whole_and_are_stopped_with_it(staff: Person) -> None:

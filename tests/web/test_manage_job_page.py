@@ -61,6 +61,22 @@ def test_where_there_is_no_log_the_page_says_why(staff: Person, state: str, part
 # ── Interrupted ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_the_whole_log_can_be_kept(staff: Person) -> None:
+    job = Job.objects.create(kind=JobKind.ICT, state=JobState.RUNNING, log="the end")
+    address = f"/manage/jobs/{job.pk}/log.txt"
+    assert f'href="{address}"' in staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
+    kept = staff.client.get(address)  # without a run folder
+    assert b"".join(kept.streaming_content) == b"the end"
+    job.run_dir.mkdir(parents=True)
+    (job.run_dir / "log.txt").write_bytes(b"<script>\xff" * 9000)
+    response = staff.client.get(address)
+    assert b"".join(response.streaming_content) == b"<script>\xff" * 9000
+    assert response["Content-Type"] == "text/plain; charset=utf-8"
+    assert response["Content-Disposition"] == f'attachment; filename="ict-{job.pk}.txt"'
+    Job.objects.filter(pk=job.pk).update(state=JobState.FAILED, log="")
+    assert address not in staff.client.get(f"/manage/jobs/{job.pk}/").content.decode()
+
+
 def test_an_interrupted_job_says_when_it_resumes_and_can_be_stopped(staff: Person) -> None:
     one = interrupted()
     text = page(staff, one).content.decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import namedtuple
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp.engine import holder
-from webapp.models import AskedAnswer, DeviceLease, Feedback, Job, JobKind, JobState, Worker
+from webapp.models import AskedAnswer, DeviceLease, Feedback, Job, JobKind, JobState, Scheduler, Worker
 from webapp.services import overview
 from webapp.services.overview import State
 
@@ -101,8 +101,12 @@ def test_workers_are_well_while_every_queue_has_one() -> None:
     assert part("Workers") == overview.Part("Workers", State.ILL, "none is running, so no job can")
     worker(seen_at=timezone.now() - timedelta(minutes=5))  # lost
     assert part("Workers").state == State.ILL
-    worker(name="b:1", slots=3)
-    assert part("Workers") == overview.Part("Workers", State.WELL, "1 worker, 3 jobs at once")
+    worker(name="b:1", slots=3, queues=["default", "index"])
+    says = "1 worker, 3 jobs at once"
+    assert part("Workers") == overview.Part("Workers", State.WEAK, f"{says}; none takes jobs of the queue train")
+    trainer = worker(name="c:1", queues=["train"])
+    assert part("Workers") == overview.Part("Workers", State.WELL, "2 workers, 4 jobs at once")
+    trainer.delete()
     Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.QUEUED)
     assert part("Workers") == overview.Part("Workers", State.ILL, "none takes jobs of the queue train")
 
@@ -110,21 +114,29 @@ def test_workers_are_well_while_every_queue_has_one() -> None:
 def test_a_part_whose_queue_no_worker_serves_is_no_good_sign() -> None:
     worker(queues=["train"])
     whole = Job.objects.create(kind=JobKind.PRETRAIN, queue="train", state=JobState.RUNNING)
-    assert part("Workers").state == State.WELL
+    assert part("Workers").state == State.WEAK
     builder = Job.objects.create(kind=JobKind.REFRESH, queue="index", state=JobState.QUEUED, parent=whole)
     assert part("Workers") == overview.Part("Workers", State.ILL, "none takes jobs of the queue index")
     Job.objects.filter(pk=builder.pk).update(state=JobState.SUCCEEDED)
-    assert part("Workers").state == State.WELL
+    assert part("Workers").state == State.WEAK
+
+
+def test_a_scheduler_that_is_not_heard_of_is_ill() -> None:
+    meaning = "no lost worker's job goes on elsewhere, and no schedule runs"
+    assert part("Scheduler") == overview.Part("Scheduler", State.ILL, f"not heard of: {meaning}")
+    Scheduler.objects.create(name="a:1", host="a", seen_at=datetime(2026, 3, 5, 12, 7, tzinfo=UTC))
+    says = f"not heard of since 5 Mar, 12:07 UTC: {meaning}"
+    assert part("Scheduler") == overview.Part("Scheduler", State.ILL, says)
+    Scheduler.objects.create(name="b:1", host="b")
+    assert part("Scheduler") == overview.Part("Scheduler", State.WELL, "runs on b")
 
 
 def test_a_lost_worker_is_shown_for_an_hour(staff: Person, engine: FakeEngine) -> None:
     lost = worker(name="gone:1", seen_at=timezone.now() - timedelta(minutes=50))
     worker(name="there:1")
     page = staff.client.get("/manage/").content.decode()
-    assert re.findall(r'<th scope="row">([^ <]+)( <span class="tag tag--bad">lost)?', page) == [
-        ("there:1", ""),
-        ("gone:1", ' <span class="tag tag--bad">lost'),
-    ]
+    rows = re.findall(r'<th scope="row">([^ <]+)( <span class="tag tag--bad">lost)?', page)
+    assert rows[:2] == [("there:1", ""), ("gone:1", ' <span class="tag tag--bad">lost')]
     Worker.objects.filter(pk=lost.pk).update(seen_at=timezone.now() - timedelta(minutes=70))
     assert "gone:1" not in staff.client.get("/manage/").content.decode()
 
@@ -171,7 +183,7 @@ def test_devices_are_named_once_with_who_holds_them(staff: Person) -> None:
     assert (first.name, first.memory_share, first.job) == ("a/cuda:0", 0.25, job)
     assert (second.name, second.memory_share, second.utilisation, second.job) == ("b/cpu", 0.0, None, None)
     page = staff.client.get("/manage/").content.decode()
-    assert "93\xa0%" in page and f'Held by <a href="/manage/jobs/{job.pk}/">' in page
+    assert "93\xa0%" in page and f'Held by <a id="device-acuda0" href="/manage/jobs/{job.pk}/">' in page
 
 
 def test_the_page_refreshes_itself_and_works_without_that(staff: Person, engine: FakeEngine) -> None:

@@ -172,10 +172,22 @@ def test_who_edits_is_written_down(staff: Person) -> None:
     one = scheduling.save(Schedule(corpus_name="vital-en", trigger=Trigger.EVERY, hours=6), by=staff.user)
     assert one.created_by == staff.user
     key = one.pk
+    one.trigger, one.at, one.enabled, one.model = Trigger.AT, time(3, 30), False, ModelVersion.objects.get()
+    scheduling.save(one, by=staff.user)
     scheduling.remove(one, by=staff.user)
-    edited, removed = AuditEntry.objects.order_by("pk")
-    assert edited.details == {"schedule": key, "enabled": True, "model": ""} and removed.details == {"schedule": key}
+    made, changed, removed = (entry.details for entry in AuditEntry.objects.order_by("pk"))
+    assert made["schedule"] == changed["schedule"] == removed["schedule"] == key
+    told = {"corpus_name": "vital-en", "model": "", "trigger": "every", "hours": 6, "at": None, "enabled": True}
+    assert made["settings"] == told
+    assert changed["changed"] == {
+        "model": {"from": "", "to": "realm-mini 1"},
+        "trigger": {"from": "every", "to": "at"},
+        "hours": {"from": 6, "to": None},
+        "at": {"from": None, "to": "03:30"},
+        "enabled": {"from": True, "to": False},
+    }
     assert [(entry.name, entry.action) for entry in AuditEntry.objects.order_by("pk")] == [
+        ("Stella", "schedule.edit"),
         ("Stella", "schedule.edit"),
         ("Stella", "schedule.remove"),
     ]

@@ -19,7 +19,17 @@ from realm_core.errors import RealmError
 from tests.tiny import tiny_deployment, tiny_filler
 from tests.web.pages.pages import figures
 from webapp.engine import holder
-from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
+from webapp.models import (
+    AskedAnswer,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    ModelVersion,
+    Schedule,
+    Trigger,
+)
+from webapp.services import scheduling
 from webapp.services.deploying import deploy
 from webapp.services.registering import record_corpus, record_index, record_model
 
@@ -129,6 +139,21 @@ def test_recording_again_changes_nothing(deployed: Deployment, folders: tuple[Pa
     assert record_corpus(folders[2]) == CorpusSnapshot.objects.get()
     assert record_model(folders[0]) == ModelVersion.objects.get()
     assert record_index(folders[1]) == IndexGeneration.objects.get()
+
+
+@pytest.mark.django_db
+def test_a_model_that_is_registered_begins_what_waits_for_a_new_one(folders: tuple[Path, Path, Path]) -> None:
+    corpus = record_corpus(folders[2])
+    schedule = scheduling.save(Schedule(corpus_name=corpus.name, trigger=Trigger.NEW_MODEL), by=None)
+    out = StringIO()
+    call_command("register_model", str(folders[0]), stdout=out)
+    job = Job.objects.get()
+    model = ModelVersion.objects.get()
+    assert (job.kind, job.parameters["model"], job.parameters["corpus"]) == ("index", model.pk, corpus.pk)
+    assert f"by job {job.pk}." in out.getvalue()
+    call_command("register_model", str(folders[0]), stdout=out)  # it is not new any more
+    schedule.refresh_from_db()
+    assert schedule.last_job == job and Job.objects.count() == 1
 
 
 @pytest.mark.django_db

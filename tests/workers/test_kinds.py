@@ -17,8 +17,8 @@ from realm_core.model.identity import read_hashes
 from tests.core.running import activity_of
 from tests.core.training.towns import COUNT, Towns, make_towns
 from tests.workers.work import QUICK, Work, record_work, source
-from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, SpanSet
-from webapp.services import jobs
+from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, Schedule, SpanSet, Trigger
+from webapp.services import jobs, scheduling
 from webapp.services.places import resolve, sources_dir
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS
@@ -87,6 +87,18 @@ def test_a_first_model_is_made_as_its_settings_say(work: Work) -> None:
     model = load_model(resolve(made.path))
     assert (model.config.dimension, made.corpus, made.parent) == (8, work.corpus, None)
     assert model.block.norm.weight.detach().square().sum().item() == pytest.approx(30.0, rel=1e-5)
+
+
+def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work) -> None:
+    schedule = scheduling.save(Schedule(corpus_name=work.corpus.name, trigger=Trigger.NEW_MODEL), by=None)
+    training = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk, **QUICK}, by=None)
+    run(training)
+    assert training.state == "succeeded", training.log
+    building = Job.objects.get(kind=JobKind.INDEX)
+    assert building.parameters["model"] == training.model_versions.get().pk
+    assert building.parameters["corpus"] == work.corpus.pk
+    schedule.refresh_from_db()
+    assert (schedule.last_job, scheduling.who_started(building)) == (building, schedule)
 
 
 def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> None:

@@ -17,8 +17,9 @@ from realm_core.errors import RealmError
 from webapp import queue
 from webapp.kinds import Given
 from webapp.kinds.settings import IndexSettings
-from webapp.models import DeviceLease, Job, JobKind, JobState, Queue, Worker
+from webapp.models import DeviceLease, Job, JobKind, JobState, Queue, Scheduler, WebProcess, Worker
 from webapp.models.job import ITS_PARTS
+from webapp.models.process import host, process_name
 from webapp.services import retention
 from workers import devices, tasks
 from workers.beat import Here
@@ -130,7 +131,7 @@ def test_containers_of_a_machine_share_its_devices(monkeypatch: pytest.MonkeyPat
     assert tasks._claim(str(training.pk), "train container", 60) is not None
     monkeypatch.setattr("socket.gethostname", lambda: "a1b2c3")  # as another container is called
     assert devices.not_leased(devices.own()) == []
-    worker(devices.host())
+    worker(host())
     assert not devices.free_elsewhere()
     monkeypatch.delenv("REALM_HOST")
     assert devices.leased_as("cpu") == "a1b2c3/cpu"
@@ -263,12 +264,30 @@ def test_the_scheduler_brings_back_what_was_lost_and_ends_what_is_over() -> None
         kind=JobKind.INDEX_SHARD, parent=Job.objects.create(kind=JobKind.INDEX, state=JobState.FAILED)
     )
     worker("elsewhere", seen_at=now - timedelta(hours=2))
+    for kind in (Scheduler, WebProcess):
+        kind.objects.create(name="gone:1", host="gone", seen_at=now - timedelta(hours=2))
     tasks.tidy()
     for job in (lost, rested, silent):
         job.refresh_from_db()
         assert job.state == JobState.QUEUED and job.sent_at is not None
     orphan.refresh_from_db()
-    assert orphan.state == JobState.STOPPED and not Worker.objects.exists()
+    assert orphan.state == JobState.STOPPED and not Worker.objects.exists() and not WebProcess.objects.exists()
+    own = Scheduler.objects.get()
+    assert own.name == process_name() and own.is_alive
+    Scheduler.objects.update(seen_at=now - timedelta(minutes=1))
+    tasks.tidy()
+    own.refresh_from_db()
+    assert own.is_alive
+
+
+def test_a_scheduler_that_cannot_tidy_up_gives_no_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(tasks.parts, "repair", fail)
+    with pytest.raises(RuntimeError):
+        tasks.tidy()
+    assert not Scheduler.objects.exists()
 
 
 def test_the_scheduler_begins_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,12 @@
-"""Jobs, who does them and when they start by themselves, to look at. To start, stop or change them, use the console."""
+"""Jobs, who does them and when they start by themselves, and which programs are alive: to look at.
+
+To start, stop or change them, use the console.
+"""
 
 from django.contrib import admin
 
 from webapp.admin.readonly import ReadOnlyAdmin
-from webapp.models import DeviceLease, Job, RetentionRule, Schedule, Worker
+from webapp.models import DeviceLease, Job, RetentionRule, Schedule, Scheduler, WebProcess, Worker
 
 
 @admin.register(Job)
@@ -16,6 +19,17 @@ class JobAdmin(ReadOnlyAdmin):
 @admin.register(Worker)
 class WorkerAdmin(ReadOnlyAdmin):
     list_display = ["name", "queues", "slots", "started_at", "seen_at"]
+
+
+@admin.register(WebProcess)
+class WebProcessAdmin(ReadOnlyAdmin):
+    list_display = ["name", "state", "deployment", "reason", "started_at", "seen_at"]
+    list_select_related = ["deployment", "deployment__model", "deployment__index"]
+
+
+@admin.register(Scheduler)
+class SchedulerAdmin(ReadOnlyAdmin):
+    list_display = ["name", "host", "started_at", "seen_at"]
 
 
 @admin.register(DeviceLease)

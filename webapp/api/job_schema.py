@@ -5,6 +5,7 @@ Made of `webapp.kinds`, which also checks what is sent, so description and check
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
@@ -12,7 +13,9 @@ from drf_spectacular.plumbing import ResolvedComponent
 
 from realm_core.settings import ANY, Setting
 from webapp.kinds import KINDS, Input, Kind
+from webapp.kinds.settings import FILE
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, SpanSet
+from webapp.services.sources import sources
 
 # Where the records of an input are listed: the last part of the address.
 LISTS: Final[dict[type, str]] = {
@@ -60,6 +63,7 @@ def kind_json(kind: Kind) -> dict[str, Any]:
                     "high": one.limit.high,
                     "choices": list(one.limit.choices),
                 },
+                "files": [asdict(file) for file in sources()] if one.limit is FILE else None,
             }
             for one in kind.described()
         ],

@@ -127,6 +127,13 @@ class LimitSerializer(serializers.Serializer[Any]):
     choices = serializers.ListField(child=serializers.CharField(), help_text="Empty: no list of words.")
 
 
+class FileSerializer(serializers.Serializer[Any]):
+    """A file that a job can be told to read."""
+
+    name = serializers.CharField()
+    size_bytes = serializers.IntegerField()
+
+
 class SettingSerializer(serializers.Serializer[Any]):
     """A setting of a kind of job."""
 
@@ -135,6 +142,11 @@ class SettingSerializer(serializers.Serializer[Any]):
     default = serializers.JSONField()
     help = serializers.CharField()
     limit = LimitSerializer()
+    files = FileSerializer(
+        many=True,
+        allow_null=True,
+        help_text="What lies in the data folder's sources/; null where a setting names none of it.",
+    )
 
 
 class InputSerializer(serializers.Serializer[Any]):

@@ -34,7 +34,6 @@ from webapp.api.job_serializers import (
     MetricsSerializer,
     NewJobSerializer,
 )
-from webapp.api.logs import read_log
 from webapp.api.parameters import (
     by_time,
     by_truth,
@@ -50,6 +49,7 @@ from webapp.kinds import KINDS, ParameterError
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.services import jobs as services
 from webapp.services.asking import FieldError, InvalidRequest
+from webapp.services.job_logs import read_log
 
 _LOG_BYTES: Final = 1 << 16
 _METRICS: Final = 1000
@@ -118,7 +118,7 @@ class JobsView(OperatorView):
     def post(self, request: Request) -> Response:
         body = checked(request, NewJobSerializer)
         earlier = _earlier(body["settings_of"], body["kind"])
-        parameters = {**(earlier.parameters if earlier else {}), **body["parameters"]}
+        parameters = {**(services.carried_over(earlier) if earlier else {}), **body["parameters"]}
         try:
             job = services.start(body["kind"], parameters, by=self.operator, settings_of=earlier)
         except ParameterError as error:

@@ -11,6 +11,7 @@ from webapp.models.index import IndexGeneration
 from webapp.models.job import Job, JobKind, JobState, Queue
 from webapp.models.job_metric import JobMetric
 from webapp.models.model_version import ModelVersion
+from webapp.models.process import Scheduler, WebProcess
 from webapp.models.questions import Purpose, QuestionSet
 from webapp.models.schedule import RetentionRule, Schedule, Trigger
 from webapp.models.spans import SpanSet
@@ -40,7 +41,9 @@ __all__ = [
     "RetentionRule",
     "Review",
     "Schedule",
+    "Scheduler",
     "SpanSet",
     "Trigger",
+    "WebProcess",
     "Worker",
 ]

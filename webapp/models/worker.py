@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Final
-
 from django.db import models
 from django.utils import timezone
 
-SEEN_EVERY_S: Final = 10
-LOST_AFTER_S: Final = 35  # three missed signs of life
-FORGOTTEN_AFTER_S: Final = 3600  # a lost worker is shown as long, then its row goes
+from webapp.models.process import Process
 
 
-class Worker(models.Model):
+class Worker(Process):
     """One worker process, as it last reported itself."""
 
-    name = models.CharField(max_length=200, unique=True, help_text="host:pid")
-    host = models.CharField(max_length=200)
     queues = models.JSONField(default=list, help_text="Which queues it takes jobs from.")
     slots = models.PositiveSmallIntegerField(help_text="How many jobs it runs at once.")
     devices = models.JSONField(
         default=list,
         help_text="Of each: name, kind, memory_used and memory_total (bytes), utilisation (0 to 1).",
     )
-    started_at = models.DateTimeField(default=timezone.now)
-    seen_at = models.DateTimeField(default=timezone.now)
-
-    class Meta:
-        ordering = ["host", "name"]
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it was heard of lately; a time that is yet to come was written by a clock that was ahead."""
-        return abs(timezone.now() - self.seen_at) < timedelta(seconds=LOST_AFTER_S)
 
 
 class DeviceLease(models.Model):

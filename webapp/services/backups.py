@@ -44,6 +44,7 @@ from webapp.models import (
     QuestionSet,
     SpanSet,
 )
+from webapp.models.process import Process
 from webapp.services.holding import files_stay
 
 _PATHS: Final = (
@@ -200,9 +201,10 @@ class _Exact(DjangoJSONEncoder):
 
 
 def _write_records(target: Path) -> None:
-    """Every row, in an order in which they can be put back."""
+    """Every row, in an order in which they can be put back; who is alive, the programs say themselves."""
     kinds = serializers.sort_dependencies([(apps.get_app_config(name), None) for name in _APPS])
-    rows = (row for kind in kinds if kind is not Permission for row in kind._base_manager.order_by("pk").iterator())
+    kept = [kind for kind in kinds if kind is not Permission and not issubclass(kind, Process)]
+    rows = (row for kind in kept for row in kind._base_manager.order_by("pk").iterator())
     with open(target, "w", encoding="utf-8") as file:
         serializers.serialize("jsonl", rows, stream=file, use_natural_foreign_keys=True, cls=_Exact)
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
-from webapp.kinds import KINDS, ParameterError
+from webapp.kinds import KINDS, ParameterError, kind_of
 from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion
 from webapp.models.job import ACTIVE, ITS_PARTS
 from webapp.queue import enqueue
@@ -58,6 +58,13 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
         AuditEntry.record("job.start", described.title, by=by, job=job, parameters=written)
         enqueue(job)
     return job
+
+
+def carried_over(earlier: Job) -> dict[str, Any]:
+    """The parameters of an earlier job that a new one of its kind may begin with: an upgrade may have removed some."""
+    kind = kind_of(earlier)
+    names = {one.name for one in (*kind.inputs, *kind.described())}
+    return {name: value for name, value in earlier.parameters.items() if name in names}
 
 
 def start_index_build(model: ModelVersion, corpus: CorpusSnapshot, *, by: User | str | None) -> Job:

@@ -18,12 +18,11 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from webapp.engine import holder
-from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Worker
+from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Queue, Scheduler, Worker
 from webapp.models.job import ACTIVE
-from webapp.models.worker import FORGOTTEN_AFTER_S
 from webapp.queue import producer
 from webapp.services.feedback import waiting_count
+from webapp.services.presence import Answering, answering
 
 RATE_OVER: Final = timedelta(minutes=15)
 LATENCY_OVER: Final = timedelta(hours=24)
@@ -99,6 +98,7 @@ class Overview:
 
     deployment: Deployment | None
     parts: list[Part]
+    web: Answering
     workers: list[Worker]
     lost: list[Worker]
     devices: list[Device]
@@ -111,7 +111,7 @@ class Overview:
 
 def overview() -> Overview:
     """Look at everything once. DatabaseError when the database does not answer: then there is nothing to show."""
-    known = list(Worker.objects.filter(seen_at__gte=timezone.now() - timedelta(seconds=FORGOTTEN_AFTER_S)))
+    known = list(Worker.known())
     workers = [worker for worker in known if worker.is_alive]
     lost = [worker for worker in known if not worker.is_alive]
     jobs = Job.objects.select_related("created_by", "parent").defer("log", "result")
@@ -121,9 +121,11 @@ def overview() -> Overview:
         state__in=(JobState.FAILED, JobState.INTERRUPTED), finished_at__gte=timezone.now() - _LATELY, parent=None
     )
     deployment = Deployment.active()
+    web = answering(deployment)
     return Overview(
         deployment=deployment,
-        parts=[_web(deployment), _workers(workers), _broker(), _database(), _disk()],
+        parts=[_web(web), _workers(workers), _scheduler(), _broker(), _database(), _disk()],
+        web=web,
         workers=workers,
         lost=lost,
         devices=_devices(workers),
@@ -135,16 +137,23 @@ def overview() -> Overview:
     )
 
 
-def _web(deployment: Deployment | None) -> Part:
-    status = holder().status()
-    if deployment is None:
+def _web(web: Answering) -> Part:
+    if web.deployment is None:
         return Part("Web", State.WEAK, "runs; nothing is deployed")
-    if status.state != "ready":
-        return Part("Web", State.ILL if status.state == "failed" else State.WEAK, status.reason)
-    if status.deployment_id != deployment.pk:
-        says = f"answers with deployment {status.deployment_id}; {deployment.pk} is being loaded"
-        return Part("Web", State.ILL if status.reason else State.WEAK, status.reason or says)
-    return Part("Web", State.WELL, f"answers with deployment {deployment.pk}")
+    number = web.deployment.pk
+    if web.all_loaded:
+        many = "" if len(web.alive) == 1 else f"{len(web.alive)} processes answer"
+        return Part("Web", State.WELL, f"{many or 'answers'} with deployment {number}")
+    if len(web.alive) > 1:
+        says = f"{len(web.with_it)} of {len(web.alive)} processes answer with deployment {number}"
+        why = sorted({one.reason for one in web.failed})
+        return Part("Web", State.ILL if why else State.WEAK, "; ".join([says, *why]))
+    (only,) = web.alive
+    if only.reason:
+        return Part("Web", State.ILL, only.reason)
+    if web.earlier:
+        return Part("Web", State.WEAK, f"answers with deployment {web.earlier[0]}; {number} is being loaded")
+    return Part("Web", State.WEAK, "The model is being loaded.")
 
 
 def _workers(workers: list[Worker]) -> Part:
@@ -156,7 +165,18 @@ def _workers(workers: list[Worker]) -> Part:
     if left:
         return Part("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
     slots = sum(worker.slots for worker in workers)
-    return Part("Workers", State.WELL, f"{_count(len(workers), 'worker')}, {_count(slots, 'job')} at once")
+    says = f"{_count(len(workers), 'worker')}, {_count(slots, 'job')} at once"
+    if untaken := [queue for queue in Queue.values if queue not in taken]:
+        return Part("Workers", State.WEAK, f"{says}; none takes jobs of the queue {', '.join(untaken)}")
+    return Part("Workers", State.WELL, says)
+
+
+def _scheduler() -> Part:
+    last = Scheduler.objects.order_by("-seen_at").first()
+    if last is not None and last.is_alive:
+        return Part("Scheduler", State.WELL, f"runs on {last.host}")
+    since = f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC" if last is not None else "not heard of"
+    return Part("Scheduler", State.ILL, f"{since}: no lost worker's job goes on elsewhere, and no schedule runs")
 
 
 def _broker() -> Part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -42,15 +42,15 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     schedule.at = schedule.at if schedule.trigger == Trigger.AT else None
     schedule.due_at = next_due(schedule, timezone.now()) if schedule.enabled else None
     with transaction.atomic():
+        earlier = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
         schedule.save()
-        AuditEntry.record(
-            "schedule.edit",
-            schedule,
-            by=by,
-            schedule=schedule.pk,
-            enabled=schedule.enabled,
-            model=str(schedule.model or ""),
-        )
+        told = _told(schedule)
+        if earlier is not None:
+            before = _told(earlier)
+            changed = {name: {"from": before[name], "to": told[name]} for name in told if told[name] != before[name]}
+            AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, changed=changed)
+        else:
+            AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, settings=told)
     return schedule
 
 
@@ -146,6 +146,18 @@ def _model_of(schedule: Schedule) -> ModelVersion | None:
         return ModelVersion.objects.first()
     deployed = Deployment.active()
     return deployed.model if deployed else None
+
+
+def _told(schedule: Schedule) -> dict[str, Any]:
+    """What a person has said of a schedule, as the audit trail keeps it."""
+    return {
+        "corpus_name": schedule.corpus_name,
+        "model": str(schedule.model or ""),
+        "trigger": schedule.trigger,
+        "hours": schedule.hours,
+        "at": schedule.at and schedule.at.isoformat("minutes"),
+        "enabled": schedule.enabled,
+    }
 
 
 def _name(schedule: Schedule) -> str:

@@ -15,13 +15,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
-from webapp.engine import holder
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
 from webapp.models.job import ACTIVE
 from webapp.services import deploying
 from webapp.services.asking import clean_question
 from webapp.services.comparing import QUICK_SAMPLE, Candidate
 from webapp.services.deploying import CONFIRMATION, NotConfirmed
+from webapp.services.presence import answering
 from webapp.views.evaluations import start_missing
 from webapp.views.jobs import STOP_POLLING
 from webapp.views.staff import staff_member, staff_only
@@ -53,10 +53,10 @@ class MeasureForm(forms.Form):
 def deployment_list(request: HttpRequest) -> HttpResponse:
     """The active deployment, the indexes that could take its place, and the history."""
     history = Deployment.objects.select_related("model", "index", "index__corpus", "activated_by")
-    now = _answering()
-    active = now["active"]
+    web = answering(Deployment.active())
+    active = web.deployment
     context = {
-        **now,
+        "web": web,
         "indexes": IndexGeneration.objects.select_related("model", "corpus").exclude(
             pk__in=[active.index_id] if active else []
         ),
@@ -69,17 +69,9 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def deployed(request: HttpRequest) -> HttpResponse:
-    """What answers now, for polling until what was deployed last is loaded."""
-    now = _answering()
-    return render(request, "manage/_deployed.html", now, status=STOP_POLLING if now["loaded"] else 200)
-
-
-def _answering() -> dict[str, Any]:
-    """The active deployment, and how far this process is with loading it; what failed is tried again by itself."""
-    active = Deployment.active()
-    status = holder().status() if active else None
-    loaded = active is None or (status is not None and (status.state, status.deployment_id) == ("ready", active.pk))
-    return {"active": active, "status": status, "loaded": loaded}
+    """What answers now, for polling until every web process has loaded it; what failed is tried again by itself."""
+    web = answering(Deployment.active())
+    return render(request, "manage/_deployed.html", {"web": web}, status=STOP_POLLING if web.all_loaded else 200)
 
 
 @staff_only

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.db.models import Case, When
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
@@ -26,6 +26,7 @@ from webapp.models import AuditEntry, Deployment, Job, JobState
 from webapp.models.job import ACTIVE
 from webapp.services import jobs as services
 from webapp.services import plots
+from webapp.services.job_logs import open_log
 from webapp.services.scheduling import who_started
 from webapp.templatetags.numbers import duration
 from webapp.views import job_result
@@ -63,6 +64,17 @@ def job_log(request: HttpRequest, job_id: UUID) -> HttpResponse:
     """The end of the log, for polling."""
     job = _job(job_id)
     return render(request, "manage/_job_log.html", {"job": job}, status=_polling(job))
+
+
+@staff_only
+@never_cache
+@require_GET
+def whole_log(_request: HttpRequest, job_id: UUID) -> FileResponse:
+    """The whole log, to be kept: of a job that goes on, as far as it is."""
+    job = _job(job_id)
+    return FileResponse(
+        open_log(job), as_attachment=True, filename=f"{job.kind}-{job.pk}.txt", content_type="text/plain; charset=utf-8"
+    )
 
 
 @staff_only

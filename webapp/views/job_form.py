@@ -14,11 +14,13 @@ from typing import Any, Final
 from django import forms
 from django.db import models
 from django.http import QueryDict
+from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.text import Truncator
 
 from realm_core.settings import ANY, Setting, printable
 from webapp.kinds import Input, Kind, ParameterError
+from webapp.kinds.settings import FILE
 from webapp.models import (
     CorpusSnapshot,
     Deployment,
@@ -30,6 +32,9 @@ from webapp.models import (
     QuestionSet,
     SpanSet,
 )
+from webapp.services import jobs
+from webapp.services.places import sources_dir
+from webapp.services.sources import sources
 
 _FEW: Final = 6  # settings that are all shown at once
 _MOST_DIGITS: Final = 18  # a number of so many fits into a database's column of ids, and into a setting
@@ -148,7 +153,7 @@ class JobForm(forms.Form):
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
     """What the form begins with: an earlier job's parameters, what the link here names, or what is deployed."""
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
-    values = {name: _typable(value) for name, value in (job.parameters if job else {}).items() if name in names}
+    values = {name: _typable(value) for name, value in (jobs.carried_over(job) if job else {}).items()}
     values |= {name: value for name, value in query.items() if name in names}
     if job is None and not values:
         values = _deployed(kind)
@@ -216,6 +221,8 @@ def _setting_field(one: Setting) -> forms.Field:
         return forms.BooleanField(required=False, **options)
     if one.kind is dict:
         return CountsField(required=False, widget=forms.Textarea({"rows": 2}), **options)
+    if one.limit is FILE:
+        return _file_field(options)
     if one.limit.choices:
         return forms.ChoiceField(choices=[(choice, choice) for choice in one.limit.choices], **options)
     if one.kind is str:
@@ -227,6 +234,21 @@ def _setting_field(one: Setting) -> forms.Field:
     if one.kind is int:
         return forms.IntegerField(widget=forms.NumberInput({"step": "1", **_whole(one)}), **options)
     return forms.FloatField(widget=forms.NumberInput({"step": "any", **bounds}), **options)
+
+
+def _file_field(options: dict[str, Any]) -> forms.Field:
+    """A choice of what lies in the folder of sources."""
+    there = sources()
+    files = [(one.name, f"{one.name} ({filesizeformat(one.size_bytes)})") for one in there]
+    if there:
+        options["help_text"] = f"What lies in {sources_dir()}; none for vital."
+    else:
+        options["help_text"] = (
+            f"Nothing lies in {sources_dir()} yet. To ingest a file, put it there and open this page again; "
+            "vital needs none."
+        )
+    gone = {"invalid_choice": "It is not there any more; choose another."}
+    return forms.ChoiceField(choices=[("", "None"), *files], required=False, error_messages=gone, **options)
 
 
 def _whole(one: Setting) -> dict[str, str]:

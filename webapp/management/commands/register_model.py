@@ -1,4 +1,4 @@
-"""`manage.py register_model PATH`: record a model folder, so that indexes can be built with it."""
+"""`manage.py register_model PATH`: record a model folder; schedules that wait for a new model have its index built."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from realm_core.errors import RealmError
 from webapp.models import ModelVersion
+from webapp.services import scheduling
 from webapp.services.registering import record_model
 
 
@@ -27,8 +29,13 @@ class Command(BaseCommand):
         ancestor = ModelVersion.objects.filter(model_hash=parent).first() if parent else None
         if parent and ancestor is None:
             raise CommandError(f"No model with the hash {parent} is recorded.")
+        known = set(ModelVersion.objects.values_list("pk", flat=True))
         try:
-            model = record_model(path, name=name, parent=ancestor)
+            with transaction.atomic():
+                model = record_model(path, name=name, parent=ancestor)
+                jobs = [] if model.pk in known else scheduling.model_made(model)
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
         self.stdout.write(f"Recorded: {model} (hash {model.model_hash})")
+        for job in jobs:
+            self.stdout.write(f"A schedule has its index built, by job {job.pk}.")

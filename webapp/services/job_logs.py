@@ -1,8 +1,13 @@
-"""Pieces of a job's log, from the run folder's log.txt."""
+"""A job's log, from the run folder's log.txt: whole, and in pieces.
+
+Where the run folder has been removed, the log is what the job's row keeps: its end.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
+from typing import BinaryIO
 
 from webapp.models import Job
 
@@ -16,20 +21,20 @@ class Piece:
     size: int
 
 
-def read_log(job: Job, offset: int, limit: int) -> Piece:
-    """At most `limit` (at least 4) bytes of a job's log from `offset` on, ending with a whole character.
-
-    Where the run folder has been removed, the log is what the job's row keeps: its end.
-    """
+def open_log(job: Job) -> BinaryIO:
+    """The whole log, to be read and closed."""
     try:
-        with open(job.run_dir / "log.txt", "rb") as file:
-            size = file.seek(0, 2)
-            start = file.seek(min(offset, size))
-            chunk = file.read(limit)
+        return open(job.run_dir / "log.txt", "rb")
     except FileNotFoundError:
-        kept = job.log.encode()
-        size, start = len(kept), min(offset, len(kept))
-        chunk = kept[start : start + limit]
+        return BytesIO(job.log.encode())
+
+
+def read_log(job: Job, offset: int, limit: int) -> Piece:
+    """At most `limit` (at least 4) bytes of a job's log from `offset` on, ending with a whole character."""
+    with open_log(job) as file:
+        size = file.seek(0, 2)
+        start = file.seek(min(offset, size))
+        chunk = file.read(limit)
     if not (start + len(chunk) == size and not job.is_active):
         chunk = chunk[: len(chunk) - _begun(chunk)]
     return Piece(chunk.decode("utf-8", errors="replace"), start + len(chunk), size)

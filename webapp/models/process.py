@@ -1,0 +1,90 @@
+"""Processes that say of themselves, again and again, that they are alive: web servers and schedulers; workers, too."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+from django.db import models
+from django.utils import timezone
+
+SEEN_EVERY_S: Final = 10
+LOST_AFTER_S: Final = 35  # three missed signs of life
+FORGOTTEN_AFTER_S: Final = 3600  # a lost process is shown as long, then its row goes
+
+
+def host() -> str:
+    """What this machine is called among those that work together."""
+    return os.environ.get("REALM_HOST", "").strip() or socket.gethostname()
+
+
+def process_name() -> str:
+    """What this process is called: host:pid, with the container for the host where it is in one."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+class Process(models.Model):
+    """One process, as it last reported itself."""
+
+    name = models.CharField(max_length=200, unique=True, help_text="host:pid")
+    host = models.CharField(max_length=200)
+    started_at = models.DateTimeField(default=timezone.now)
+    seen_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        abstract = True
+        ordering = ["host", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was heard of lately; a time that is yet to come was written by a clock that was ahead."""
+        return abs(timezone.now() - self.seen_at) < timedelta(seconds=LOST_AFTER_S)
+
+    @classmethod
+    def known(cls) -> models.QuerySet[Self]:
+        """Those that were heard of within the hour."""
+        return cls._default_manager.filter(seen_at__gte=_long_ago())
+
+    @classmethod
+    def forget_lost(cls) -> None:
+        """Remove the rows of those that were not."""
+        cls._default_manager.filter(seen_at__lt=_long_ago()).delete()
+
+
+class WebProcess(Process):
+    """One process of a web server."""
+
+    class State(models.TextChoices):
+        """What it does with questions. READY: answers them. IDLE: nobody has asked it anything yet."""
+
+        READY = "ready", "ready"
+        LOADING = "loading", "loading"
+        FAILED = "failed", "failed"
+        IDLE = "idle", "idle"
+
+    state = models.CharField(max_length=10, choices=State.choices)
+    deployment = models.ForeignKey(
+        "webapp.Deployment",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="What it answers with.",
+    )
+    reason = models.TextField(blank=True, help_text="Why what is deployed could not be loaded, if it was tried.")
+
+    class Meta(Process.Meta):
+        verbose_name_plural = "web processes"
+
+
+class Scheduler(Process):
+    """The process that brings back lost jobs and begins what is due; it says so each time it has looked."""
+
+
+def _long_ago() -> datetime:
+    return timezone.now() - timedelta(seconds=FORGOTTEN_AFTER_S)
