@@ -8,7 +8,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from webapp.admin.readonly import ReadOnlyAdmin
-from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.models import AskedAnswer, EvidenceBlock, Feedback
 
 
 class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
@@ -32,6 +32,7 @@ class AskedAnswerAdmin(ReadOnlyAdmin):
     search_fields = ["question", "answer_text"]
     date_hierarchy = "created_at"
     inlines = [EvidenceInline]
+    taking_along = (Feedback,)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("webapp.delete_askedanswer")
