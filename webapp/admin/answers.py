@@ -12,9 +12,10 @@ from webapp.models import AskedAnswer, EvidenceBlock, Feedback
 
 
 class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
+    """Looked at together with the answer, and deleted with it."""
+
     model = EvidenceBlock
-    fields = ["rank", "title", "block_id", "prior", "likelihood", "posterior", "support"]
-    extra = 0
+    template = "admin/evidence.html"
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -23,7 +24,7 @@ class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not gene
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True  # else an answer with evidence could not be deleted
+        return False
 
 
 @admin.register(AskedAnswer)

@@ -53,13 +53,13 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
         AuditEntry.record(action, target, by=request.user, record=str(record.pk), **details)
 
 
-# Those that come with Django and with the locks of logins; what goes with each record.
-for _model, _theirs, _taking_along in (
-    (User, UserAdmin, (ApiToken,)),
-    (Group, GroupAdmin, ()),
-    (AccessAttempt, AccessAttemptAdmin, ()),
-    (AccessFailureLog, AccessFailureLogAdmin, ()),
-    (AccessLog, AccessLogAdmin, ()),
+# Those that come with Django and with the locks of logins.
+for _model, _theirs, _more in (
+    (User, UserAdmin, {"taking_along": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
+    (Group, GroupAdmin, {}),
+    (AccessAttempt, AccessAttemptAdmin, {}),
+    (AccessFailureLog, AccessFailureLogAdmin, {}),
+    (AccessLog, AccessLogAdmin, {}),
 ):
     admin.site.unregister(_model)
-    admin.site.register(_model, type(_theirs.__name__, (Audited, _theirs), {"taking_along": _taking_along}))
+    admin.site.register(_model, type(_theirs.__name__, (Audited, _theirs), _more))
