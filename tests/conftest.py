@@ -45,7 +45,7 @@ django.setup()  # conftest files of the folders below import records
 
 _skipped: list[str] = []
 # Everybody and everything at every address: minutes, and of the two databases PostgreSQL is the one that refuses more.
-_MANY_REQUESTS = {"test_authorisation.py", "test_api_contract.py", "test_requests.py"}
+_MANY_REQUESTS = {"test_administration.py", "test_authorisation.py", "test_api_contract.py", "test_requests.py"}
 # Parts of the library's tests that run with "the others", for the streams to be about as long as one another.
 _NOT_WITH_LIBRARY = ("corpus", "salient", "selfcheck")
 

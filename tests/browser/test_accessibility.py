@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings as django_settings
 from django.core.cache import cache
+from django.db import OperationalError
+from django.urls import Resolver404, resolve
 from playwright.sync_api import Browser, Page, Response
 from pytest_django.live_server_helper import LiveServer
 
@@ -24,12 +29,15 @@ import webapp.engine
 from realm_core.errors import RealmError
 from tests.browser.test_console import addresses
 from tests.web.conftest import FakeEngine, Loader, Person
-from tests.web.console import whole
+from tests.web.console import another_index, another_model, question_set, whole, write_files
 from tests.web.pages import stored
+from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.stored import ODYSSEY
+from tests.web.test_authorisation import PAGES, POST
 from webapp import queue
 from webapp.kinds import KINDS
 from webapp.models import ApiToken, Deployment, Feedback, Job, JobKind, JobState, Review
+from webapp.services.deploying import CONFIRMATION
 
 LOOKS: dict[str, dict[str, Any]] = {
     "wide and light": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
@@ -38,6 +46,33 @@ LOOKS: dict[str, dict[str, Any]] = {
 THOROUGH = "EVERY_LOOK" in os.environ
 RULES: dict[str, Any] = {"resultTypes": ["violations"], "rules": {"color-contrast": {"enabled": THOROUGH}}}
 AXE = Axe()
+# What is Django's and not ours to change: signs beside search boxes that have labels of their own, too.
+CONTEXT = {"exclude": [[".help-tooltip"]]}
+
+# The names of the addresses that each test looks at.
+LOOKED_AT = {
+    "test_who_is_not_known": "answer api-docs ask block feedback fill history how-it-works login",
+    "test_an_asker": "account account-password account-token-make ask manage",
+    "test_a_curator": "manage-compare manage-feedback manage-questions",
+    "test_an_admin": "manage manage-audit manage-compare manage-comparison manage-corpora manage-corpus manage-deploy "
+    "manage-deployments manage-evaluation manage-index manage-indexes manage-job manage-job-kinds manage-job-new "
+    "manage-jobs manage-model manage-models manage-question-set manage-questions manage-retention manage-roll-back "
+    "manage-schedule manage-schedule-new manage-schedules manage-spans",
+    "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
+    "manage-deployments",
+    "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_changelist "
+    "admin:auth_user_history admin:index admin:webapp_askedanswer_change admin:webapp_askedanswer_changelist "
+    "admin:webapp_askedanswer_delete admin:webapp_job_change admin:webapp_job_changelist",
+}
+# Addresses without a page of their own, beside those that lead to another page when something was posted.
+NO_PAGE = {
+    **dict.fromkeys(("metrics", "healthz", "readyz"), "for programs"),
+    **dict.fromkeys(("manage-status", "manage-jobs-table", "manage-deployed"), "a part of a page, fetched anew"),
+    **dict.fromkeys(("manage-job-status", "manage-job-log", "manage-job-plots"), "a part of a page, fetched anew"),
+    **dict.fromkeys(("manage-job-plot", "manage-evaluation-plot"), "an image"),
+    "manage-feedback-export": "a file",
+    "account-token-revoke": "leads to the account",
+}
 
 
 class Visitor:
@@ -46,6 +81,7 @@ class Visitor:
     def __init__(self, page: Page, address: str) -> None:
         self.page = page
         self.found: list[str] = []
+        self.names: set[str] = set()  # of the addresses that were looked at
         self._address = address
 
     def log_in(self, person: Person) -> None:
@@ -59,7 +95,12 @@ class Visitor:
             self._note(address, self.page.goto(self._address + address), status)
 
     def press(self, button: str, status: int = 200, /, **fields: str) -> None:
-        """Fill fields (by their names), press a button, and note what axe finds on the page that comes of it."""
+        """Fill fields (by their names), press a button, and note what axe finds on the page that comes of it.
+
+        What the browser would refuse to send is sent, so that the server refuses it.
+        """
+        self.page.evaluate("for (const form of document.forms) form.noValidate = true")
+        self.page.evaluate("for (const field of document.querySelectorAll('[maxlength]')) field.maxLength = 999")
         for field, text in fields.items():
             self.page.locator(f"[name={field}]:visible").first.fill(text)
         with self.page.expect_navigation() as going:
@@ -68,8 +109,10 @@ class Visitor:
 
     def _note(self, what: str, response: Response | None, status: int) -> None:
         assert response is not None and response.status == status, f"{what}: {response and response.status}"
+        with suppress(Resolver404):  # what is shown at no address
+            self.names.add(resolve(urlsplit(self.page.url).path).view_name)
         self.page.evaluate("document.querySelectorAll('details').forEach(closed => { closed.open = true; })")
-        for violation in AXE.run(self.page, options=RULES).response["violations"]:
+        for violation in AXE.run(self.page, CONTEXT, RULES).response["violations"]:
             for node in violation["nodes"]:
                 self.found.append(f"{what}: {violation['id']} at {node['target']}: {node['html'][:200]}")
 
@@ -80,7 +123,9 @@ def looks(one: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture
-def visitor(look: str, browser: Browser, live_server: LiveServer, engine: FakeEngine) -> Iterator[Visitor]:
+def visitor(
+    look: str, browser: Browser, live_server: LiveServer, engine: FakeEngine, request: pytest.FixtureRequest
+) -> Iterator[Visitor]:
     """Without JavaScript of our own, so that every form is a page; axe runs all the same. Nothing may be found."""
     context = browser.new_context(reduced_motion="reduce", **LOOKS[look])
     context.route("**/static/js/*", lambda route: route.abort())
@@ -88,7 +133,14 @@ def visitor(look: str, browser: Browser, live_server: LiveServer, engine: FakeEn
     visiting = Visitor(context.new_page(), live_server.url)
     yield visiting
     context.close()
-    assert visiting.found == []
+    assert not visiting.found, "\n".join(visiting.found)
+    assert sorted(visiting.names) == LOOKED_AT.get(request.function.__name__, "").split()
+
+
+def test_every_page_is_looked_at() -> None:
+    elsewhere = {name for name, page in PAGES.items() if page.method == POST and page.status == 302}
+    looked_at = {name for names in LOOKED_AT.values() for name in names.split()}
+    assert (PAGES.keys() | {"api-docs"}) - elsewhere - NO_PAGE.keys() == {name for name in looked_at if ":" not in name}
 
 
 @pytest.fixture(autouse=True)
@@ -104,11 +156,16 @@ def test_axe_finds_what_is_wrong(visitor: Visitor) -> None:
 
 
 @looks("wide and light")
-def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, settings: Any) -> None:
+def test_who_is_not_known(
+    visitor: Visitor, engine: FakeEngine, loader: Loader, settings: Any, tmp_path: Path
+) -> None:
     visitor.look("/history/")  # empty
     asked = stored.store()
     none = stored.store(stored.payload(explains="no_answer"))
     answer = f"/answers/{asked.pk}/"
+    whole_article = ingested(tmp_path, AUSTRALIA).block(0)
+    read = stored.Read(whole_article.title, whole_article.text, 1.0, {"Canberra": 0.9}, 0.1)
+    canberra = stored.store(stored.payload((read,), "What is the capital of Australia?"))
     all_blocks = "&".join(f"without={block.block_id}" for block in ODYSSEY)
     visitor.look(
         "/",
@@ -117,7 +174,9 @@ def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, 
         f"{answer}?without={ODYSSEY[0].block_id}",
         f"{answer}?{all_blocks}",
         f"/answers/{none.pk}/",
-        f"/blocks/{ODYSSEY[0].block_id}/?answer={asked.pk}",
+        f"/blocks/{ODYSSEY[0].block_id}/?answer={asked.pk}",  # whose corpus is gone
+        f"/blocks/{read.block_id}/",
+        f"/blocks/{read.block_id}/?answer={canberra.pk}",
         "/how-it-works/",
         "/accounts/login/",
         "/fill/",
@@ -127,14 +186,20 @@ def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, 
     )
     visitor.look("/nowhere/", status=404)
     visitor.look("/fill/?sentence=No+gap.", status=422)
+    engine.error = RealmError("The index has lost a file.")
+    visitor.look("/fill/?sentence=The+[MASK].", status=422)
+    engine.error = None
     engine.can_fill = False
+    visitor.look("/fill/")
     visitor.look("/fill/?sentence=The+[MASK].", status=409)
+    engine.can_fill = True
 
     visitor.look("/")
     visitor.press("Ask", question="Who directed it?")
     visitor.press("Right")
     visitor.press("Wrong")
     visitor.press("Send", better_answer="x" * 299)
+    visitor.press("Send", 422, better_answer="x" * 301)
     visitor.look("/history/")
     visitor.look("/")
     visitor.press("Ask", 422, question=" ")
@@ -142,12 +207,16 @@ def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, 
     visitor.press("Ask", 422, question="Who?")
     engine.error = RuntimeError("a mistake")
     visitor.press("Ask", 500, question="Who else?")
+    visitor.look("/")
+    engine.error = OperationalError("the connection is lost")
+    visitor.press("Ask", 503, question="Who keeps it?")
     engine.error = None
     cache.clear()  # of what was counted in another look
     settings.ASK_RATE = "1/day"
     for status in (200, 429):
         visitor.look("/")
         visitor.press("Ask", status, question="Who?")
+    visitor.look("/fill/?sentence=The+[MASK].", status=429)
     settings.ASK_RATE = "0"
 
     visitor.look("/accounts/login/")
@@ -163,6 +232,7 @@ def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, 
     webapp.engine._holder = None
     visitor.look("/")
     visitor.press("Ask", 503, question="Who waits?")
+    visitor.look("/fill/?sentence=The+[MASK].", status=503)
     loader.may_go_on.set()
 
 
@@ -197,9 +267,6 @@ def test_a_curator(visitor: Visitor, curator: Person) -> None:
 
 @looks("phone and dark")
 def test_an_admin(visitor: Visitor, staff: Person) -> None:
-    assert staff.user is not None
-    staff.user.is_superuser = True
-    staff.user.save()
     visitor.log_in(staff)
     visitor.look("/manage/", *(f"/manage/{part}/" for part in ("jobs", "corpora", "schedules", "audit")))  # empty
     active = Deployment.active()
@@ -213,3 +280,55 @@ def test_an_admin(visitor: Visitor, staff: Person) -> None:
         visitor.look(f"/manage/jobs/{job.pk}/")
     Deployment.activate(active.index, note="again")
     visitor.look("/manage/deployments/", f"/manage/deployments/{active.pk}/roll-back/", "/manage/schedules/new/")
+    visitor.press("Save", 422, hours="0")
+    visitor.look("/manage/schedules/")
+    visitor.press("Save", 422, generations="0", run_days="")
+
+
+@looks("wide and light")
+def test_an_admin_who_hesitates(visitor: Visitor, staff: Person) -> None:
+    """What is to answer was never measured: it can be, and somebody must say that they want it all the same."""
+    active = Deployment.active()
+    assert active is not None
+    whole(active)
+    index = another_index(another_model(block_hash="other"))
+    write_files(index.model, index, active.index.corpus)
+    questions = question_set()
+    visitor.log_in(staff)
+    pair = f"first={active.model_id}&second={index.model_id}&questions={questions.pk}&corpus={index.corpus_id}"
+    visitor.look(f"/manage/compare/?{pair}&sample=2")
+    visitor.page.locator("input[type=hidden][name=sample]").evaluate("field => { field.value = '-1'; }")
+    visitor.press("Measure now", 422)
+    address = f"/manage/deployments/deploy/?index={index.pk}"
+    visitor.look(address)
+    visitor.press("Measure", 422, sample="-1")
+    visitor.press("Deploy", 422)
+    assert Deployment.active() == active
+    visitor.page.get_by_label(CONFIRMATION).check()
+    visitor.press("Deploy")
+    assert Deployment.objects.get(is_active=True).index == index
+
+
+@looks("phone and dark")
+def test_the_administration(visitor: Visitor, staff: Person) -> None:
+    """Django's pages, with one of each kind of ours in them."""
+    assert staff.user is not None
+    staff.user.is_superuser = True
+    staff.user.save()
+    job = Job.objects.create(kind=JobKind.FINETUNE)
+    asked = stored.store()
+    visitor.log_in(staff)
+    visitor.look(
+        "/admin/",
+        "/admin/webapp/",
+        "/admin/webapp/job/",
+        f"/admin/webapp/job/{job.pk}/change/",
+        "/admin/webapp/askedanswer/",
+        f"/admin/webapp/askedanswer/{asked.pk}/change/",
+        f"/admin/webapp/askedanswer/{asked.pk}/delete/",
+        "/admin/auth/user/",
+        f"/admin/auth/user/{staff.user.pk}/change/",
+        f"/admin/auth/user/{staff.user.pk}/history/",
+        "/admin/auth/user/add/",
+    )
+    visitor.press("Save", username="")

@@ -194,7 +194,7 @@ MORE = {
 def names(patterns: list[Any]) -> Iterator[str]:
     for pattern in patterns:
         if isinstance(pattern, URLResolver):
-            if pattern.namespace != "admin":  # Django's own, and tested there; below, that it is closed
+            if pattern.namespace != "admin":  # see test_administration.py
                 yield from names(pattern.url_patterns)
         elif isinstance(pattern, URLPattern) and pattern.name:
             yield pattern.name
@@ -284,13 +284,6 @@ def test_a_closed_account_is_nobody(callers: dict[str, Client], settings: Any) -
     for who in CALLERS:
         assert callers[who].get("/manage/").status_code == 302
         assert callers[who].get("/api/v1/jobs").status_code == 401
-
-
-def test_the_administration_is_closed(callers: dict[str, Client]) -> None:
-    for who in ("anonymous", "asker", "curator"):
-        assert callers[who].get("/admin/").status_code == 302
-    assert callers["admin"].get("/admin/").status_code == 200
-    assert callers["admin"].get("/admin/webapp/job/").status_code == 403  # staff by itself has no permission there
 
 
 def _call(client: Client, call: Address, address: str) -> Any:

@@ -8,13 +8,14 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from webapp.admin.readonly import ReadOnlyAdmin
-from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.models import AskedAnswer, EvidenceBlock, Feedback
 
 
 class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
+    """Looked at together with the answer, and deleted with it."""
+
     model = EvidenceBlock
-    fields = ["rank", "title", "block_id", "prior", "likelihood", "posterior", "support"]
-    extra = 0
+    template = "admin/evidence.html"
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -23,7 +24,7 @@ class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not gene
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return True  # else an answer with evidence could not be deleted
+        return False
 
 
 @admin.register(AskedAnswer)
@@ -32,6 +33,7 @@ class AskedAnswerAdmin(ReadOnlyAdmin):
     search_fields = ["question", "answer_text"]
     date_hierarchy = "created_at"
     inlines = [EvidenceInline]
+    taking_along = (Feedback,)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("webapp.delete_askedanswer")

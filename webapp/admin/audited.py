@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.db import models
 from django.http import HttpRequest
 
-from webapp.models import AuditEntry
+from webapp.models import ApiToken, AuditEntry
 
 
 class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run time
@@ -20,6 +20,8 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
 
     Django's own log, which goes on, is read by superusers only and goes with the account that it is of.
     """
+
+    taking_along: tuple[type[models.Model], ...] = ()  # what is deleted together with a record
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         return self._changed("record.add", request, obj, super().log_addition(request, obj, message))
@@ -31,6 +33,11 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
         for one in queryset:
             self._record("record.remove", request, one)
         return super().log_deletions(request, queryset)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What belongs to a record goes with it, though by itself it may not be deleted here."""
+        found, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        return found, counts, lacking - {model._meta.verbose_name for model in self.taking_along}, protected
 
     def called(self, record: Any) -> str:
         """What a record is called in the audit trail, which keeps it for ever."""
@@ -47,12 +54,12 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
 
 
 # Those that come with Django and with the locks of logins.
-for _model, _theirs in (
-    (User, UserAdmin),
-    (Group, GroupAdmin),
-    (AccessAttempt, AccessAttemptAdmin),
-    (AccessFailureLog, AccessFailureLogAdmin),
-    (AccessLog, AccessLogAdmin),
+for _model, _theirs, _more in (
+    (User, UserAdmin, {"taking_along": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
+    (Group, GroupAdmin, {}),
+    (AccessAttempt, AccessAttemptAdmin, {}),
+    (AccessFailureLog, AccessFailureLogAdmin, {}),
+    (AccessLog, AccessLogAdmin, {}),
 ):
     admin.site.unregister(_model)
-    admin.site.register(_model, type(_theirs.__name__, (Audited, _theirs), {}))
+    admin.site.register(_model, type(_theirs.__name__, (Audited, _theirs), _more))

@@ -6,36 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.activity import Activity
-from realm_core.corpus.ingest import ingest
-from realm_core.corpus.records import Article, Block, RawArticle, Section
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.records import Article, Block, Section
 from realm_core.corpus.store import Snapshot
 from tests.web.conftest import Person
 from tests.web.pages import stored
+from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.pages import Page
-from webapp.models import CorpusSnapshot
 from webapp.views.article import article_parts
 
 pytestmark = pytest.mark.django_db
 
-_TEXT = (
-    "Australia is a country. Its capital is Canberra & its <b>largest</b> city is Sydney.\n\n"
-    "== History ==\nPeople came long ago.\n\n=== Federation ===\nThe colonies federated in 1901.\n"
-)
-
-
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
-    """A corpus of one article with sections, on disk and in the records."""
-    articles = [RawArticle("1", "Australia", "https://en.wikipedia.org/wiki/Australia", _TEXT, "wikitext")]
-    source = GivenArticles(articles, name="given", licence="CC BY-SA 4.0", attribution="Somebody's kindness")
-    opened = Snapshot.open(ingest(source, name="small", output=tmp_path, activity=Activity(quiet=True), processes=1))
-    CorpusSnapshot.objects.create(
-        name="small", snapshot_id=opened.snapshot_id, path=str(opened.folder), source="given", language="en",
-        articles=1, blocks=len(opened), licence="CC BY-SA 4.0", attribution="Somebody's kindness",
-    )  # fmt: skip
-    return opened
+    """A corpus of one article with sections."""
+    return ingested(tmp_path, AUSTRALIA)
 
 
 def test_the_article_with_its_headings_and_the_block_marked(snapshot: Snapshot, outsider: Person) -> None:
