@@ -10,11 +10,12 @@ The same description checks a TOML file, draws a form, and is what `--help` prin
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -45,6 +46,7 @@ class Limit:
     says:    in words, to be read behind "must be".
     holds:   whether a value is allowed.
     low, high, choices: the same for a form, where these say it; low and high are allowed themselves.
+    called:  what people call the choices, where it is not the word itself.
     """
 
     says: str
@@ -52,6 +54,7 @@ class Limit:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
 
 def at_least(low: int) -> Limit:
@@ -69,6 +72,16 @@ def one_of(*choices: str) -> Limit:
     return Limit(f"one of {', '.join(choices)}", lambda value: value in choices, choices=choices)
 
 
+def some_of(called: Mapping[str, str]) -> Limit:
+    """A list of these words, each with what people call it."""
+    return Limit(
+        f"one or more of {', '.join(called)}, each once",
+        lambda value: 0 < len(value) == len(set(value) & called.keys()),
+        choices=tuple(called),
+        called=called,
+    )
+
+
 ANY = Limit("anything", lambda _value: True)
 SHARE = Limit("a share from 0 up to 1", lambda value: 0.0 <= value < 1.0, low=0.0)
 INNER_SHARE = Limit("between 0 and 1", lambda value: 0.0 < value < 1.0)
@@ -81,14 +94,14 @@ SEED = between(0, 2**32 - 1)
 def setting(default: Any, help: str, limit: Limit = ANY) -> Any:
     """A field of `Settings`. help: what it means, without a capital and without a full stop."""
     metadata = {"help": help, "limit": limit}
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+    if isinstance(default, dict | list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of one setting. kind: int, float, str, bool or dict (of whole numbers by name).
+    """What is known of one setting. kind: int, float, str, bool, dict (of whole numbers by name) or list (of words).
 
     optional: whether it may be None, which its help explains.
     """
@@ -103,7 +116,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of something; made only of values that are allowed."""
+    """All settings of something; made only of values that are allowed. A field without `setting` is none of them."""
 
     def __post_init__(self) -> None:
         for one in describe(type(self)):
@@ -117,16 +130,18 @@ class Settings:
 def describe(kind: type[Settings]) -> Iterator[Setting]:
     """The settings of `kind`, in their order."""
     hints = get_type_hints(kind)
-    for field in dataclasses.fields(kind):
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        wanted = hints[field.name]
+    for one in dataclasses.fields(kind):
+        if "help" not in one.metadata:
+            continue
+        default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+        wanted = hints[one.name]
         optional = type(None) in get_args(wanted)
         yield Setting(
-            name=field.name,
+            name=one.name,
             kind=get_args(wanted)[0] if optional else getattr(wanted, "__origin__", wanted),
             default=default,
-            help=field.metadata["help"],
-            limit=field.metadata["limit"],
+            help=one.metadata["help"],
+            limit=one.metadata["limit"],
             optional=optional,
         )
 
@@ -135,25 +150,34 @@ def explain(kind: type[Settings]) -> str:
     """A line for each setting: its default, what it means and what it may be."""
     lines = []
     for one in describe(kind):
-        default = "" if one.default is None else f" = {_toml(one.default)}"
+        default = "" if one.default is None else f" = {in_toml(one.default)}"
         limit = "" if one.limit is ANY else f" ({one.limit.says})"
         lines.append(f"  {one.name}{default}: {one.help}{limit}")
     return "\n".join(lines)
 
 
-def template(settings: Settings, without: Sequence[str] = ()) -> str:
-    """Every setting in TOML, behind a comment of what it means and may be.
-
-    without: names of those to leave out. What has no value is a comment itself.
-    """
+def template(settings: Settings) -> str:
+    """Every setting in TOML, behind a comment of what it means and may be. What has no value is a comment itself."""
     lines = []
     for one in describe(type(settings)):
-        if one.name not in without:
-            limit = "" if one.limit is ANY else f" ({one.limit.says})"
-            value = getattr(settings, one.name)
-            said = f"# {one.name} =" if value is None else f"{one.name} = {_toml(value)}"
-            lines += [f"# {one.help}{limit}", said]
+        limit = "" if one.limit is ANY else f" ({one.limit.says})"
+        value = getattr(settings, one.name)
+        said = f"# {one.name} =" if value is None else f"{one.name} = {in_toml(value)}"
+        lines += [f"# {one.help}{limit}", said]
     return "\n".join(lines)
+
+
+def in_toml(value: Any) -> str:
+    """A setting in TOML's notation."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{in_toml(key)} = {in_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(in_toml, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON's notation, but for that one
+    return repr(value)
 
 
 def make(kind: type[T], values: dict[str, Any]) -> T:
@@ -232,16 +256,13 @@ def printable(text: str) -> str:
     return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _toml(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
-
-
 _NAMES = {
     int: "a whole number",
     float: "a number",
     str: "a text",
     bool: "true or false",
     dict: "a table of whole numbers",
+    list: "a list of words",
 }
 
 
@@ -252,7 +273,11 @@ def _typed(one: Setting, value: Any) -> Any:
         _check_size(one.name, value)
         if one.kind is float:
             return float(value)
-    if not isinstance(value, one.kind) or (one.kind is int and isinstance(value, bool)):
+    if (
+        not isinstance(value, one.kind)
+        or (one.kind is int and isinstance(value, bool))
+        or (isinstance(value, list) and not all(isinstance(word, str) for word in value))
+    ):
         raise SettingError(one.name, f"must be {_NAMES[one.kind]}, not {quoted(value)}.")
     if isinstance(value, str):
         _check_text(one.name, value)

@@ -9,14 +9,23 @@ A stage is a command of this package and what it leaves, so that there is one wa
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
-from realm_core.settings import make, read_toml, template
+from realm_core.settings import (
+    SettingError,
+    Settings,
+    at_least,
+    in_toml,
+    make,
+    one_of,
+    read_toml,
+    setting,
+    template,
+)
 from realm_core.training.config import EvaluateConfig, FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
@@ -46,45 +55,68 @@ ROWS = {
 
 
 @dataclass(frozen=True)
+class AblationPretrainConfig(PretrainConfig):
+    """What the pre-trainings of all rows have in common."""
+
+    masking: str = "salient"  # not a setting: rows differ in it
+    refresh: str = setting(
+        "process",
+        "how the index follows the parameters. process: a builder process that training starts; in-loop: training "
+        "waits for it",
+        one_of("process", "in-loop"),
+    )
+    # Often enough for the row stale to have an index of its own, too.
+    refresh_every: int = setting(
+        25,
+        f"steps between the snapshots that the index is rebuilt from; for the row stale {STALE} times as many",
+        at_least(1),
+    )
+
+    def check_together(self) -> None:
+        """The index is refreshed at least once."""
+        super().check_together()
+        if self.refresh_every >= self.steps:
+            raise SettingError(
+                "refresh_every",
+                f"must be less than the {self.steps:,} steps, not {self.refresh_every:,}: the index would never be "
+                "refreshed.",
+            )
+
+
+@dataclass(frozen=True)
 class AblationConfig:
     """Of every stage; on disk, a section each."""
 
     ict: IctConfig = field(default_factory=IctConfig)
     mlm: MlmConfig = field(default_factory=MlmConfig)
-    # Often enough for the row stale to have an index of its own, too.
-    pretrain: PretrainConfig = field(default_factory=lambda: PretrainConfig(refresh_every=25))
+    pretrain: AblationPretrainConfig = field(default_factory=AblationPretrainConfig)
     finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
     evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
-
-    def __post_init__(self) -> None:
-        if self.pretrain.masking != "salient":
-            raise RealmError("[pretrain]: masking is what the rows differ in; leave it out.")
-        if self.pretrain.refresh not in ("process", "in-loop"):
-            raise RealmError(f"[pretrain]: refresh must be process or in-loop, not {self.pretrain.refresh!r}.")
-        if self.pretrain.refresh_every >= self.pretrain.steps:
-            raise RealmError(
-                f"[pretrain]: the index would never be refreshed in {self.pretrain.steps:,} steps; "
-                f"refresh_every must be less than that, not {self.pretrain.refresh_every:,}."
-            )
 
     def check_rows(self, names: Collection[str]) -> None:
         """Refuse a budget under which one of these rows would not be what it is called."""
         every = STALE * self.pretrain.refresh_every
         if "stale" in names and every >= self.pretrain.steps:
-            raise RealmError(
-                f"[pretrain]: the index of the row stale would never be refreshed: {STALE} × refresh_every must be "
+            raise SettingError(
+                "pretrain.refresh_every",
+                f"must be less, or the index of the row stale would never be refreshed: {STALE} times as many must be "
                 f"less than the {self.pretrain.steps:,} steps, not {every:,}. Raise steps, lower refresh_every, or "
-                "name the other rows alone."
+                "name the other rows alone.",
             )
 
     @classmethod
-    def template(cls) -> str:
-        """A TOML file of all defaults, with what each setting means and may be."""
-        sections = (
-            f"[{one.name}]\n" + template(getattr(cls(), one.name), without=("masking",))  # in which the rows differ
-            for one in dataclasses.fields(cls)
-        )
-        return "\n\n".join(sections)
+    def sections(cls) -> dict[str, type[Settings]]:
+        """The settings of each stage, by the stage's name."""
+        return {one.name: type(getattr(cls(), one.name)) for one in dataclasses.fields(cls)}
+
+    @classmethod
+    def of(cls, settings: Mapping[type[Settings], Any]) -> AblationConfig:
+        """The settings of each stage, given by their class."""
+        return cls(**{name: settings[kind] for name, kind in cls.sections().items()})
+
+    def in_toml(self) -> str:
+        """A TOML file of these settings, with what each means and may be."""
+        return "\n\n".join(f"[{name}]\n{template(getattr(self, name))}" for name in self.sections()) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> AblationConfig:
@@ -98,17 +130,15 @@ class AblationConfig:
     @classmethod
     def make(cls, sections: dict[str, Any]) -> AblationConfig:
         """The settings of sections as TOML has them; `RealmError` names section and key of what is wrong."""
-        defaults = {one.name: getattr(cls(), one.name) for one in dataclasses.fields(cls)}
-        made = {}
+        known, made = cls.sections(), {}
         for name, section in sections.items():
-            if name not in defaults or not isinstance(section, dict):
-                raise RealmError(f"{name!r} is not one of the sections, which are [{'], ['.join(defaults)}].")
-            default = defaults[name]
+            if name not in known or not isinstance(section, dict):
+                raise RealmError(f"{name!r} is not one of the sections, which are [{'], ['.join(known)}].")
             try:
-                made[name] = make(type(default), dataclasses.asdict(default) | section)
+                made[name] = make(known[name], section)
             except RealmError as error:
                 raise RealmError(f"[{name}]: {error}") from None
-        return cls(**made)
+        return cls(**made)  # type: ignore[arg-type]  # each is of the class that its field has
 
 
 @dataclass(frozen=True)
@@ -129,6 +159,22 @@ class Inputs:
 
 
 @dataclass(frozen=True)
+class Of:
+    """What a stage is of. row: a row, or the model that rows share. questions: the set that it measures by."""
+
+    stage: str
+    row: str = ""
+    questions: str = ""
+
+    def __str__(self) -> str:
+        return self.stage + (f"-{self.row}" if self.row else "") + (f".{self.questions}" if self.questions else "")
+
+    def said(self) -> dict[str, str]:
+        """What stands beside its figures."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value}
+
+
+@dataclass(frozen=True)
 class Stage:
     """A command to be run once.
 
@@ -137,13 +183,18 @@ class Stage:
     budget:     for the table. seed: of its draws, None if it draws nothing.
     """
 
-    name: str
+    of: Of
     command: tuple[str, ...]
     output: Path
     unit: str = ""
     sequences: int = 0
     budget: str = ""
     seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Such as pretrain-realm and evaluate-realm.plain-dev."""
+        return str(self.of)
 
 
 class Plan:
@@ -183,17 +234,17 @@ class Plan:
         else:
             found_by = ["--index", str(self._index(row.retriever))]
             for dev in inputs.dev:
-                self._evaluate(f"zero-shot-{row.retriever}", dev, self._model(row.retriever), 1, found_by)
+                self._evaluate("zero-shot", row.retriever, dev, self._model(row.retriever), 1, found_by)
         more = [*found_by, "--questions", *map(str, inputs.questions)]
         if inputs.exclude_titles is not None:
             more += ["--exclude-titles", str(inputs.exclude_titles)]
         tuned = self._output / "tuned" / name
         pairs = settings.finetune.epochs * inputs.asked * (1 + settings.finetune.k)
         budget = f"{settings.finetune.epochs} × {inputs.asked:,} questions"
-        self._training("finetune", f"finetune-{name}", settings.finetune, learnt_by, tuned, more, pairs, budget)
+        self._training("finetune", name, settings.finetune, learnt_by, tuned, more, pairs, budget)
         for dev in inputs.dev:
             kept = [*found_by, "--predictions", str(self.predictions(name, dev.stem))]
-            self._evaluate(f"evaluate-{name}", dev, tuned, settings.evaluate.k, kept)
+            self._evaluate("evaluate", name, dev, tuned, settings.evaluate.k, kept)
 
     def _combined(self, row: Row) -> Path:
         """A model whose reader begins where the encoder of another ended."""
@@ -201,7 +252,7 @@ class Plan:
         parts = self._model(retriever), self._model(row.encoder)
         output = self._output / "models" / f"{retriever}+{row.encoder}"
         command = ("combine", "--retriever", str(parts[0]), "--encoder", str(parts[1]), "--output", str(output))
-        self._add(Stage(f"combine-{output.name}", command, output))
+        self._add(Stage(Of("combine", output.name), command, output))
         return output
 
     def _model(self, name: str) -> Path:
@@ -209,8 +260,8 @@ class Plan:
         output, settings = self._output / "models" / name, self._settings
         if name == BASELINE:
             warm = self._output / "models" / "ict"
-            self._scheduled("ict", "ict", settings.ict, self._inputs.model, warm, [], 2)
-            self._scheduled("mlm", "mlm", settings.mlm, warm, output, [], 1)
+            self._scheduled("ict", "", settings.ict, self._inputs.model, warm, [], 2)
+            self._scheduled("mlm", "", settings.mlm, warm, output, [], 1)
             return output
         config = {
             "realm": settings.pretrain,
@@ -221,7 +272,7 @@ class Plan:
         start = self._model(BASELINE)
         more = ["--index", str(self._index(BASELINE)), "--spans", str(self._inputs.spans)]
         more += ["--builder-device", self._inputs.builder_device]
-        self._scheduled("pretrain", f"pretrain-{name}", config, start, output, more, 1 + 2 * config.k)
+        self._scheduled("pretrain", name, config, start, output, more, 1 + 2 * config.k)
         return output
 
     def _index(self, name: str) -> Path:
@@ -230,13 +281,13 @@ class Plan:
         command = ["index", "--model", str(self._model(name)), "--corpus", str(self._inputs.corpus)]
         command += ["--output", str(output), "--generation", name, "--device", self._inputs.device]
         blocks = self._inputs.blocks
-        self._add(Stage(f"index-{name}", tuple(command), output / name, "blocks", blocks, f"{blocks:,} blocks"))
+        self._add(Stage(Of("index", name), tuple(command), output / name, "blocks", blocks, f"{blocks:,} blocks"))
         return output / name
 
     def _scheduled(
         self,
         activity: str,
-        name: str,
+        row: str,
         config: IctConfig | MlmConfig | PretrainConfig,
         model: Path,
         output: Path,
@@ -245,12 +296,12 @@ class Plan:
     ) -> None:
         examples = config.steps * config.batch
         budget = f"{config.steps:,} steps × {config.batch:,}"
-        self._training(activity, name, config, model, output, more, examples * per_example, budget)
+        self._training(activity, row, config, model, output, more, examples * per_example, budget)
 
     def _training(
         self,
         activity: str,
-        name: str,
+        row: str,
         config: IctConfig | MlmConfig | PretrainConfig | FinetuneConfig,
         model: Path,
         output: Path,
@@ -262,15 +313,16 @@ class Plan:
         command += [*more, "--device", self._inputs.device]
         for override in overrides(dataclasses.asdict(config)):
             command += ["--set", override]
-        self._add(Stage(name, tuple(command), output, "steps", _BACKWARD * sequences, budget, config.seed))
+        of = Of(activity, row)
+        self._add(Stage(of, tuple(command), output, "steps", _BACKWARD * sequences, budget, config.seed))
 
-    def _evaluate(self, name: str, dev: Path, model: Path, k: int, more: list[str]) -> None:
-        name = f"{name}.{dev.stem}"
+    def _evaluate(self, kind: str, row: str, dev: Path, model: Path, k: int, more: list[str]) -> None:
         command = ["evaluate", "--model", str(model), "--corpus", str(self._inputs.corpus), "--questions", str(dev)]
         command += [*more, "--k", str(k), "--device", self._inputs.device]
         asked = self._inputs.dev_asked[dev.stem]
-        done = self.run(name) / "result.json"
-        self._add(Stage(name, tuple(command), done, "questions", asked * (1 + k), f"{asked:,} questions"))
+        of = Of(kind, row, dev.stem)
+        done = self.run(str(of)) / "result.json"
+        self._add(Stage(of, tuple(command), done, "questions", asked * (1 + k), f"{asked:,} questions"))
 
     def _add(self, stage: Stage) -> None:
         self._stages.setdefault(stage.name, stage)
@@ -278,14 +330,4 @@ class Plan:
 
 def overrides(values: dict[str, Any]) -> list[str]:
     """Settings as `KEY=VALUE` in TOML's notation, as `--set` takes them."""
-    return [f"{key}={_toml(value)}" for key, value in values.items()]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool | str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return str(value)  # numbers and dates read the same in Python and TOML
+    return [f"{key}={in_toml(value)}" for key, value in values.items()]

@@ -108,7 +108,7 @@ def test_forms(text: str, ends: dict[str, list[Any]], staff: Person, client: Cli
         (reverse("manage-retention"), {"generations": text, "run_days": text}),
         (reverse("manage-job-new", args=["ingest"]), {"source": "vital", "licence": text, "corpus_name": text}),
         (reverse("manage-job-new", args=["ingest"]), {"source": "jsonl", "file": text, "language": text}),
-        (reverse("manage-job-new", args=["ablate"]), {"rows": text, "config": text, "name": text}),
+        (reverse("manage-job-new", args=["ablate"]), {"rows": text, "ict.steps": text, "finetune.repeat": text}),
     ]
     for address, form in forms:
         refused_or_right(staff.client.post(address, form))
@@ -149,7 +149,7 @@ def test_bodies_of_the_api(text: str, engine: FakeEngine, staff: Person) -> None
         ("jobs", {"kind": text}),
         ("jobs", {"kind": "ingest", "parameters": settings}),
         ("jobs", {"kind": "ingest", "parameters": {"source": text, "file": text, "corpus_name": text}}),
-        ("jobs", {"kind": "ablate", "parameters": {"rows": text, "config": text, text[:500]: text}}),
+        ("jobs", {"kind": "ablate", "parameters": {"rows": [text], "pretrain.refresh": text, text[:500]: text}}),
         ("deployments", {"index": index.pk, "note": text, "confirm": text}),
         ("deployments", {"index": text, "model": text}),
     ]

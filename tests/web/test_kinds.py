@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
 import pytest
+from django.apps import apps
 
-from realm_core.training.config import FinetuneConfig, PretrainConfig
+from realm_core.training.ablation import ROWS, AblationConfig
+from realm_core.training.config import FinetuneConfig, MlmConfig, PretrainConfig
 from tests.web.pages import stored
 from webapp.kinds import KINDS, ParameterError
-from webapp.models import CorpusSnapshot, IndexGeneration, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.kinds.settings import AblateSettings
+from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
 
 pytestmark = pytest.mark.django_db
 
@@ -104,25 +108,55 @@ def test_a_source_is_a_file_of_its_folder_and_nothing_else(parameters: dict[str,
     assert list(refused(JobKind.INGEST, parameters)) == [name]
 
 
-def test_an_ablation_s_toml_is_read_before_it_starts() -> None:
+def test_what_is_wrong_with_an_ablation_is_named_before_it_starts() -> None:
+    given = ablation()
+    kind = KINDS[JobKind.ABLATE]
+    config = AblationConfig.of(kind.read({**given, "ict.steps": 10, "rows": ["realm", "bm25"]}).settings)
+    assert (config.ict.steps, config.mlm) == (10, MlmConfig())
+    wrong = {"ict.steps": 0, "pretrain.masking": "span", "finetune.repeat": {"a": -1}, "steps": 5, "rows": ["best"]}
+    assert refused(JobKind.ABLATE, {**given, **wrong}) == {
+        "rows": f"must be one or more of {', '.join(ROWS)}, each once, not ['best'].",
+        "ict.steps": "must be at least 1, not 0.",
+        "finetune.repeat.a": "must be a whole number that is not negative, not -1.",
+        "pretrain.masking": "is no parameter of this kind of job.",
+        "steps": "is no parameter of this kind of job.",
+    }
+    for rows in ({}, {"rows": ["realm", "stale"]}):  # 30 × 100 steps between refreshes, of 1,000
+        errors = refused(JobKind.ABLATE, {**given, **rows, "pretrain.refresh_every": 100})
+        assert list(errors) == ["pretrain.refresh_every"]
+        assert "must be less than the 1,000 steps, not 3,000" in errors["pretrain.refresh_every"]
+    written = kind.written(kind.read(given))  # with the defaults, every row is what it is called
+    assert written["rows"] == list(ROWS) and kind.written(kind.read(json.loads(json.dumps(written)))) == written
+
+
+def ablation() -> dict[str, Any]:
     stored.deployment()
     index = IndexGeneration.objects.get()
     spans = index.corpus.span_sets.create(path="spans", tagger="dates", spans=1, blocks=1)
-    given = {"model": index.model_id, "corpus": index.corpus_id, "spans": spans.pk}
-    given |= {
-        "questions": [question_set("learnt", Purpose.LEARN).pk],
-        "dev": [question_set("dev", Purpose.MEASURE).pk],
+    learn, dev = question_set("learnt", Purpose.LEARN), question_set("dev", Purpose.MEASURE)
+    return {
+        "model": index.model_id,
+        "corpus": index.corpus_id,
+        "spans": spans.pk,
+        "questions": [learn.pk],
+        "dev": [dev.pk],
     }
-    assert KINDS[JobKind.ABLATE].read({**given, "config": "[ict]\nsteps = 10", "rows": "realm bm25"})
-    for config, says in (("[ict", "is not valid TOML"), ("[ict]\nstep = 1", "step is no setting")):
-        errors = refused(JobKind.ABLATE, {**given, "config": config})
-        assert list(errors) == ["config"] and says in errors["config"]
-    assert "no row best" in refused(JobKind.ABLATE, {**given, "rows": "realm best"})["rows"]
-    rarely = "[pretrain]\nrefresh_every = 100"
-    for rows in ("", "realm stale"):  # 30 × 100 steps between refreshes, of 1,000
-        errors = refused(JobKind.ABLATE, {**given, "rows": rows, "config": rarely})
-        assert list(errors) == ["config"] and "must be less than the 1,000 steps, not 3,000" in errors["config"]
-    assert KINDS[JobKind.ABLATE].read(given)  # with the defaults, every row is what it is called
+
+
+def test_an_ablation_that_was_told_in_one_text_is_told_by_setting() -> None:
+    migration = importlib.import_module("webapp.migrations.0009_ablations_by_setting")
+    kind, given = KINDS[JobKind.ABLATE], ablation()
+    text = '# the budget\n[ict]\nsteps = 7\n[pretrain]\nmasking = "salient"\n[finetune.repeat]\nlearnt = 2\n'
+    some = Job.objects.create(kind=JobKind.ABLATE, parameters={**given, "config": text, "rows": "realm bm25"})
+    every = Job.objects.create(kind=JobKind.ABLATE, parameters={**given, "config": "", "rows": " "})
+    new = Job.objects.create(kind=JobKind.ABLATE, parameters={**given, "mlm.steps": 3, "rows": ["realm"]})
+    migration.by_setting(apps, None)
+    for job in (some, every, new):
+        job.refresh_from_db()
+    told = {"ict.steps": 7, "finetune.repeat": {"learnt": 2}, "rows": ["realm", "bm25"]}
+    assert some.parameters == given | told and kind.written(kind.of(some)).items() >= told.items()
+    assert every.parameters == given and kind.of(every).settings[AblateSettings].rows == list(ROWS)
+    assert new.parameters == given | {"mlm.steps": 3, "rows": ["realm"]}
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -143,7 +143,7 @@ def test_what_is_wrong_stands_beside_its_field(staff: Person) -> None:
     page = response.content.decode()
     assert "Must be at least 1, not 0." in errors(page, "epochs") and "Must be positive" in errors(page, "reader_lr")
     assert "Must be a share" in errors(page, "dropout")
-    assert re.search(r'<details id="more-settings" open>', page)  # where one of the wrong ones stands
+    assert re.search(r'<details id="more-settings-1" open>', page)  # where one of the wrong ones stands
     right = {**wrong, "epochs": "1", "reader_lr": "1e-4", "clip": "1", "repeat": ""}
     page = staff.client.post("/manage/jobs/new/finetune/", right).content.decode()
     assert "embeds blocks differently" in errors(page, "index") and not Job.objects.exists()
@@ -177,7 +177,7 @@ def test_run_again_begins_with_the_settings_of_then(staff: Person) -> None:
         in staff.client.get(f"/manage/jobs/{first.pk}/").content.decode()
     )
     page = staff.client.get(f"/manage/jobs/new/ict/?from={first.pk}").content.decode()
-    assert re.search(r'<details id="more-settings" open>', page)  # dropout is not at its default
+    assert re.search(r'<details id="more-settings-1" open>', page)  # dropout is not at its default
     again = {**as_posted(page), "learning_rate": "5e-5"}
     assert (again["steps"], again["dropout"]) == ("77", "0.25")
     staff.client.post(f"/manage/jobs/new/ict/?from={first.pk}", again)

@@ -14,6 +14,8 @@ import pytest
 from realm_core.files import read_json
 from realm_core.model.checkpoint import load_model
 from realm_core.model.identity import read_hashes
+from realm_core.training.ablation import AblationConfig
+from realm_core.training.config import FinetuneConfig, IctConfig
 from tests.core.running import activity_of
 from tests.core.training.towns import COUNT, Towns, make_towns
 from tests.workers.work import QUICK, Work, record_work, source
@@ -22,7 +24,7 @@ from webapp.services import jobs, scheduling
 from webapp.services.places import resolve, sources_dir
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS
-from workers.kinds.base import given, in_toml
+from workers.kinds.base import given
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
@@ -174,13 +176,15 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
         "spans": work.spans.pk,
         "questions": [work.learn.pk],
         "dev": [work.measure.pk],
-        "config": "[ict]\nsteps = 3",
-        "rows": "realm bm25",
+        "ict.steps": 3,
+        "finetune.repeat": {"some": 2},
+        "rows": ["realm", "bm25"],
     }
     job = Job.objects.create(kind=JobKind.ABLATE, parameters=parameters)
     told = KINDS[JobKind.ABLATE].command(job)
     assert told[told.index("--rows") + 1 :] == ["realm", "bm25"]
-    assert (job.run_dir / "ablation.toml").read_text() == "[ict]\nsteps = 3"
+    settings = AblationConfig.read(job.run_dir / "ablation.toml")
+    assert settings == AblationConfig(ict=IctConfig(steps=3), finetune=FinetuneConfig(repeat={"some": 2}))
     (job.run_dir / "excluded-titles.json").write_text('["As it was at the first attempt"]')
     assert KINDS[JobKind.ABLATE].command(job) == told
     assert "first attempt" in (job.run_dir / "excluded-titles.json").read_text()
@@ -190,15 +194,16 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
 @pytest.mark.postgresql_only
 def test_an_ablation_comes_to_its_table(work: Work) -> None:
     """With the processes that it starts, each of which must find what the job was told."""
-    steps = "".join(f"[{stage}]\nsteps = 2\nbatch = 4\n" for stage in ("ict", "mlm"))
     parameters = {
         "model": work.model.pk,
         "corpus": work.corpus.pk,
         "spans": work.spans.pk,
         "questions": [work.learn.pk],
         "dev": [work.measure.pk],
-        "rows": "bm25",
-        "config": f"{steps}[finetune]\nepochs = 1\nbatch = 8\n",
+        "rows": ["bm25"],
+        **{f"{stage}.{name}": value for stage in ("ict", "mlm") for name, value in (("steps", 2), ("batch", 4))},
+        "finetune.epochs": 1,
+        "finetune.batch": 8,
     }
     job = jobs.start(JobKind.ABLATE, parameters, by=None)
     run(job)
@@ -208,10 +213,3 @@ def test_an_ablation_comes_to_its_table(work: Work) -> None:
     assert {stage["name"] for stage in job.result["stages"]} >= {"mlm", "finetune-bm25"}
     assert "Town" in (job.run_dir / "excluded-titles.json").read_text()
     assert not ModelVersion.objects.filter(job=job).exists()  # what is made on the way is for the table alone
-
-
-def test_values_in_toml() -> None:
-    values = [True, 3, 1e-5, 'a "b" \\ \x7f é', {"plain-train": 2}]
-    assert [in_toml(value) for value in values] == [
-        "true", "3", "1e-05", '"a \\"b\\" \\\\ \\u007F é"', '{"plain-train" = 2}',
-    ]  # fmt: skip

@@ -166,7 +166,7 @@ def test_a_training_takes_what_is_free_and_leaves_its_builder_a_gpu(named: pytes
     DeviceLease.objects.create(device=devices.leased_as("cuda:0"), job=other)
     assert taken(JobKind.ICT, {**start, "seed": 2}) == ["cuda:1", "cuda:2"]
     ablation = {**start, "spans": work.spans.pk, "questions": [work.learn.pk], "dev": [work.measure.pk]}
-    ablation["rows"] = "realm"
+    ablation["rows"] = ["realm"]
     assert taken(JobKind.ABLATE, ablation) == ["cuda:1"]  # one process uses one
     for number in (1, 2):
         DeviceLease.objects.create(device=devices.leased_as(f"cuda:{number}"), job=other)

@@ -25,7 +25,7 @@ LISTS: Final[dict[type, str]] = {
     QuestionSet: "question-sets",
     SpanSet: "span-sets",
 }
-TYPES: Final = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object"}
+TYPES: Final = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object", list: "array"}
 
 
 def startable() -> list[Kind]:
@@ -62,6 +62,7 @@ def kind_json(kind: Kind) -> dict[str, Any]:
                     "low": one.limit.low,
                     "high": one.limit.high,
                     "choices": list(one.limit.choices),
+                    "called": dict(one.limit.called),
                 },
                 "files": [asdict(file) for file in sources()] if one.limit is FILE else None,
             }
@@ -97,13 +98,15 @@ def _setting_schema(one: Setting) -> dict[str, Any]:
     }
     if one.optional:
         schema["nullable"] = True
+    if one.kind is list:
+        schema |= {"items": {"type": "string", "enum": list(limit.choices)}, "minItems": 1, "uniqueItems": True}
     if one.kind is dict:
         schema["additionalProperties"] = {"type": "integer", "minimum": 0}
     if limit.low is not None:
         schema["minimum"] = limit.low
     if limit.high is not None:
         schema["maximum"] = limit.high
-    if limit.choices:
+    if limit.choices and one.kind is not list:
         schema["enum"] = list(limit.choices)
     return schema
 

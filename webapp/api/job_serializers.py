@@ -125,6 +125,9 @@ class LimitSerializer(serializers.Serializer[Any]):
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
     choices = serializers.ListField(child=serializers.CharField(), help_text="Empty: no list of words.")
+    called = serializers.DictField(
+        child=serializers.CharField(), help_text="What people call the choices, where it is not the word itself."
+    )
 
 
 class FileSerializer(serializers.Serializer[Any]):
@@ -137,8 +140,8 @@ class FileSerializer(serializers.Serializer[Any]):
 class SettingSerializer(serializers.Serializer[Any]):
     """A setting of a kind of job."""
 
-    name = serializers.CharField()
-    type = serializers.ChoiceField(choices=["integer", "number", "string", "boolean", "object"])
+    name = serializers.CharField(help_text="Of a stage's setting the stage comes first, with a dot: pretrain.steps.")
+    type = serializers.ChoiceField(choices=["integer", "number", "string", "boolean", "object", "array"])
     default = serializers.JSONField()
     help = serializers.CharField()
     limit = LimitSerializer()

@@ -7,7 +7,7 @@ job, and the workers' command lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db import models
@@ -89,6 +89,7 @@ class Kind:
 
     about:    what it does, a sentence or two for whoever starts one.
     settings: classes whose settings it has; their names do not overlap.
+    sections: the same for each of its stages, which are jobs of other kinds: a setting is called KIND.SETTING then.
     check:    raises ParameterError where records and settings do not fit together.
     by_hand:  whether a person may start one (a part of another job is started by that job).
     """
@@ -99,13 +100,14 @@ class Kind:
     queue: Queue
     inputs: tuple[Input, ...] = ()
     settings: tuple[type[Settings], ...] = ()
+    sections: Mapping[str, type[Settings]] = field(default_factory=dict)
     check: Callable[[Given], None] = lambda _given: None
     by_hand: bool = True
 
     def described(self) -> Iterator[Setting]:
         """All its settings, in order."""
-        for one in self.settings:
-            yield from describe(one)
+        for prefix, kind in self._classes():
+            yield from (replace(one, name=prefix + one.name) for one in describe(kind))
 
     def read(self, parameters: Mapping[str, Any]) -> Given:
         """Records and settings from parameters as JSON has them; settings that are left out have their defaults.
@@ -120,18 +122,18 @@ class Kind:
             except SettingError as error:
                 errors[error.name] = error.says
         made: dict[type[Settings], Any] = {}
-        for kind in self.settings:
-            own = {one.name: values.pop(one.name) for one in describe(kind) if one.name in values}
+        for prefix, kind in self._classes():
+            own = {one.name: values.pop(prefix + one.name) for one in describe(kind) if prefix + one.name in values}
             for name, value in own.items():  # each alone first, so that all that are wrong are named
                 try:
                     check_alone(kind, name, value)
                 except SettingError as error:
-                    errors[error.name] = error.says
+                    errors[prefix + error.name] = error.says
             if not errors:
                 try:
                     made[kind] = make(kind, own)
                 except SettingError as error:
-                    errors[error.name] = error.says
+                    errors[prefix + error.name] = error.says
         for name in values:
             errors[printable(name)] = "is no parameter of this kind of job."
         if errors:
@@ -146,10 +148,16 @@ class Kind:
         for one in self.inputs:
             record = given[one.name]
             parameters[one.name] = [each.pk for each in record] if one.many else record and record.pk
-        for settings in given.settings.values():
-            parameters.update(asdict(settings))
+        for prefix, kind in self._classes():
+            settings = given.settings[kind]
+            parameters |= {prefix + one.name: getattr(settings, one.name) for one in describe(kind)}
         return parameters
 
     def of(self, job: Job) -> Given:
         """The parameters of a job; ParameterError where a record has gone."""
         return self.read(job.parameters)
+
+    def _classes(self) -> Iterator[tuple[str, type[Settings]]]:
+        """(what stands before their names, settings)."""
+        yield from (("", kind) for kind in self.settings)
+        yield from ((f"{name}.", kind) for name, kind in self.sections.items())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from realm_core.errors import RealmError
-from realm_core.settings import parse_toml
-from realm_core.training.ablation import ROWS, AblationConfig
+from realm_core.settings import SettingError
+from realm_core.training.ablation import AblationConfig
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig, WarmstartConfig
 from webapp.kinds.base import Given, Input, Kind, ParameterError
 from webapp.kinds.settings import (
@@ -84,16 +83,12 @@ def _check_evaluate(given: Given) -> None:
 
 
 def _check_ablate(given: Given) -> None:
-    settings = given.settings[AblateSettings]
-    unknown = [name for name in settings.rows.split() if name not in ROWS]
-    if unknown:
-        raise ParameterError({"rows": f"has no row {unknown[0]}; there are {', '.join(ROWS)}."})
     if given["spans"].corpus_id != given["corpus"].pk:
         raise ParameterError({"spans": f"are of {given['spans'].corpus}, not of {given['corpus']}."})
     try:
-        AblationConfig.make(parse_toml(settings.config)).check_rows(settings.rows.split() or ROWS)
-    except RealmError as error:
-        raise ParameterError({"config": str(error)}) from None
+        AblationConfig.of(given.settings).check_rows(given.settings[AblateSettings].rows)
+    except SettingError as error:
+        raise ParameterError({error.name: error.says}) from None
 
 
 KINDS: dict[str, Kind] = {
@@ -219,6 +214,7 @@ KINDS: dict[str, Kind] = {
                 Input("dev", QuestionSet, "the questions to measure by", many=True, limit_to=_MEASURE),
             ),
             settings=(AblateSettings,),
+            sections=AblationConfig.sections(),
             check=_check_ablate,
         ),
         Kind(

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from realm_core.settings import (
-    ANY,
     NOT_NEGATIVE,
     POSITIVE,
     SEED,
@@ -17,8 +16,9 @@ from realm_core.settings import (
     between,
     one_of,
     setting,
+    some_of,
 )
-from realm_core.training.ablation import AblationConfig
+from realm_core.training.ablation import ROWS
 from realm_core.training.config import BM25_SCALE, NORMALISATIONS
 
 _NAME = re.compile(r"(?!\.)[\w .-]{0,60}", re.ASCII)
@@ -106,11 +106,12 @@ class EvaluateSettings(Settings):
 
 @dataclass(frozen=True)
 class AblateSettings(Settings):
-    """Which rows of the paper's table, and the budget of each stage."""
+    """Which rows of the paper's table."""
 
-    rows: str = setting("", "names with spaces between; empty: all rows", LINE)
-    config: str = setting(
-        AblationConfig.template(), "the budget of each stage, in TOML; what is left out has its default", ANY
+    rows: list[str] = setting(
+        list(ROWS),
+        "of the paper's table 2, and BM25 beside them; each is trained and measured, what rows share once",
+        some_of({name: row.title for name, row in ROWS.items()}),
     )
 
 

@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils.text import Truncator
 
 from realm_core.settings import ANY, Setting, printable
-from webapp.kinds import Input, Kind, ParameterError
+from webapp.kinds import KINDS, Input, Kind, ParameterError
 from webapp.kinds.settings import FILE
 from webapp.models import (
     CorpusSnapshot,
@@ -44,6 +44,7 @@ _OFTEN: Final = frozenset(
     "name steps epochs batch learning_rate query_lr reader_lr k refresh refresh_every retriever normalisation sample "
     "leave_out_measured".split()
 )
+_BUDGET: Final = frozenset("steps epochs batch k refresh_every".split())  # the same where there are several stages
 
 
 class CountsField(forms.CharField):
@@ -81,6 +82,19 @@ class RecordsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  #
 
 
 @dataclass(frozen=True)
+class Group:
+    """Settings that stand together. often: those that are often changed; seldom: the others, folded away.
+
+    unfold: whether one of the others is wrong, or is not at its default.
+    """
+
+    title: str
+    often: list[forms.BoundField]
+    seldom: list[forms.BoundField]
+    unfold: bool
+
+
+@dataclass(frozen=True)
 class Missing:
     """Records that a kind needs and that are not there yet. page: where they are made."""
 
@@ -96,7 +110,6 @@ class JobForm(forms.Form):
         super().__init__(data, initial=dict(initial))
         self.kind = kind
         self._inputs = {one.name for one in kind.inputs}
-        self._settings = {one.name for one in kind.described()}
         for one in kind.inputs:
             self.fields[one.name] = _record_field(one)
         for setting in kind.described():
@@ -130,24 +143,27 @@ class JobForm(forms.Form):
         """Fields of what the job works on."""
         return [self[one.name] for one in self.kind.inputs]
 
-    def often(self) -> list[forms.BoundField]:
-        """Fields of settings that are often changed."""
-        return [self[one.name] for one in self.kind.described() if self._is_often(one.name)]
+    def groups(self) -> list[Group]:
+        """Fields of the settings: of the job as a whole, and of each of its stages."""
+        by_section: dict[str, list[Setting]] = {}
+        for one in self.kind.described():
+            by_section.setdefault(_section(one.name), []).append(one)
+        return [self._group(section, settings) for section, settings in by_section.items()]
 
-    def seldom(self) -> list[forms.BoundField]:
-        """Fields of the other settings."""
-        return [self[one.name] for one in self.kind.described() if not self._is_often(one.name)]
-
-    def unfold(self) -> bool:
-        """Whether a setting that is folded away is wrong, or is not at its default."""
-        return any(field.errors or field.initial != _default(self.kind, field.name) for field in self.seldom())
+    def _group(self, section: str, settings: list[Setting]) -> Group:
+        shown_first = _BUDGET if section else _OFTEN
+        often = [one for one in settings if len(settings) <= _FEW or _within(one.name) in shown_first]
+        seldom = [one for one in settings if one not in often]
+        return Group(
+            KINDS[section].title if section else "Settings",
+            [self[one.name] for one in often],
+            [self[one.name] for one in seldom],
+            any(self[one.name].errors or self[one.name].initial != one.default for one in seldom),
+        )
 
     def missing(self) -> list[Missing]:
         """What must be made first."""
         return [_missing(one) for one in self.kind.inputs if one.required and not one.choices().exists()]
-
-    def _is_often(self, name: str) -> bool:
-        return len(self._settings) <= _FEW or name in _OFTEN
 
 
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
@@ -191,10 +207,6 @@ def _typable(value: Any) -> Any:
     return printable(value) if isinstance(value, str) else value
 
 
-def _default(kind: Kind, name: str) -> object:
-    return next(one.default for one in kind.described() if one.name == name)
-
-
 def _record_field(one: Input) -> forms.Field:
     options: dict[str, Any] = {
         "queryset": one.choices(),
@@ -208,27 +220,22 @@ def _record_field(one: Input) -> forms.Field:
     return forms.ModelChoiceField(empty_label="Choose …" if one.required else "None", **options)
 
 
-class _TextField(forms.CharField):
-    """Lines end as they do in our files, not as browsers send them."""
-
-    def to_python(self, value: Any) -> str:
-        return str(super().to_python(value)).replace("\r\n", "\n")
-
-
 def _setting_field(one: Setting) -> forms.Field:
-    options: dict[str, Any] = {"label": _label(one.name), "help_text": _explained(one)}
+    options: dict[str, Any] = {"label": _label(_within(one.name)), "help_text": _explained(one)}
     if one.kind is bool:
         return forms.BooleanField(required=False, **options)
     if one.kind is dict:
         return CountsField(required=False, widget=forms.Textarea({"rows": 2}), **options)
     if one.limit is FILE:
         return _file_field(options)
+    if one.kind is list:
+        choices = [(choice, one.limit.called[choice]) for choice in one.limit.choices]
+        widget = forms.CheckboxSelectMultiple
+        return forms.MultipleChoiceField(choices=choices, required=False, widget=widget, **options)
     if one.limit.choices:
         return forms.ChoiceField(choices=[(choice, choice) for choice in one.limit.choices], **options)
     if one.kind is str:
-        rows = min(24, max(6, str(one.default).count("\n") + 1))
-        widget = forms.Textarea({"rows": rows, "spellcheck": "false"}) if one.limit is ANY else forms.TextInput()
-        return _TextField(required=False, widget=widget, **options)
+        return forms.CharField(required=False, **options)
     bounds = {name: f"{edge:g}" for name, edge in (("min", one.limit.low), ("max", one.limit.high)) if edge is not None}
     options["required"] = not one.optional
     if one.kind is int:
@@ -263,12 +270,26 @@ def _explained(one: Setting) -> str:
         says.append(one.limit.says)
     if one.kind is dict:
         says.append("a line each: name = number")
+    elif one.kind is list:
+        return one.help  # all that it may be stands there
     elif one.default is not None and (one.kind is not str or one.limit.choices):
         says.append(f"default {_shown(one.default)}")
     return " · ".join(says)
 
 
+def _section(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _within(name: str) -> str:
+    """A setting's name without its section."""
+    return name.rpartition(".")[2]
+
+
 def _label(name: str) -> str:
+    section, within = _section(name), _within(name)
+    if section:
+        return f"{section}: {within.replace('_', ' ')}"
     return name if len(name) == 1 else name.replace("_", " ").capitalize()
 
 
@@ -307,4 +328,6 @@ def _shown(value: object) -> str:
         return f"{value:,}" if isinstance(value, int) else f"{value:g}"
     if isinstance(value, dict):
         return json.dumps(value) if value else "–"
+    if isinstance(value, list):
+        return ", ".join(map(printable, map(str, value)))
     return printable(str(value)) if value not in ("", None) else "–"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from realm_core.files import disk_errors
+from realm_core.training.ablation import AblationConfig
 from webapp.kinds.settings import AblateSettings
 from webapp.models import Job
 from workers.kinds.base import Kind, excluded_titles, given, path_of
@@ -17,7 +18,7 @@ def command(job: Job) -> list[str]:
     config = job.run_dir / "ablation.toml"
     with disk_errors(config):
         config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(settings.config, encoding="utf-8")
+        config.write_text(AblationConfig.of(parameters.settings).in_toml(), encoding="utf-8")
     return [
         *("realm_core", "ablate"),
         f"--model={path_of(parameters['model'])}",
@@ -28,7 +29,7 @@ def command(job: Job) -> list[str]:
         f"--exclude-titles={excluded_titles(job)}",
         *("--questions", *(path_of(one) for one in parameters["questions"])),
         *("--dev", *(path_of(one) for one in parameters["dev"])),
-        *(["--rows", *settings.rows.split()] if settings.rows else []),
+        *("--rows", *settings.rows),
     ]
 
 

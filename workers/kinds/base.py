@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from django.db import models
 
 from realm_core.errors import RealmError
 from realm_core.files import write_json
-from realm_core.settings import Settings
+from realm_core.settings import Settings, in_toml
 from webapp.kinds import Given, kind_of
 from webapp.kinds.settings import Naming
 from webapp.models import CorpusSnapshot, Job, ModelVersion
@@ -85,17 +84,6 @@ def overrides(settings: Settings, **changed: Any) -> list[str]:
     """Settings as `--set` takes them, some of them changed."""
     values = {**dataclasses.asdict(settings), **changed}
     return [f"--set={name}={in_toml(value)}" for name, value in values.items()]
-
-
-def in_toml(value: Any) -> str:
-    """A setting in TOML's notation."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{in_toml(key)} = {in_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON's notation, but for that one
-    return repr(value)
 
 
 def excluded_titles(job: Job) -> Path:

@@ -1,0 +1,134 @@
+"""Every kind of job has a typed form and a schema, made of the descriptions that its TOML has."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django import forms
+
+from realm_core.settings import ANY, Setting, parse_toml
+from realm_core.training.ablation import ROWS, AblationConfig
+from tests.web.conftest import Person
+from tests.web.operating import question_set, span_set
+from tests.web.pages import stored
+from webapp.api.job_schema import kind_json, parameters_schema, startable
+from webapp.kinds import KINDS, Kind
+from webapp.models import Job, JobKind, Purpose
+from webapp.views.job_form import CountsField, JobForm
+
+pytestmark = pytest.mark.django_db
+
+ABLATE = KINDS[JobKind.ABLATE]
+TYPED: dict[type, type[forms.Field]] = {
+    bool: forms.BooleanField,
+    dict: CountsField,
+    float: forms.FloatField,
+    int: forms.IntegerField,
+    list: forms.MultipleChoiceField,
+    str: forms.CharField,
+}
+
+
+@pytest.mark.parametrize("kind", startable(), ids=lambda kind: str(kind.kind))
+def test_every_setting_has_a_field_of_its_type(kind: Kind) -> None:
+    form = JobForm(kind, None, {})
+    for one in kind.described():
+        field = form.fields[one.name]
+        assert type(field) is (forms.ChoiceField if one.kind is str and one.limit.choices else TYPED[one.kind])
+        assert one.kind is not str or one.limit is not ANY, "a text of any kind is no typed setting"
+        assert form[one.name].initial == one.default and str(field.help_text).startswith(one.help)
+        assert [name for name, _ in getattr(field, "choices", ())] == list(one.limit.choices)
+        edges = {"min": one.limit.low, "max": one.limit.high}
+        assert bounds(field) == {edge: at for edge, at in edges.items() if at is not None}
+    shown = [field.name for group in form.groups() for field in (*group.often, *group.seldom)]
+    assert sorted(shown) == sorted(one.name for one in kind.described())
+
+
+def bounds(field: forms.Field) -> dict[str, float]:
+    return {name: float(value) for name, value in field.widget.attrs.items() if name in ("min", "max")}
+
+
+def test_an_ablation_is_told_what_its_toml_tells() -> None:
+    toml = parse_toml(AblationConfig().in_toml())
+    described = {one.name: one.default for one in ABLATE.described()}
+    assert described.pop("rows") == list(ROWS)
+    assert described == {f"{section}.{name}": value for section, own in toml.items() for name, value in own.items()}
+
+
+def test_a_stage_of_an_ablation_is_described_as_the_job_of_its_kind() -> None:
+    whole = parameters_schema(ABLATE)["properties"]
+    for kind in (JobKind.ICT, JobKind.MLM, JobKind.FINETUNE):
+        own = parameters_schema(KINDS[kind])["properties"]
+        stage = {name.partition(".")[2]: schema for name, schema in whole.items() if name.startswith(f"{kind}.")}
+        assert stage and stage.items() <= own.items()
+    names: dict[str, Setting] = {one.name: one for one in ABLATE.described()}
+    for one in KINDS[JobKind.PRETRAIN].described():
+        if one.name not in ("name", "masking", "refresh", "refresh_every"):
+            stage_one = names[f"pretrain.{one.name}"]
+            assert (stage_one.default, stage_one.help, stage_one.limit) == (one.default, one.help, one.limit)
+    assert names["pretrain.refresh"].limit.choices == ("process", "in-loop") and "pretrain.masking" not in names
+
+
+def test_rows_are_chosen_by_the_papers_names() -> None:
+    schema = parameters_schema(ABLATE)["properties"]["rows"]
+    assert schema["type"] == "array" and schema["items"] == {"type": "string", "enum": list(ROWS)}
+    assert (schema["minItems"], schema["uniqueItems"], schema["default"]) == (1, True, list(ROWS))
+    (told,) = [one for one in kind_json(ABLATE)["settings"] if one["name"] == "rows"]
+    titles = {name: row.title for name, row in ROWS.items()}
+    assert (told["type"], told["limit"]["called"]) == ("array", titles)
+    assert dict(JobForm(ABLATE, None, {}).fields["rows"].choices) == titles  # type: ignore[attr-defined]
+
+
+def test_a_person_first_meets_an_ablations_budget_alone() -> None:
+    groups = JobForm(ABLATE, None, {}).groups()
+    assert [group.title for group in groups] == ["Settings", *(KINDS[name].title for name in AblationConfig.sections())]
+    assert [[field.label for field in group.often] for group in groups] == [
+        *(["Rows"], ["Steps", "Batch"], ["Steps", "Batch"]),
+        *(["Steps", "Batch", "k", "Refresh every"], ["Epochs", "Batch", "k"], ["k", "Score scale"]),
+    ]
+    assert not any(group.unfold for group in groups)
+
+
+def given() -> dict[str, Any]:
+    index = stored.deployment().index
+    learn, dev = question_set("learnt", Purpose.LEARN), question_set("dev")
+    records = {"model": index.model_id, "corpus": index.corpus_id, "spans": span_set(index).pk}
+    return {**records, "questions": [learn.pk], "dev": [dev.pk]}
+
+
+def posted(values: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """As a browser sends the form with its defaults."""
+    form = JobForm(ABLATE, None, values)
+    sent = {name: form[name].value() for name in form.fields}
+    return {name: "" if value == {} else value for name, value in sent.items() if value is not False} | changed
+
+
+def test_what_is_typed_is_what_the_ablation_gets(staff: Person) -> None:
+    values = given()
+    changed = {"rows": ["bm25", "baseline"], "ict.steps": "7", "finetune.repeat": "learnt = 2", "pretrain.title": "on"}
+    response = staff.client.post("/manage/jobs/new/ablate/", posted(values, **changed))
+    assert response.status_code == 302, response.content.decode()
+    got = Job.objects.get().parameters
+    assert got == ABLATE.written(ABLATE.read(got))
+    told = {"rows": ["bm25", "baseline"], "ict.steps": 7, "finetune.repeat": {"learnt": 2}, "pretrain.title": True}
+    assert got.items() >= (values | told).items() and got["mlm.steps"] == 1000
+    page = staff.client.get(f"/manage/jobs/{Job.objects.get().pk}/").content.decode()
+    for name, value in (("ict: steps", "7"), ("Rows", "bm25, baseline")):
+        assert f"<dt>{name}</dt><dd><strong>{value}</strong></dd>" in page
+    again = staff.client.get(f"/manage/jobs/new/ablate/?from={Job.objects.get().pk}").content.decode()
+    assert 'name="ict.steps" value="7"' in again
+    assert re.findall(r'name="rows" value="([\w-]+)"[^>]* checked', again) == ["baseline", "bm25"]
+    assert re.findall(r'<details id="more-settings-(\d)" open>', again) == ["4", "5"]  # where title and repeat stand
+
+
+def test_what_is_wrong_stands_beside_the_stages_field(staff: Person) -> None:
+    values = given()
+    wrong = posted(values, **{"ict.dropout": "2", "pretrain.refresh_every": "999", "rows": []})
+    page = staff.client.post("/manage/jobs/new/ablate/", wrong).content.decode()
+    assert 'id="id_rows_error"' in page and 'id="id_ict.dropout_error"' in page and not Job.objects.exists()
+    assert '<details id="more-settings-2" open>' in page and '<details id="more-settings-3">' in page
+    stale = posted(values, **{"pretrain.refresh_every": "999"})
+    page = staff.client.post("/manage/jobs/new/ablate/", stale).content.decode()
+    assert 'id="id_pretrain.refresh_every_error"' in page and "index of the row stale would never be" in page
