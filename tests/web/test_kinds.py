@@ -144,7 +144,7 @@ def ablation() -> dict[str, Any]:
 
 
 def test_an_ablation_that_was_told_in_one_text_is_told_by_setting() -> None:
-    migration = importlib.import_module("webapp.migrations.0009_ablations_by_setting")
+    migration = importlib.import_module("webapp.migrations.0010_ablations_by_setting")
     kind, given = KINDS[JobKind.ABLATE], ablation()
     text = '# the budget\n[ict]\nsteps = 7\n[pretrain]\nmasking = "salient"\n[finetune.repeat]\nlearnt = 2\n'
     some = Job.objects.create(kind=JobKind.ABLATE, parameters={**given, "config": text, "rows": "realm bm25"})

@@ -37,7 +37,7 @@ def _settings(text):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("webapp", "0008_deployments_by_row"),
+        ("webapp", "0009_signs_of_life"),
     ]
 
     operations = [
