@@ -150,7 +150,8 @@ def _web(web: Answering) -> Part:
         return Part("Web", State.ILL if why else State.WEAK, "; ".join([says, *why]))
     (only,) = web.alive
     if only.reason:
-        return Part("Web", State.ILL, only.reason)
+        still = f" Deployment {only.deployment_id} answers." if only.deployment_id else ""
+        return Part("Web", State.ILL, only.reason + still)
     if web.earlier:
         return Part("Web", State.WEAK, f"answers with deployment {web.earlier[0]}; {number} is being loaded")
     return Part("Web", State.WEAK, "The model is being loaded.")
