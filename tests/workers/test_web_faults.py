@@ -1,4 +1,6 @@
-"""A real web server under faults: too many askers, who hang up, damaged files, its death, a clock that is set."""
+"""A real web server under faults: too many askers, who hang up, an engine that does not get on, damaged files, its
+death, a clock that is set.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
 from tests.workers.site import asker, call
-from webapp.models import ApiToken, AskedAnswer, Deployment, IdempotencyKey, IndexGeneration
+from webapp.models import ApiToken, AskedAnswer, Deployment, Feedback, IdempotencyKey, IndexGeneration
 from webapp.services import idempotency
 from webapp.services.deploying import check, deploy
 from webapp.services.registering import record_corpus, record_index, record_model
@@ -173,6 +175,36 @@ def test_the_crowd_the_rude_and_the_damaged(
     assert all(("serving_ms" in line) == (line["status"] == 201) for line in requests)
 
 
+@pytest.mark.timeout(170)
+def test_a_question_past_its_deadline_is_given_up(environment: dict[str, str], tmp_path: Path) -> None:
+    """Also one that is being computed; whoever asked is told so, and when to come back."""
+    limited = {**environment, "ASK_DEADLINE_S": "2"}
+    asked = {"question": QUESTIONS[0], "k": 3}
+    hold = tmp_path / "hold"
+    with server(limited, tmp_path / "web.log", application="tests.workers.held_wsgi") as (_, port):
+        wait_until(lambda: asker(port)(QUESTIONS[0])[0] == 201)
+        hold.touch()
+        with ThreadPoolExecutor(3) as threads:
+            began = time.monotonic()
+            paths = [f"/api/v1/{path}" for path in ("ask", "retrieve")]
+            told = [threads.submit(call, port, "POST", path, asked) for path in [*paths, "/api/v1/ask"]]
+            assert request(port, "GET", "/healthz")[0] == 200
+            for status, headers, content in [one.result() for one in told]:
+                assert (status, headers["content-type"]) == (503, "application/problem+json")
+                assert 1 <= int(headers["retry-after"]) <= 2
+                problem = json.loads(content)
+                assert (problem["status"], problem["title"]) == (503, "Service Unavailable")
+                assert "no answer within 2 seconds" in problem["detail"]
+            assert time.monotonic() - began >= 2
+        batch = call(port, "POST", "/api/v1/ask/batch", {"questions": [QUESTIONS[0]]})
+        (result,) = json.loads(batch[2])["results"]
+        assert result["problem"]["status"] == 503 and 1 <= result["problem"]["retry_after_s"] <= 2
+        kept = AskedAnswer.objects.count()
+        hold.unlink()
+        wait_until(lambda: asker(port)(QUESTIONS[0])[0] == 201)
+    assert AskedAnswer.objects.count() == kept + 1  # nothing is kept of what was given up
+
+
 @contextlib.contextmanager
 def patient_askers(port: int) -> Iterator[list[str]]:
     """Two threads that ask one question after another with the Python client, and the answers' ids. None may fail."""
@@ -196,12 +228,31 @@ def patient_askers(port: int) -> Iterator[list[str]]:
             one.result()
 
 
+def critic(port: int, token: str, said: dict[str, str]) -> Callable[[str], tuple[int, str]]:
+    """Asks, then says what is wrong with the answer until that is acknowledged. said: answer → what was said of it."""
+    ask = asker(port)
+
+    def ask_and_say(question: str) -> tuple[int, str]:
+        status, answer = ask(question)
+        if status == 201:
+            word = {"right": False, "better_answer": f"Better than {answer}"}
+            path = f"/api/v1/answers/{answer}/feedback"
+            wait_until(lambda: call(port, "POST", path, word, token)[0] in (200, 201))
+            said[answer] = f"Better than {answer}"
+        return status, answer
+
+    return ask_and_say
+
+
 @pytest.mark.timeout(170)
 def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     """First the process that answers, which its parent starts again; then the parent, and a server begins anew."""
+    _, token = ApiToken.issue(User.objects.create_user("Cora"), "test", ["feedback"])
+    said: dict[str, str] = {}
     with (
         server(environment, tmp_path / "web.log") as (process, port),
         Askers(asker(port), QUESTIONS, count=4) as askers,
+        Askers(critic(port, token, said), QUESTIONS, count=2) as critics,
         contextlib.ExitStack() as others,
     ):
 
@@ -221,15 +272,17 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
         with serving(web(port).command, port, environment, tmp_path / "web-again.log"):
             answers_again()
             others.close()  # when each has the answer to its last question
-    told = askers.since(0)
+    told = askers.since(0) + critics.since(0)
     given = [one.answered_by for one in told if one.status == 201]
     assert len(given) == len(set(given)) >= 60 and {one.status for one in told} <= {0, 201, 503}
     kept = {str(answer.pk): answer for answer in AskedAnswer.objects.prefetch_related("evidence")}
     assert set(given) <= set(kept)
     own = {key: value for key, value in kept.items() if value.question.startswith(PATIENT)}
     assert sorted(patient) == sorted(own) and len(own) == len({one.question for one in own.values()})
-    assert len(kept) <= len(given) + len(own) + 3 * 4  # those whose asker died waiting for the last byte
+    assert len(kept) <= len(given) + len(own) + 3 * 6  # those whose asker died waiting for the last byte
     assert {answer.evidence.count() for answer in kept.values()} == {3}
+    words = [(str(answer), word) for answer, word in Feedback.objects.values_list("answer", "better_answer")]
+    assert sorted(words) == sorted(said.items()) and len(said) >= 10
 
 
 @pytest.mark.timeout(170)
