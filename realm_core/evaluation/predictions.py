@@ -61,6 +61,10 @@ class Prediction:
     blocks: tuple[str, ...]
     ms: float
 
+    def found_within(self, k: int) -> bool:
+        """Whether one of the best k blocks holds an answer."""
+        return self.answer_rank is not None and self.answer_rank <= k
+
 
 class PredictionFile:
     """A file that predictions are appended to; `with` locks it. `count`: how many it holds so far.

@@ -15,8 +15,10 @@ import pytest
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.files import read_json
-from realm_core.salient.cache import SalientSpans
+from realm_core.salient.extract import extract
+from realm_core.salient.worker import TaggerOptions
 from tests.core.conftest import Deployment
+from tests.core.running import activity_of
 from tests.core.training.material import questions, write_lines
 from tests.core.training.towns import QUIET, TEXTS, make_towns
 from tests.tiny import tiny_snapshot
@@ -120,15 +122,11 @@ def test_building(deployment: Deployment, tmp_path: Path) -> None:
 
 def test_finding_spans(tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path, TEXTS)
-
-    def find(limit: int) -> subprocess.CompletedProcess[str]:
-        given = ("--corpus", corpus, "--output", tmp_path / "spans", "--tagger", "dates")
-        return run(limit, "spans", *given, "--processes", "1", "--quiet")
-
-    assert "spans-00000.npy" in refused(find(400))
+    given = ("--corpus", corpus, "--output", tmp_path / "spans", "--tagger", "dates", "--processes", "1")
+    assert "spans-00000.npy" in refused(run(400, "spans", *given, "--quiet"))
     assert published(tmp_path / "spans") == ["identity.json"]
-    assert find(ENOUGH).returncode == 0
-    assert len(SalientSpans.open(tmp_path / "spans", Snapshot.open(corpus))) == 2 * len(TEXTS)
+    spans = extract(corpus, tmp_path / "spans", QUIET, TaggerOptions("dates"))
+    assert len(spans) == 2 * len(TEXTS)
 
 
 @pytest.mark.parametrize("lines", [0.5, 3.5])
@@ -136,21 +134,20 @@ def test_measuring(deployment: Deployment, tmp_path: Path, lines: float) -> None
     """Half a line is there; the next attempt takes it away and goes on behind the whole ones."""
     asked, kept = write_lines(tmp_path / "asked.jsonl", questions()), tmp_path / "kept" / "predictions.jsonl"
 
-    def evaluate(limit: int, path: Path) -> subprocess.CompletedProcess[str]:
-        given = ("--questions", asked, "--predictions", path, "--device", "cpu", "--quiet")
-        return run(limit, "evaluate", *deployment.arguments(), *given)
+    def told(path: Path) -> list[str | Path]:
+        return [*deployment.arguments(), "--questions", asked, "--predictions", path, "--device", "cpu"]
 
     def said(path: Path) -> list[str]:
         return [json.loads(line)["prediction"] for line in path.read_text().splitlines()[1:]]
 
     whole = tmp_path / "whole.jsonl"
-    assert evaluate(ENOUGH, whole).returncode == 0
+    activity_of("evaluate", told(whole))
     before = whole.read_bytes().splitlines(keepends=True)[: int(lines) + 1]
     limit = sum(map(len, before)) - len(before[-1]) // 2
 
-    assert str(kept) in refused(evaluate(limit, kept))
+    assert str(kept) in refused(run(limit, "evaluate", *told(kept), "--quiet"))
     assert kept.stat().st_size == limit
-    assert evaluate(ENOUGH, kept).returncode == 0
+    activity_of("evaluate", told(kept))
     assert said(kept) == said(whole)
 
 
@@ -159,12 +156,10 @@ def test_handing_parameters_to_a_builder(tmp_path: Path) -> None:
     open_tokens(Snapshot.open(towns.corpus), QUIET)  # these fit
     settings = {"steps": 6, "batch": 2, "k": 3, "refresh": "elsewhere", "refresh_every": 2, "holdout": 0.0}
 
-    def train(limit: int) -> subprocess.CompletedProcess[str]:
-        return run(limit, "pretrain", *towns.pretrain(tmp_path / "made", settings), "--run", folder, "--quiet")
-
-    assert "snapshots/" in refused(train(20_000))
+    words = towns.pretrain(tmp_path / "made", settings)
+    assert "snapshots/" in refused(run(20_000, "pretrain", *words, "--run", folder, "--quiet"))
     assert not list(folder.glob("snapshots/step-*")) and not (tmp_path / "made").exists()
-    assert train(ENOUGH).returncode == 0
+    activity_of("pretrain", words, run=folder)
     assert (tmp_path / "made" / "config.json").exists() and not (folder / "snapshots").exists()
 
 
