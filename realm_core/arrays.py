@@ -1,4 +1,7 @@
-"""Arrays on disk, read through a memory map: one that claims more than its file holds takes no memory. No pickle."""
+"""Arrays on disk: written whole, read through a memory map, where one that claims more than it holds takes no memory.
+
+No pickle.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from realm_core.errors import RealmError
+
+
+def save_array(path: Path, array: np.ndarray[Any, np.dtype[Any]]) -> None:
+    """Write an .npy file, as `np.save` does, which takes no notice of a disk that becomes full behind its buffer.
+
+    OSError where there is no room.
+    """
+    array = np.ascontiguousarray(array)
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        file.write(array.data)
 
 
 def open_array(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from realm_core.activity import Activity
-from realm_core.arrays import open_array
+from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
@@ -121,13 +121,9 @@ def _make(
     remove_folder(temporary)
     temporary.mkdir()
     for name, one_name in (("titles", "title"), ("bodies", "body")):
-        np.save(
-            temporary / f"{name}.npy",
-            np.concatenate(ids[name]) if ids[name] else np.empty(0, np.uint16),
-            allow_pickle=False,
-        )
+        save_array(temporary / f"{name}.npy", np.concatenate(ids[name]) if ids[name] else np.empty(0, np.uint16))
         starts = np.concatenate([[0], np.cumsum(lengths[name], dtype=np.int64)]).astype(np.int64)
-        np.save(temporary / f"{one_name}_starts.npy", starts, allow_pickle=False)
-    np.save(temporary / "text_hashes.npy", hashes, allow_pickle=False)
+        save_array(temporary / f"{one_name}_starts.npy", starts)
+    save_array(temporary / "text_hashes.npy", hashes)
     write_json(temporary / "manifest.json", identity)
     publish_folder(temporary, folder)

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from realm_core.activity import Activity
+from realm_core.arrays import save_array
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.work import WorkFolder
@@ -153,15 +154,15 @@ class SnapshotWriter:
                 prefixes[first : first + len(ids)] = _prefixes(ids)
                 first += len(ids)
         order = np.argsort(prefixes, kind="stable").astype(np.int64)
-        np.save(self._folder / tables.ROWS_FILE, order, allow_pickle=False)
-        np.save(self._folder / tables.PREFIXES_FILE, prefixes[order], allow_pickle=False)
+        save_array(self._folder / tables.ROWS_FILE, order)
+        save_array(self._folder / tables.PREFIXES_FILE, prefixes[order])
 
     def _finish_links(self, links: int) -> None:
         """Make an array of the links, or nothing where the source has none."""
         unfinished = self._folder / _UNFINISHED_LINKS_FILE
         if links:  # mapped: those of a large wiki do not fit into memory
             links_M3 = np.memmap(unfinished, np.int32, "r", shape=(links, 3))
-            np.save(self._folder / tables.LINKS_FILE, links_M3, allow_pickle=False)
+            save_array(self._folder / tables.LINKS_FILE, links_M3)
         unfinished.unlink()
 
 

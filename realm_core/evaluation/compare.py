@@ -10,15 +10,21 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from realm_core.activity import Activity
 from realm_core.evaluation.figures import RECALL_AT, Figures, summarise
-from realm_core.evaluation.predictions import Header, read_header, read_predictions
+from realm_core.evaluation.predictions import Header, Prediction, read_header, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
+
+_COMPARED: dict[str, Callable[[Prediction], bool]] = {
+    "exact_match": lambda prediction: prediction.right,
+    "recall@5": lambda prediction: prediction.found_within(5),
+}
+_SHORT = {"exact_match": "EM", "recall@5": "R@5"}  # in tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,8 +43,10 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
                 for run, label in zip(runs, labels(runs), strict=True)
             ],
             "differences": [
-                {"first": str(first.path), "second": str(second.path), **dataclasses.asdict(difference)}
-                for first, second, difference in _differences(runs)
+                {"first": str(first.path), "second": str(second.path), "figure": figure}
+                | dataclasses.asdict(second.against(first, figure))
+                for first, second in _compared(runs)
+                for figure in _COMPARED
             ],
         }
     )
@@ -62,10 +70,11 @@ class Run:
         """Hash of the questions, and how many of them were asked; runs that can be compared share it."""
         return self.header.identity["questions"], self.header.n
 
-    def against(self, first: Run) -> Difference:
-        """Exact match of this run minus that of another on the same questions."""
+    def against(self, first: Run, figure: str) -> Difference:
+        """A figure of this run (exact_match or recall@5) minus that of another on the same questions."""
+        holds = _COMPARED[figure]
         return paired_difference(
-            (one.right, other.right)
+            (holds(one), holds(other))
             for one, other in zip(read_predictions(first.path), read_predictions(self.path), strict=True)
         )
 
@@ -128,12 +137,14 @@ def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
             f"{figures.ms:.1f}",
         ]
         if compared:
-            row += ["", ""] if run is runs[0] else _significance(run.against(runs[0]))
+            for figure in _COMPARED:
+                row += ["", ""] if run is runs[0] else _significance(run.against(runs[0], figure))
         rows.append(row)
+    differences = [column for name in _SHORT.values() for column in (f"{name} − first [95 %]", "p")]
     columns = ["run", "EM %", *(f"R@{k} %" for k in RECALL_AT), "ECE", "ms"]
     first = runs[0]
     return f"{first.header.questions}, {first.figures.n:,} questions\n\n" + markdown_table(
-        columns + (["EM − first [95 %]", "p"] if compared else []), rows
+        columns + (differences if compared else []), rows
     )
 
 
@@ -142,14 +153,11 @@ def _significance(difference: Difference) -> list[str]:
     return [f"{points[0]} [{points[1]}, {points[2]}]", f"{difference.p:.2g}"]
 
 
-def _differences(runs: Sequence[Run]) -> list[tuple[Run, Run, Difference]]:
+def _compared(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
+    """(first of its table, another) of every run but those."""
     first: dict[tuple[str, int], Run] = {}
-    differences = []
-    for run in runs:
-        own_first = first.setdefault(run.asked, run)
-        if own_first is not run:
-            differences.append((own_first, run, run.against(own_first)))
-    return differences
+    pairs = [(first.setdefault(run.asked, run), run) for run in runs]
+    return [(one, other) for one, other in pairs if one is not other]
 
 
 def _percent(share: float) -> str:

@@ -137,7 +137,7 @@ class _SoFar:
         """One more question."""
         self._asked += 1
         self._right += prediction.right
-        self._found += prediction.answer_rank is not None and prediction.answer_rank <= 5
+        self._found += prediction.found_within(5)
 
     def say(self) -> None:
         """A row, if it is time for one."""

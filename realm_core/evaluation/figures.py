@@ -57,7 +57,7 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
         right_given += prediction.right and prediction.given
         withheld += not prediction.given
         for k in RECALL_AT:
-            found[k] += prediction.answer_rank is not None and prediction.answer_rank <= k
+            found[k] += prediction.found_within(k)
         calibration.add(prediction.probability, prediction.right)
         ms += prediction.ms
     if not n:

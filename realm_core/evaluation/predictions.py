@@ -61,6 +61,10 @@ class Prediction:
     blocks: tuple[str, ...]
     ms: float
 
+    def found_within(self, k: int) -> bool:
+        """Whether one of the best k blocks holds an answer."""
+        return self.answer_rank is not None and self.answer_rank <= k
+
 
 class PredictionFile:
     """A file that predictions are appended to; `with` locks it. `count`: how many it holds so far.
@@ -78,12 +82,12 @@ class PredictionFile:
     def __enter__(self) -> PredictionFile:
         with disk_errors(self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self._path, "a+b")  # closed by __exit__
-        try:
-            self._prepare(self._file)
-        except BaseException:
-            self._file.close()
-            raise
+            self._file = open(self._path, "a+b")  # closed by _close
+            try:
+                self._prepare(self._file)
+            except BaseException:
+                self._close()
+                raise
         return self
 
     def _prepare(self, file: IO[bytes]) -> None:
@@ -124,8 +128,13 @@ class PredictionFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """Where the disk is full this fails as the line did that could not be written: it is tried once more."""
         assert self._file is not None
-        self._file.close()
+        with disk_errors(self._path):
+            self._file.close()
 
     def extend(self, predictions: Iterable[Prediction]) -> None:
         """Append predictions, each at once."""

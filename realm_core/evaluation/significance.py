@@ -1,6 +1,7 @@
 """Is one run better than another on the same questions? Both ways of asking use the paired outcomes.
 
-Of n questions, b are right in the first run alone and c in the second alone; the others say nothing about which is
+What a question comes to is yes or no: its answer is right, or one of the best five blocks holds one. Of n questions, b
+come to yes in the first run alone and c in the second alone; the others say nothing about which is
 better.
 """
 
@@ -19,7 +20,7 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class Difference:
-    """Exact match of the second run minus that of the first.
+    """The share of questions that come to yes in the second run, minus that in the first.
 
     low, high: 95 % paired bootstrap interval of it (percentiles). p: exact McNemar test, two-sided.
     """
@@ -34,7 +35,7 @@ class Difference:
 
 
 def paired_difference(outcomes: Iterable[tuple[bool, bool]]) -> Difference:
-    """The difference of two runs from (right in the first, right in the second) of each question."""
+    """The difference of two runs from (yes in the first, yes in the second) of each question."""
     n = first_only = second_only = 0
     for first, second in outcomes:
         n += 1

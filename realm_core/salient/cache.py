@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from realm_core.arrays import open_array
+from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, sha256_of_file, sync, write_json
@@ -150,8 +150,7 @@ def write_shard(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM)
     for path, array in zip(shard_files(folder, number), arrays, strict=True):
         temporary = path.with_name(f".{path.name}.tmp")
         with disk_errors(path):
-            with open(temporary, "wb") as file:
-                np.save(file, array, allow_pickle=False)
+            save_array(temporary, array)
             sync(temporary)
             os.replace(temporary, path)
 

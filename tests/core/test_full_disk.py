@@ -1,4 +1,4 @@
-"""Ingesting, building and checkpointing in processes that may write no file beyond a size, as on a disk that fills up.
+"""Every long activity in a process that may write no file beyond a size, as on a disk that fills up.
 
 Each ends with status 2 and a sentence that names the place, publishes nothing, and goes on once there is room.
 """
@@ -13,8 +13,15 @@ from pathlib import Path
 import pytest
 
 from realm_core.corpus.store import Snapshot
+from realm_core.corpus.tokens import open_tokens
 from realm_core.files import read_json
+from realm_core.salient.extract import extract
+from realm_core.salient.worker import TaggerOptions
 from tests.core.conftest import Deployment
+from tests.core.running import activity_of
+from tests.core.training.material import questions, write_lines
+from tests.core.training.towns import QUIET, TEXTS, make_towns
+from tests.tiny import tiny_snapshot
 
 TOP = Path(__file__).resolve().parents[2]
 ENOUGH = 1 << 30  # bytes
@@ -111,6 +118,49 @@ def test_building(deployment: Deployment, tmp_path: Path) -> None:
     assert published(tmp_path) == []
     assert build(ENOUGH).returncode == 0
     assert read_json(tmp_path / "mine" / "manifest.json")["rows"] == len(Snapshot.open(deployment.corpus))
+
+
+def test_finding_spans(tmp_path: Path) -> None:
+    corpus = tiny_snapshot(tmp_path, TEXTS)
+    given = ("--corpus", corpus, "--output", tmp_path / "spans", "--tagger", "dates", "--processes", "1")
+    assert "spans-00000.npy" in refused(run(400, "spans", *given, "--quiet"))
+    assert published(tmp_path / "spans") == ["identity.json"]
+    spans = extract(corpus, tmp_path / "spans", QUIET, TaggerOptions("dates"))
+    assert len(spans) == 2 * len(TEXTS)
+
+
+@pytest.mark.parametrize("lines", [0.5, 3.5])
+def test_measuring(deployment: Deployment, tmp_path: Path, lines: float) -> None:
+    """Half a line is there; the next attempt takes it away and goes on behind the whole ones."""
+    asked, kept = write_lines(tmp_path / "asked.jsonl", questions()), tmp_path / "kept" / "predictions.jsonl"
+
+    def told(path: Path) -> list[str | Path]:
+        return [*deployment.arguments(), "--questions", asked, "--predictions", path, "--device", "cpu"]
+
+    def said(path: Path) -> list[str]:
+        return [json.loads(line)["prediction"] for line in path.read_text().splitlines()[1:]]
+
+    whole = tmp_path / "whole.jsonl"
+    activity_of("evaluate", told(whole))
+    before = whole.read_bytes().splitlines(keepends=True)[: int(lines) + 1]
+    limit = sum(map(len, before)) - len(before[-1]) // 2
+
+    assert str(kept) in refused(run(limit, "evaluate", *told(kept), "--quiet"))
+    assert kept.stat().st_size == limit
+    activity_of("evaluate", told(kept))
+    assert said(kept) == said(whole)
+
+
+def test_handing_parameters_to_a_builder(tmp_path: Path) -> None:
+    towns, folder = make_towns(tmp_path), tmp_path / "run"
+    open_tokens(Snapshot.open(towns.corpus), QUIET)  # these fit
+    settings = {"steps": 6, "batch": 2, "k": 3, "refresh": "elsewhere", "refresh_every": 2, "holdout": 0.0}
+
+    words = towns.pretrain(tmp_path / "made", settings)
+    assert "snapshots/" in refused(run(20_000, "pretrain", *words, "--run", folder, "--quiet"))
+    assert not list(folder.glob("snapshots/step-*")) and not (tmp_path / "made").exists()
+    activity_of("pretrain", words, run=folder)
+    assert (tmp_path / "made" / "config.json").exists() and not (folder / "snapshots").exists()
 
 
 def test_checkpointing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from pathlib import Path
 
@@ -83,10 +84,11 @@ Exact match, %
 
 dev, 40 questions
 
-| run | EM % | R@1 % | R@5 % | R@20 % | R@100 % | ECE | ms | EM − first [95 %] | p |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| mini, dense | 50.0 | 25.0 | 50.0 | 50.0 | 75.0 | 0.000 | 7.2 |  |  |
-| mini, bm25, score scale 0.5 | 75.0 | 100.0 | 100.0 | 100.0 | 100.0 | 0.000 | 9.0 | +25.0 [+12.5, +40.0] | 0.002 |
+| run | EM % | R@1 % | R@5 % | R@20 % | R@100 % | ECE | ms | EM − first [95 %] | p | R@5 − first [95 %] | p |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+| mini, dense | 50.0 | 25.0 | 50.0 | 50.0 | 75.0 | 0.000 | 7.2 |  |  |  |  |
+| mini, bm25, score scale 0.5 | 75.0 | 100.0 | 100.0 | 100.0 | 100.0 | 0.000 | 9.0 \
+| +25.0 [+12.5, +40.0] | 0.002 | +50.0 [+35.0, +65.0] | 1.9e-06 |
 
 test|set, 20 questions
 
@@ -103,10 +105,33 @@ def test_compare_prints_the_tables_and_keeps_the_numbers(
     assert capsys.readouterr().out.startswith("Exact match, %\n\n| run | dev (40) |")
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert [run["exact_match"] for run in result["runs"]] == [0.5, 0.75, 0.5]
-    (difference,) = result["differences"]
-    assert (difference["first"], difference["second"]) == (str(files[0]), str(files[1]))
-    assert (difference["first_only"], difference["second_only"], difference["n"]) == (0, 10, 40)
-    assert difference["p"] == pytest.approx(2 / 2**10)
+    answered, found = result["differences"]
+    assert {(one["first"], one["second"], one["n"]) for one in (answered, found)} == {
+        (str(files[0]), str(files[1]), 40)
+    }
+    assert [one["figure"] for one in (answered, found)] == ["exact_match", "recall@5"]
+    assert (answered["first_only"], answered["second_only"]) == (0, 10)
+    assert answered["p"] == pytest.approx(2 / 2**10)
+
+
+def test_recall_is_compared_as_exact_match_is(tmp_path: Path) -> None:
+    """By drawing questions again, and by an exact binomial test; ranks of six and more count as not found."""
+    draw = random.Random(3)
+    ranks = [[draw.choice((1, 5, 6, 60, None)) for _ in range(211)] for _ in range(2)]
+    first, second = (
+        Run.of(prediction_file(tmp_path / f"{number}.jsonl", header(211), [prediction(rank=rank) for rank in own]))
+        for number, own in enumerate(ranks)
+    )
+    difference = second.against(first, "recall@5")
+    found = np.array([[rank in (1, 2, 3, 4, 5) for rank in own] for own in ranks], dtype=int)
+    steps = found[1] - found[0]
+    assert difference.difference == pytest.approx(second.figures.recall[5] - first.figures.recall[5])
+    again = np.random.default_rng(7).choice(steps, (10_000, len(steps))).mean(axis=1)
+    assert [difference.low, difference.high] == pytest.approx(np.percentile(again, [2.5, 97.5]), abs=6e-3)
+    lost, won = int((steps == -1).sum()), int((steps == 1).sum())
+    ways = sum(math.comb(lost + won, count) for count in range(min(lost, won) + 1))
+    assert difference.p == pytest.approx(min(1.0, 2 * ways / 2 ** (lost + won)))
+    assert second.against(first, "exact_match").difference == 0.0  # all are right
 
 
 def test_one_run_needs_no_more_than_its_models_name(files: list[Path]) -> None:
