@@ -122,7 +122,7 @@ def test_the_overview_shows_who_answers_with_what(staff: Person, engine: FakeEng
     rows = dict(re.findall(r'<th scope="row">([^ <]+)(.*?)</tr>', page, re.S))
     assert rows.keys() == {process_name(), "other:7", "broken:1", "gone:1"}
     for name in (process_name(), "other:7"):
-        assert f"deployment {engine.deployment_id}" in rows[name] and "tag--good" in rows[name]
+        assert f"deployment&nbsp;{engine.deployment_id}" in rows[name] and "tag--good" in rows[name]
     assert "shard 3 is damaged." in rows["broken:1"] and "deployment" not in rows["broken:1"]
     assert "lost" in rows["gone:1"] and "not heard of since" in rows["gone:1"]
 

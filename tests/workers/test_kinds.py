@@ -22,6 +22,7 @@ from tests.workers.work import QUICK, Work, record_work, source
 from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, Schedule, SpanSet, Trigger
 from webapp.services import jobs, scheduling
 from webapp.services.places import resolve, sources_dir
+from workers import devices
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS
 from workers.kinds.base import given
@@ -94,7 +95,7 @@ def test_a_first_model_is_made_as_its_settings_say(work: Work) -> None:
 def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work) -> None:
     schedule = scheduling.save(Schedule(corpus_name=work.corpus.name, trigger=Trigger.NEW_MODEL), by=None)
     training = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk, **QUICK}, by=None)
-    run(training)
+    run(training, devices.leased_as(devices.CPU))
     assert training.state == "succeeded", training.log
     building = Job.objects.get(kind=JobKind.INDEX)
     assert building.parameters["model"] == training.model_versions.get().pk
@@ -161,9 +162,9 @@ def test_a_model_that_an_earlier_attempt_published_is_recorded(work: Work, towns
     assert not job.run_dir.exists()
 
 
-def run(job: Job) -> None:
-    """As a worker does."""
-    claimed = Job.claim(job.pk, "me", 60)
+def run(job: Job, *devices: str) -> None:
+    """As a worker does. devices: that a training has for itself."""
+    claimed = Job.claim(job.pk, "me", 60, devices or None)
     assert claimed is not None
     JobRun(claimed, "me", Timing.for_lease(60)).run()
     job.refresh_from_db()

@@ -63,7 +63,7 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
 def carried_over(earlier: Job) -> dict[str, Any]:
     """The parameters of an earlier job that a new one of its kind may begin with: an upgrade may have removed some."""
     kind = kind_of(earlier)
-    names = {*(one.name for one in kind.inputs), *(one.name for one in kind.described())}
+    names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     return {name: value for name, value in earlier.parameters.items() if name in names}
 
 
