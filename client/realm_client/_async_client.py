@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 import httpx
 
 from realm_client import _calls as calls
+from realm_client import _operating as operating
 from realm_client import _records as records
 from realm_client._calls import Call, Filters, Lines, Patience
 from realm_client._errors import ApiError, Unreachable
-from realm_client._records import Question, record
+from realm_client._reading import record
+from realm_client._records import Question
 
 T = TypeVar("T")
 
@@ -137,57 +139,122 @@ class AsyncClient:
 
     # ---- what operators do
 
-    def jobs(self, **filters: Filters | None) -> AsyncIterator[records.Job]:
-        """Jobs, the latest first. Filters: state, kind, queue, part, since, before, order."""
-        return self._list("/jobs", records.Job, filters)
+    async def job_kinds(self) -> tuple[operating.Kind, ...]:
+        """The kinds of job, with what each works on and may be told."""
+        return await self._do(calls.job_kinds())
 
-    async def job(self, job_id: str) -> records.Job:
+    def jobs(self, **filters: Filters | None) -> AsyncIterator[operating.Job]:
+        """Jobs, the latest first. Filters: state, kind, queue, part, since, before, order."""
+        return self._list("/jobs", operating.Job, filters)
+
+    async def job(self, job_id: str) -> operating.Job:
         """A job."""
         return await self._do(calls.job(job_id))
 
     async def start_job(
         self, kind: str, parameters: Mapping[str, Any], *, settings_of: str | None = None
-    ) -> records.Job:
+    ) -> operating.Job:
         """Start a job. settings_of: an earlier one, whose settings hold where `parameters` says nothing."""
         return await self._do(calls.start_job(kind, parameters, settings_of))
 
-    async def stop_job(self, job_id: str) -> records.Job:
+    async def stop_job(self, job_id: str) -> operating.Job:
         """Stop a job, at its next safe point."""
         return await self._do(calls.stop_job(job_id))
 
-    async def resume_job(self, job_id: str) -> records.Job:
+    async def resume_job(self, job_id: str) -> operating.Job:
         """Let a job that failed, was stopped or interrupted go on."""
         return await self._do(calls.resume_job(job_id))
 
-    async def wait_for(self, job_id: str, *, every_s: float = 2.0) -> records.Job:
+    async def job_log(self, job_id: str, *, offset: int = 0) -> operating.Log:
+        """A piece of a job's log from a byte on; the following one begins at its `next_offset`."""
+        return await self._do(calls.job_log(job_id, offset))
+
+    async def job_metrics(self, job_id: str, *, after: int = 0) -> AsyncIterator[operating.Metric]:
+        """What a job has measured, the earliest first. after: the `id` of one, to go on behind it."""
+        more = True
+        while more:
+            page = await self._do(calls.job_metrics(job_id, after))
+            for row in page.rows:
+                yield row
+            after, more = page.cursor, page.more
+
+    async def wait_for(self, job_id: str, *, every_s: float = 2.0) -> operating.Job:
         """The job when it is over, however long that takes."""
         while not (job := await self.job(job_id)).is_over:
             await asyncio.sleep(every_s)
         return job
 
-    def models(self, **filters: Filters | None) -> AsyncIterator[records.Model]:
-        """Model versions. Filters: parent, corpus, order."""
-        return self._list("/models", records.Model, filters)
+    def corpora(self, **filters: Filters | None) -> AsyncIterator[operating.Corpus]:
+        """Corpus snapshots. Filters: name, language, since, before, order."""
+        return self._list("/corpora", operating.Corpus, filters)
 
-    def indexes(self, **filters: Filters | None) -> AsyncIterator[records.Index]:
-        """Index generations. Filters: model, corpus, order."""
-        return self._list("/indexes", records.Index, filters)
+    async def corpus(self, corpus_id: int) -> operating.Corpus:
+        """A corpus snapshot."""
+        return await self._do(calls.read(operating.Corpus, "/corpora", corpus_id))
 
-    def evaluations(self, **filters: Filters | None) -> AsyncIterator[records.Evaluation]:
+    def models(self, **filters: Filters | None) -> AsyncIterator[operating.Model]:
+        """Model versions. Filters: parent, corpus, since, before, order."""
+        return self._list("/models", operating.Model, filters)
+
+    async def model(self, model_id: int) -> operating.Model:
+        """A model version with its card."""
+        return await self._do(calls.read(operating.Model, "/models", model_id))
+
+    def indexes(self, **filters: Filters | None) -> AsyncIterator[operating.Index]:
+        """Index generations. Filters: model, corpus, since, before, order."""
+        return self._list("/indexes", operating.Index, filters)
+
+    async def index(self, index_id: int) -> operating.Index:
+        """An index generation, also one whose files were removed."""
+        return await self._do(calls.read(operating.Index, "/indexes", index_id))
+
+    def question_sets(self, **filters: Filters | None) -> AsyncIterator[operating.QuestionSet]:
+        """Files of questions. Filters: purpose, since, before, order."""
+        return self._list("/question-sets", operating.QuestionSet, filters)
+
+    async def question_set(self, question_set_id: int) -> operating.QuestionSet:
+        """A file of questions."""
+        return await self._do(calls.read(operating.QuestionSet, "/question-sets", question_set_id))
+
+    def span_sets(self, **filters: Filters | None) -> AsyncIterator[operating.SpanSet]:
+        """Salient spans of corpora. Filters: corpus, since, before, order."""
+        return self._list("/span-sets", operating.SpanSet, filters)
+
+    async def span_set(self, span_set_id: int) -> operating.SpanSet:
+        """The salient spans of a corpus."""
+        return await self._do(calls.read(operating.SpanSet, "/span-sets", span_set_id))
+
+    def evaluations(self, **filters: Filters | None) -> AsyncIterator[operating.Evaluation]:
         """Measurements. Filters: model, corpus, index, questions, since, before, order."""
-        return self._list("/evaluations", records.Evaluation, filters)
+        return self._list("/evaluations", operating.Evaluation, filters)
 
-    def deployments(self) -> AsyncIterator[records.Deployment]:
-        """What answers, and what did."""
-        return self._list("/deployments", records.Deployment, {})
+    async def evaluation(self, evaluation_id: int) -> operating.Evaluation:
+        """A measurement with all its figures."""
+        return await self._do(calls.read(operating.Evaluation, "/evaluations", evaluation_id))
+
+    def all_feedback(self, **filters: Filters | None) -> AsyncIterator[operating.Said]:
+        """What everybody said of answers. Filters: review, teaches, right, deployment, since, before, order."""
+        return self._list("/feedback", operating.Said, filters)
+
+    async def feedback_export(self) -> bytes:
+        """What was accepted of that, as a file of questions to learn from: JSON lines, perhaps none."""
+        return await self._do(calls.feedback_export())
+
+    def deployments(self, **filters: Filters | None) -> AsyncIterator[operating.Deployment]:
+        """What answers, and what did. Filters: model, index, active, since, before, order."""
+        return self._list("/deployments", operating.Deployment, filters)
+
+    async def deployment(self, deployment_id: int) -> operating.Deployment:
+        """A deployment."""
+        return await self._do(calls.read(operating.Deployment, "/deployments", deployment_id))
 
     async def deploy(
         self, index: int, *, model: int | None = None, note: str = "", confirm: str = ""
-    ) -> records.Deployment:
+    ) -> operating.Deployment:
         """Let an index and a model answer. Conflict tells `doubts`; its `confirm`, sent back, confirms them."""
         return await self._do(calls.deploy(index, model, note, confirm))
 
-    async def activate(self, deployment: int, *, confirm: str = "") -> records.Deployment:
+    async def activate(self, deployment: int, *, confirm: str = "") -> operating.Deployment:
         """Go back to an earlier deployment; doubts as of `deploy`."""
         return await self._do(calls.activate(deployment, confirm))
 

@@ -13,9 +13,11 @@ from uuid import uuid4
 
 import httpx
 
+from realm_client import _operating as operating
 from realm_client import _records as records
 from realm_client._errors import ApiError, error_from
-from realm_client._records import Question, record
+from realm_client._reading import record
+from realm_client._records import Question
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -121,6 +123,8 @@ def parsed(call: Call[T], response: httpx.Response) -> T:
     """What came back, as the call says."""
     if call.kind is None or response.status_code == 204:
         return None  # type: ignore[return-value]  # T is None then
+    if call.kind is bytes:
+        return response.content  # type: ignore[return-value]  # T is bytes then
     return record(call.kind, response.json())
 
 
@@ -263,31 +267,52 @@ def take_feedback_back(answer_id: str) -> Call[None]:
 # ---- what operators do
 
 
-def job(job_id: str) -> Call[records.Job]:
-    return Call("GET", f"/jobs/{_part(job_id)}", records.Job)
+def job_kinds() -> Call[tuple[operating.Kind, ...]]:
+    return Call("GET", "/job-kinds", tuple[operating.Kind, ...])
 
 
-def start_job(kind: str, parameters: Mapping[str, Any], settings_of: str | None) -> Call[records.Job]:
+def job(job_id: str) -> Call[operating.Job]:
+    return Call("GET", f"/jobs/{_part(job_id)}", operating.Job)
+
+
+def start_job(kind: str, parameters: Mapping[str, Any], settings_of: str | None) -> Call[operating.Job]:
     body = {"kind": kind, "parameters": dict(parameters), "settings_of": settings_of}
-    return Call("POST", "/jobs", records.Job, body=body, repeatable=False)
+    return Call("POST", "/jobs", operating.Job, body=body, repeatable=False)
 
 
-def stop_job(job_id: str) -> Call[records.Job]:
-    return Call("POST", f"/jobs/{_part(job_id)}/stop", records.Job, repeatable=False)
+def stop_job(job_id: str) -> Call[operating.Job]:
+    return Call("POST", f"/jobs/{_part(job_id)}/stop", operating.Job, repeatable=False)
 
 
-def resume_job(job_id: str) -> Call[records.Job]:
-    return Call("POST", f"/jobs/{_part(job_id)}/resume", records.Job, repeatable=False)
+def resume_job(job_id: str) -> Call[operating.Job]:
+    return Call("POST", f"/jobs/{_part(job_id)}/resume", operating.Job, repeatable=False)
 
 
-def deploy(index: int, model: int | None, note: str, confirm: str) -> Call[records.Deployment]:
+def job_log(job_id: str, offset: int) -> Call[operating.Log]:
+    return Call("GET", f"/jobs/{_part(job_id)}/log", operating.Log, params={"offset": offset})
+
+
+def job_metrics(job_id: str, after: int) -> Call[operating.Metrics]:
+    return Call("GET", f"/jobs/{_part(job_id)}/metrics", operating.Metrics, params={"after": after})
+
+
+def feedback_export() -> Call[bytes]:
+    return Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES})
+
+
+def read(kind: type[T], path: str, record_id: int) -> Call[T]:
+    """One record of a list."""
+    return Call("GET", f"{path}/{record_id}", kind)
+
+
+def deploy(index: int, model: int | None, note: str, confirm: str) -> Call[operating.Deployment]:
     body = {"index": index, "model": model, "note": note, "confirm": confirm}
-    return Call("POST", "/deployments", records.Deployment, body=body, repeatable=False)
+    return Call("POST", "/deployments", operating.Deployment, body=body, repeatable=False)
 
 
-def activate(deployment: int, confirm: str) -> Call[records.Deployment]:
+def activate(deployment: int, confirm: str) -> Call[operating.Deployment]:
     path = f"/deployments/{deployment}/activate"
-    return Call("POST", path, records.Deployment, body={"confirm": confirm}, repeatable=False)
+    return Call("POST", path, operating.Deployment, body={"confirm": confirm}, repeatable=False)
 
 
 # ---- lists

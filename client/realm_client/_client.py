@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 import httpx
 
 from realm_client import _calls as calls
+from realm_client import _operating as operating
 from realm_client import _records as records
 from realm_client._calls import Call, Filters, Lines, Patience
 from realm_client._errors import ApiError, Unreachable
-from realm_client._records import Question, record
+from realm_client._reading import record
+from realm_client._records import Question
 
 T = TypeVar("T")
 
@@ -135,53 +137,119 @@ class Client:
 
     # ---- what operators do
 
-    def jobs(self, **filters: Filters | None) -> Iterator[records.Job]:
-        """Jobs, the latest first. Filters: state, kind, queue, part, since, before, order."""
-        return self._list("/jobs", records.Job, filters)
+    def job_kinds(self) -> tuple[operating.Kind, ...]:
+        """The kinds of job, with what each works on and may be told."""
+        return self._do(calls.job_kinds())
 
-    def job(self, job_id: str) -> records.Job:
+    def jobs(self, **filters: Filters | None) -> Iterator[operating.Job]:
+        """Jobs, the latest first. Filters: state, kind, queue, part, since, before, order."""
+        return self._list("/jobs", operating.Job, filters)
+
+    def job(self, job_id: str) -> operating.Job:
         """A job."""
         return self._do(calls.job(job_id))
 
-    def start_job(self, kind: str, parameters: Mapping[str, Any], *, settings_of: str | None = None) -> records.Job:
+    def start_job(self, kind: str, parameters: Mapping[str, Any], *, settings_of: str | None = None) -> operating.Job:
         """Start a job. settings_of: an earlier one, whose settings hold where `parameters` says nothing."""
         return self._do(calls.start_job(kind, parameters, settings_of))
 
-    def stop_job(self, job_id: str) -> records.Job:
+    def stop_job(self, job_id: str) -> operating.Job:
         """Stop a job, at its next safe point."""
         return self._do(calls.stop_job(job_id))
 
-    def resume_job(self, job_id: str) -> records.Job:
+    def resume_job(self, job_id: str) -> operating.Job:
         """Let a job that failed, was stopped or interrupted go on."""
         return self._do(calls.resume_job(job_id))
 
-    def wait_for(self, job_id: str, *, every_s: float = 2.0) -> records.Job:
+    def job_log(self, job_id: str, *, offset: int = 0) -> operating.Log:
+        """A piece of a job's log from a byte on; the following one begins at its `next_offset`."""
+        return self._do(calls.job_log(job_id, offset))
+
+    def job_metrics(self, job_id: str, *, after: int = 0) -> Iterator[operating.Metric]:
+        """What a job has measured, the earliest first. after: the `id` of one, to go on behind it."""
+        more = True
+        while more:
+            page = self._do(calls.job_metrics(job_id, after))
+            yield from page.rows
+            after, more = page.cursor, page.more
+
+    def wait_for(self, job_id: str, *, every_s: float = 2.0) -> operating.Job:
         """The job when it is over, however long that takes."""
         while not (job := self.job(job_id)).is_over:
             time.sleep(every_s)
         return job
 
-    def models(self, **filters: Filters | None) -> Iterator[records.Model]:
-        """Model versions. Filters: parent, corpus, order."""
-        return self._list("/models", records.Model, filters)
+    def corpora(self, **filters: Filters | None) -> Iterator[operating.Corpus]:
+        """Corpus snapshots. Filters: name, language, since, before, order."""
+        return self._list("/corpora", operating.Corpus, filters)
 
-    def indexes(self, **filters: Filters | None) -> Iterator[records.Index]:
-        """Index generations. Filters: model, corpus, order."""
-        return self._list("/indexes", records.Index, filters)
+    def corpus(self, corpus_id: int) -> operating.Corpus:
+        """A corpus snapshot."""
+        return self._do(calls.read(operating.Corpus, "/corpora", corpus_id))
 
-    def evaluations(self, **filters: Filters | None) -> Iterator[records.Evaluation]:
+    def models(self, **filters: Filters | None) -> Iterator[operating.Model]:
+        """Model versions. Filters: parent, corpus, since, before, order."""
+        return self._list("/models", operating.Model, filters)
+
+    def model(self, model_id: int) -> operating.Model:
+        """A model version with its card."""
+        return self._do(calls.read(operating.Model, "/models", model_id))
+
+    def indexes(self, **filters: Filters | None) -> Iterator[operating.Index]:
+        """Index generations. Filters: model, corpus, since, before, order."""
+        return self._list("/indexes", operating.Index, filters)
+
+    def index(self, index_id: int) -> operating.Index:
+        """An index generation, also one whose files were removed."""
+        return self._do(calls.read(operating.Index, "/indexes", index_id))
+
+    def question_sets(self, **filters: Filters | None) -> Iterator[operating.QuestionSet]:
+        """Files of questions. Filters: purpose, since, before, order."""
+        return self._list("/question-sets", operating.QuestionSet, filters)
+
+    def question_set(self, question_set_id: int) -> operating.QuestionSet:
+        """A file of questions."""
+        return self._do(calls.read(operating.QuestionSet, "/question-sets", question_set_id))
+
+    def span_sets(self, **filters: Filters | None) -> Iterator[operating.SpanSet]:
+        """Salient spans of corpora. Filters: corpus, since, before, order."""
+        return self._list("/span-sets", operating.SpanSet, filters)
+
+    def span_set(self, span_set_id: int) -> operating.SpanSet:
+        """The salient spans of a corpus."""
+        return self._do(calls.read(operating.SpanSet, "/span-sets", span_set_id))
+
+    def evaluations(self, **filters: Filters | None) -> Iterator[operating.Evaluation]:
         """Measurements. Filters: model, corpus, index, questions, since, before, order."""
-        return self._list("/evaluations", records.Evaluation, filters)
+        return self._list("/evaluations", operating.Evaluation, filters)
 
-    def deployments(self) -> Iterator[records.Deployment]:
-        """What answers, and what did."""
-        return self._list("/deployments", records.Deployment, {})
+    def evaluation(self, evaluation_id: int) -> operating.Evaluation:
+        """A measurement with all its figures."""
+        return self._do(calls.read(operating.Evaluation, "/evaluations", evaluation_id))
 
-    def deploy(self, index: int, *, model: int | None = None, note: str = "", confirm: str = "") -> records.Deployment:
+    def all_feedback(self, **filters: Filters | None) -> Iterator[operating.Said]:
+        """What everybody said of answers. Filters: review, teaches, right, deployment, since, before, order."""
+        return self._list("/feedback", operating.Said, filters)
+
+    def feedback_export(self) -> bytes:
+        """What was accepted of that, as a file of questions to learn from: JSON lines, perhaps none."""
+        return self._do(calls.feedback_export())
+
+    def deployments(self, **filters: Filters | None) -> Iterator[operating.Deployment]:
+        """What answers, and what did. Filters: model, index, active, since, before, order."""
+        return self._list("/deployments", operating.Deployment, filters)
+
+    def deployment(self, deployment_id: int) -> operating.Deployment:
+        """A deployment."""
+        return self._do(calls.read(operating.Deployment, "/deployments", deployment_id))
+
+    def deploy(
+        self, index: int, *, model: int | None = None, note: str = "", confirm: str = ""
+    ) -> operating.Deployment:
         """Let an index and a model answer. Conflict tells `doubts`; its `confirm`, sent back, confirms them."""
         return self._do(calls.deploy(index, model, note, confirm))
 
-    def activate(self, deployment: int, *, confirm: str = "") -> records.Deployment:
+    def activate(self, deployment: int, *, confirm: str = "") -> operating.Deployment:
         """Go back to an earlier deployment; doubts as of `deploy`."""
         return self._do(calls.activate(deployment, confirm))
 

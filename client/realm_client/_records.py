@@ -1,17 +1,11 @@
-"""What the server tells, as frozen dataclasses. Fields that a newer server adds are left aside."""
+"""What the server tells askers, as frozen dataclasses. Fields that a newer server adds are left aside."""
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from realm_client._errors import ApiError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Answer:
-    """A kept answer with everything that it was made from. answer: None where the blocks hold none."""
+    """A kept answer with everything that it was made from.
+
+    answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
+    """
 
     id: str
     created_at: datetime
@@ -89,6 +86,7 @@ class Answer:
     corpus: str
     latency_ms: float
     timings_ms: dict[str, float]
+    serving_ms: dict[str, float] = field(default_factory=dict)
 
     @property
     def text(self) -> str | None:
@@ -243,108 +241,3 @@ class Feedback:
     better_answer: str
     review: str
     changed_at: datetime
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job of the server. result: what came of it; error: why it failed, in a sentence."""
-
-    id: str
-    kind: str
-    state: str
-    queue: str
-    parameters: dict[str, Any]
-    progress: dict[str, Any]
-    created_at: datetime
-    result: dict[str, Any] | None = None
-    error: str = ""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended, well or not. (One that is interrupted resumes by itself.)"""
-        return self.state in {"succeeded", "failed", "stopped"}
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model version."""
-
-    id: int
-    name: str
-    version: str
-    model_hash: str
-    block_hash: str
-    parent: int | None
-    corpus: int | None
-    created_at: datetime
-
-
-@dataclass(frozen=True)
-class Index:
-    """An index generation: the vectors of a corpus by a model."""
-
-    id: int
-    generation: str
-    model: int
-    corpus: int
-    rows: int
-    dim: int
-    created_at: datetime
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A measurement; exact_match and recall_at_5 are shares of the questions."""
-
-    id: int
-    model: int
-    corpus: int
-    index: int | None
-    questions: int
-    retriever: str
-    k: int
-    normalisation: str
-    asked: int
-    exact_match: float
-    recall_at_5: float
-    created_at: datetime
-
-
-@dataclass(frozen=True)
-class Deployment:
-    """A pair of model and index that answers questions, or did."""
-
-    id: int
-    model: int
-    index: int
-    is_active: bool
-    activated_at: datetime
-    deactivated_at: datetime | None
-    activated_by: str | None
-    note: str
-
-
-def record(kind: type[T], value: Any) -> T:
-    """JSON as a record."""
-    made: T = _made(kind, value)
-    return made
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _made(kind: Any, value: Any) -> Any:
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        inner = next(one for one in get_args(kind) if one is not type(None))
-        return None if value is None else _made(inner, value)
-    if origin is tuple:
-        return tuple(_made(get_args(kind)[0], one) for one in value)
-    if kind is datetime:
-        return datetime.fromisoformat(value)
-    if is_dataclass(kind) and isinstance(value, Mapping):
-        hints = _hints(kind)  # type: ignore[arg-type]
-        return kind(**{f.name: _made(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})  # type: ignore[operator]
-    return value

@@ -132,9 +132,15 @@ def test_what_operators_do(admin: Client, asker: Client) -> None:
     deployment = next(admin.deployments())
     assert (deployment.index, deployment.is_active) == (index.id, True)
     assert list(admin.evaluations(order="-exact_match")) == []
+    assert admin.model(model.id).card is not None and admin.index(index.id) == index
+    corpus = next(admin.corpora(language=admin.corpus(index.corpus).language))
+    assert corpus.id == index.corpus and list(admin.corpora(name="other")) == []
+    assert list(admin.question_sets(purpose="learn")) == [] and list(admin.span_sets(corpus=corpus.id)) == []
     again = admin.deploy(index.id, note="again")
     assert again.is_active and again.note == "again" and next(admin.deployments()).id == again.id
     assert admin.activate(deployment.id).index == index.id
+    assert [one.is_active for one in admin.deployments(index=index.id, order="id")] == [False, False, True]
+    assert len(list(admin.deployments(active=True))) == 1 and not admin.deployment(deployment.id).is_active
 
     job = admin.start_job("index", {"model": model.id, "corpus": index.corpus})
     with pytest.raises(Conflict) as duplicate:
@@ -145,6 +151,17 @@ def test_what_operators_do(admin: Client, asker: Client) -> None:
     assert stopped.is_over and admin.wait_for(job.id).state == "stopped"
     assert admin.resume_job(job.id).state == "queued" and not admin.job(job.id).is_over
     admin.stop_job(job.id)
+    log = admin.job_log(job.id)
+    assert not log.active and log.size == log.next_offset and list(admin.job_metrics(job.id)) == []
+    assert "index" in {kind.kind for kind in admin.job_kinds()}
+
+    said = asker.give_feedback(asker.ask(QUESTION).id, right=False, better_answer="Thimphu")
+    (listed,) = admin.all_feedback(since=said.changed_at, teaches=True)
+    assert (listed.answer, listed.by, listed.review, listed.question) == (said.answer, "asker", "waiting", QUESTION)
+    assert admin.feedback_export() == b""  # no curator has accepted it
+    with pytest.raises(NotAllowed):
+        next(asker.all_feedback())
+    asker.take_feedback_back(said.answer)
 
 
 def test_what_goes_wrong(asker: Client, running: Running) -> None:

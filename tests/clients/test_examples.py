@@ -49,6 +49,9 @@ def test_commands(running: Running, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", blocks("python"))
-def test_programs(running: Running, program: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs(
+    running: Running, program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where one of them writes a file
     exec(program, {"REALM": running.address, "REALM_TOKEN": running.asker, "REALM_ADMIN_TOKEN": running.admin})
     assert capsys.readouterr().out.strip()

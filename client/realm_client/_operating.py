@@ -1,0 +1,231 @@
+"""What the server tells those who run it, as frozen dataclasses. Records name one another by ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Said:
+    """One asker's word on an answer, for operators. teaches: whether something can be learnt from it.
+
+    answered: what was answered, None where no answer was found. by, reviewed_by: names; None for nobody in particular.
+    """
+
+    id: int
+    answer: str
+    question: str
+    answered: str | None
+    deployment: int
+    right: bool | None
+    better_answer: str
+    block_id: str
+    teaches: bool
+    review: str
+    by: str | None
+    changed_at: datetime
+    reviewed_by: str | None
+    reviewed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a setting may be. says: in words, behind "must be". choices: empty where it is no list of words."""
+
+    says: str
+    low: float | None
+    high: float | None
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a kind of job. type: integer, number, string, boolean or object."""
+
+    name: str
+    type: str
+    default: Any
+    help: str
+    limit: Limit
+
+
+@dataclass(frozen=True)
+class Input:
+    """Records that a kind of job works on. list: which. many: a list of ids instead of one."""
+
+    name: str
+    list: str
+    help: str
+    many: bool
+    required: bool
+    limit_to: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job. schema: inputs and settings as JSON Schema."""
+
+    kind: str
+    title: str
+    about: str
+    queue: str
+    inputs: tuple[Input, ...]
+    settings: tuple[Setting, ...]
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of the server. result: what came of it; error: why it failed, in a sentence."""
+
+    id: str
+    kind: str
+    state: str
+    queue: str
+    parameters: dict[str, Any]
+    progress: dict[str, Any]
+    created_at: datetime
+    result: dict[str, Any] | None = None
+    error: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, well or not. (One that is interrupted resumes by itself.)"""
+        return self.state in {"succeeded", "failed", "stopped"}
+
+
+@dataclass(frozen=True)
+class Log:
+    """A piece of a job's log. next_offset: where the following one begins; size: of the whole; both in bytes.
+
+    active: whether more may follow.
+    """
+
+    text: str
+    next_offset: int
+    size: int
+    active: bool
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a job measured at one step, by name; None where it was no finite number."""
+
+    id: int
+    step: int
+    time: datetime
+    values: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Rows of metrics. cursor: where to go on. more: whether there are more already."""
+
+    rows: tuple[Metric, ...]
+    cursor: int
+    more: bool
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus snapshot."""
+
+    id: int
+    name: str
+    snapshot_id: str
+    source: str
+    language: str
+    articles: int
+    blocks: int
+    licence: str
+    attribution: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """A file of questions with answers. purpose: learn or measure. questions: how many."""
+
+    id: int
+    name: str
+    purpose: str
+    sha256: str
+    questions: int
+    origin: str
+    created_by: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class SpanSet:
+    """The salient spans of a corpus."""
+
+    id: int
+    corpus: int
+    tagger: str
+    spans: int
+    blocks: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model version. card: in Markdown; None in a list."""
+
+    id: int
+    name: str
+    version: str
+    model_hash: str
+    block_hash: str
+    parent: int | None
+    corpus: int | None
+    created_at: datetime
+    card: str | None = None
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index generation: the vectors of a corpus by a model."""
+
+    id: int
+    generation: str
+    model: int
+    corpus: int
+    rows: int
+    dim: int
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A measurement; exact_match and recall_at_5 are shares of the questions. figures: the rest; None in a list."""
+
+    id: int
+    model: int
+    corpus: int
+    index: int | None
+    questions: int
+    retriever: str
+    k: int
+    normalisation: str
+    asked: int
+    exact_match: float
+    recall_at_5: float
+    created_at: datetime
+    figures: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A pair of model and index that answers questions, or did."""
+
+    id: int
+    model: int
+    index: int
+    is_active: bool
+    activated_at: datetime
+    deactivated_at: datetime | None
+    activated_by: str | None
+    note: str

@@ -1,0 +1,133 @@
+"""The client package beside docs/openapi.yaml: every operation has a method, which calls it and reads its example."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from realm_client import AsyncClient, Client
+from tests.clients.conftest import TOP
+
+ID = "0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55"
+# What is called otherwise in Python: a stream of results, the names that Python has for such things, and what it means.
+METHODS = {
+    "ask_batch": "ask_many",
+    "giveFeedback": "give_feedback",
+    "takeFeedbackBack": "take_feedback_back",
+    "roll_back": "activate",
+}
+# What a method must be told; of the others nothing.
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("ask", "retrieve", "fill"), ("What [MASK]?",)),
+    "ask_many": (["What?", "Who?"],),
+    **dict.fromkeys(("answer", "block", "article", "feedback", "give_feedback", "take_feedback_back"), (ID,)),
+    **dict.fromkeys(("job", "stop_job", "resume_job", "job_log", "job_metrics"), (ID,)),
+    "start_job": ("index", {"model": 3, "corpus": 1}),
+    **dict.fromkeys(("corpus", "model", "index", "question_set", "span_set", "evaluation", "deployment"), (7,)),
+    "deploy": (4,),
+    "activate": (12,),
+}
+
+
+def described() -> dict[str, tuple[str, str, dict[str, Any]]]:
+    """By the operation's id: its method, address and description."""
+    schema = yaml.safe_load((TOP / "docs" / "openapi.yaml").read_text(encoding="utf-8"))
+    return {
+        operation["operationId"]: (method.upper(), path, operation)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+OPERATIONS = described()
+
+
+def name_of(operation: str) -> str:
+    """What the client calls an operation."""
+    return METHODS.get(operation, operation)
+
+
+def answering(operation: str) -> Callable[[httpx.Request], httpx.Response]:
+    """A server that has one operation, and answers with its example; the following page of a list is empty."""
+    method, path, told = OPERATIONS[operation]
+    address = re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path)))
+    parameters = {one["name"] for one in told.get("parameters", []) if one["in"] == "query"}
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        assert request.method == method and address.fullmatch(request.url.path), request
+        assert set(request.url.params) <= parameters, request.url
+        if "cursor" in request.url.params:
+            return httpx.Response(200, json={"next": None, "previous": None, "results": []})
+        if "204" in told["responses"]:
+            return httpx.Response(204)
+        status, media, example = examples(told)[0]
+        if operation == "ask_batch":
+            return httpx.Response(status, content="".join(json.dumps(one) + "\n" for one in example["results"]))
+        return httpx.Response(status, json=example, headers={"Content-Type": media})
+
+    return handle
+
+
+def examples(told: dict[str, Any]) -> list[tuple[int, str, Any]]:
+    """Status, media type and value of what an operation gives where all is well."""
+    return [
+        (int(status), media, one["value"])
+        for status, response in told["responses"].items()
+        if status.startswith("2")
+        for media, content in response.get("content", {}).items()
+        for one in content.get("examples", {}).values()
+    ]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_has_a_method(operation: str) -> None:
+    name = name_of(operation)
+    transport = httpx.MockTransport(answering(operation))
+    with Client("http://realm", transport=transport) as realm:
+        told = getattr(realm, name)(*ARGUMENTS.get(name, ()))
+        waited = list(told) if isinstance(told, Iterator) else told
+
+    async def work() -> Any:
+        async with AsyncClient("http://realm", transport=transport) as realm:
+            told = getattr(realm, name)(*ARGUMENTS.get(name, ()))
+            return [one async for one in told] if isinstance(told, AsyncIterator) else await told
+
+    awaited = asyncio.run(work())
+    if name == "ask_many":  # an error is itself alone
+        assert [one.answer for one in waited] == [one.answer for one in awaited] and waited[0].answer
+    else:
+        assert waited == awaited and (waited or operation == "takeFeedbackBack")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_list_names_its_filters(operation: str) -> None:
+    _, _, told = OPERATIONS[operation]
+    names = {one["name"] for one in told.get("parameters", []) if one["in"] == "query"}
+    if "cursor" in names:
+        about = inspect.getdoc(getattr(Client, name_of(operation))) or ""
+        filters = about.partition("Filters: ")[2].rstrip(".").split(", ")
+        assert set(filters) == names - {"cursor", "page_size"}
+
+
+def test_what_is_exported_is_what_was_sent() -> None:
+    sent = b'{"question": "Who?", "answers": ["Nobody"]}\n'
+    with Client("http://realm", transport=httpx.MockTransport(lambda _: httpx.Response(200, content=sent))) as realm:
+        assert realm.feedback_export() == sent
+
+
+def test_metrics_are_read_to_their_end() -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        after = int(request.url.params["after"])
+        row = {"id": after + 1, "step": after, "time": "2026-01-31T12:00:00Z", "values": {"loss": None}}
+        return httpx.Response(200, json={"rows": [row], "cursor": after + 1, "more": after < 7})
+
+    with Client("http://realm", transport=httpx.MockTransport(handle)) as realm:
+        assert [one.id for one in realm.job_metrics(ID, after=5)] == [6, 7, 8]
