@@ -7,7 +7,7 @@ goes on from its checkpoint, so the same command run again finishes what is miss
 
     plan.json                     what it is of; another plan needs another folder
     models/ indexes/ tuned/       what the stages make
-    runs/STAGE/                   progress, metrics, log and result of each
+    runs/STAGE/                   progress, metrics, log and result of each; metrics and log are passed on, too
     predictions/ROW.SET.jsonl     for `compare`
     seconds.json                  that each stage took, over all its attempts
     results.md, results.json      rows that are finished
@@ -37,6 +37,7 @@ from realm_core.model.identity import read_hashes
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
 from realm_core.training.questions import read_questions
+from realm_core.training.relay import Relay, passed_on
 
 _LOOK_S = 0.2  # between looks at a stage
 _NOTE_S = 5.0  # between notes of the seconds that it has taken
@@ -174,6 +175,10 @@ class _Stages:
         self.seconds: dict[str, float] = read_json(self._kept) if self._kept.exists() else {}
         self._total = sum(stage.sequences for stage in plan.stages)
         self._done = 0
+        passed = passed_on(activity)
+        self._relays = {stage.name: Relay(stage, plan.run(stage.name), passed, activity) for stage in plan.stages}
+        for relay in self._relays.values():
+            relay.look()  # at what stages measured when an earlier attempt could not pass it on any more
 
     def run(self, row: str) -> None:
         """Run those of a row that have left nothing yet."""
@@ -191,6 +196,7 @@ class _Stages:
         run.mkdir(parents=True, exist_ok=True)
         bound = ["--run", str(run), "--with-parent", str(os.getpid())]
         command = [sys.executable, "-m", "realm_core", *stage.command, *bound]
+        relay = self._relays[stage.name]
         before, started = self.seconds.get(stage.name, 0.0), time.monotonic()
         noted = started
         with open(run / "log.txt", "ab") as log:
@@ -208,6 +214,7 @@ class _Stages:
             while (status := _wait(process)) is None:
                 self._activity.check()
                 self._look(stage, run)
+                relay.look()
                 if time.monotonic() - noted >= _NOTE_S:
                     noted = time.monotonic()
                     self._note(stage, before + noted - started)
@@ -216,6 +223,7 @@ class _Stages:
             process.wait()
             raise
         finally:
+            relay.look()
             self._note(stage, before + time.monotonic() - started)
         if status == _STOPPED:
             raise Stopped

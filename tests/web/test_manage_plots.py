@@ -13,9 +13,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from realm_core.training.ablation import ROWS
 from tests.web.conftest import Person
 from webapp.models import Job, JobKind, JobMetric, JobState
-from webapp.services import plots
+from webapp.services import drawing, plots
 from webapp.views.job_result import figures
 
 pytestmark = pytest.mark.django_db
@@ -105,10 +106,10 @@ def test_a_step_that_was_measured_again_counts_as_the_last_time(job: Job) -> Non
 def test_looking_again_reads_what_is_new_and_draws_what_has_changed(job: Job) -> None:
     measure(job, 10, ict__loss=3.0)
     first = plots.curve_svg(job.pk, "loss")
-    drawn = plots._curve_svg.cache_info().misses
+    drawn = drawing.lines_svg.cache_info().misses
     with CaptureQueriesContext(connection) as queries:
         assert plots.curve_svg(job.pk, "loss") == first
-    assert plots._curve_svg.cache_info().misses == drawn
+    assert drawing.lines_svg.cache_info().misses == drawn
     (query,) = queries.captured_queries
     assert f'"id" > {plots._memory[job.pk].at}' in query["sql"]
     measure(job, 20, ict__loss=2.0)
@@ -144,7 +145,7 @@ def test_an_image_has_both_themes_and_no_colour_besides(job: Job) -> None:
     outside = re.sub(r"<style.*?</style>", "", svg, flags=re.S)
     assert set(re.findall(r"#[0-9a-f]{6}\b", outside)) == set()
     used = set(re.findall(r"var\(--([\w-]+)\)", outside))
-    assert {"line-0", "line-1", "soft", "rule"} <= used <= set(plots._COLOURS)
+    assert {"line-0", "line-1", "soft", "rule"} <= used <= set(drawing._COLOURS)
 
 
 def test_the_page_has_the_images_and_they_may_be_kept(job: Job, staff: Person) -> None:
@@ -161,12 +162,67 @@ def test_the_page_has_the_images_and_they_may_be_kept(job: Job, staff: Person) -
 
 
 def test_bars_and_calibration_are_drawn_to_scale() -> None:
-    svg = plots.bars_svg((("exact match", 0.25), ("recall@5", 0.75)))
+    svg = drawing.bars_svg((("exact match", 0.25), ("recall@5", 0.75)))
     heights = []
     for drawn in re.findall(r'<path d="([^"]*)"[^>]*style="fill: var\(--line-0\)', svg):
         ys = [float(y) for y in re.findall(r"[ML] -?[\d.]+ (-?[\d.]+)", drawn)]
         heights.append(max(ys) - min(ys))
     assert len(heights) == 2 and heights[1] == pytest.approx(3 * heights[0], rel=1e-3)
     assert "25.0" in svg and "75.0" in svg
-    calibration = plots.reliability_svg(((0.0, 0.1, 0.05, 0.0), (0.9, 1.0, 0.95, 1.0)))
+    calibration = drawing.reliability_svg(((0.0, 0.1, 0.05, 0.0), (0.9, 1.0, 0.95, 1.0)))
     assert "share that is right" in calibration
+
+
+def test_the_rows_of_an_ablation_are_compared_stage_by_stage(job: Job, staff: Person) -> None:
+    def row_of(stage: str, row: str, step: int, **values: float) -> JobMetric:
+        said = {"stage": stage} | ({"row": row} if row else {}) | ({"questions": "dev"} if "ev" in stage else {})
+        return measure(job, step, **said, **values)
+
+    row_of("ict", "", 10, ict__loss=3.0, ict__held_out__loss=3.5)
+    row_of("pretrain", "stale", 10, pretrain__loss=2.0, pretrain__null_share=0.5)
+    realm = row_of("pretrain", "realm", 10, pretrain__loss=1.0, pretrain__held_out__loss=1.5)
+    row_of("evaluate", "bm25", 5, **{"evaluate.exact_match": 0.25, "evaluate.recall@5": 0.5})
+    shown = [(curve.stage, curve.panel.title, dict(curve.lines)) for curve in plots.curves(job.pk)]
+    assert shown == [
+        ("Warming up the embedder (ICT)", "Loss", {"training": [(10.0, 3.0)], "held out": [(10.0, 3.5)]}),
+        ("Pre-training", "Loss, training", {"realm": [(10.0, 1.0)], "stale": [(10.0, 2.0)]}),
+        ("Pre-training", "Loss, held out", {"realm": [(10.0, 1.5)]}),
+        ("Pre-training", "Prior of the null block", {"stale": [(10.0, 0.5)]}),
+        ("Evaluation: dev", "Exact match so far", {"bm25": [(5.0, 0.25)]}),
+        ("Evaluation: dev", "Recall@5 so far", {"bm25": [(5.0, 0.5)]}),
+    ]
+    curves = {curve.slug: curve for curve in plots.curves(job.pk)}
+    assert list(curves) == ["0-loss", "1-loss", "1-loss-1", "1-null-share", "2-so-far", "2-so-far-1"]
+    # What has not changed keeps its address, and a row its looks.
+    assert curves["1-loss"].at == realm.pk and curves["0-loss"].at < realm.pk
+    assert curves["1-loss"].styles == (0, 6) and curves["1-null-share"].styles == (6,)
+    page = staff.client.get(f"/manage/jobs/{job.pk}/plots/").content.decode()
+    headings = re.findall('<h3 class="plots-of">(.*?)</h3>', page)
+    assert headings == list(dict.fromkeys(stage for stage, _, _ in shown))
+    assert "<span>stale 0.5</span>" in page and "<span>bm25 25.0\xa0%</span>" in page  # whose it is, while it is alone
+    for slug, curve in curves.items():
+        assert f'src="/manage/jobs/{job.pk}/plots/{slug}.svg?at={curve.at}"' in page
+        assert staff.client.get(f"/manage/jobs/{job.pk}/plots/{slug}.svg").status_code == 200
+
+
+def test_eight_lines_can_be_told_apart(job: Job) -> None:
+    for number, row in enumerate(ROWS):
+        for step in (10, 20):
+            measure(job, step, stage="finetune", row=row, finetune__loss=number + step)
+    (curve,) = plots.curves(job.pk)
+    assert list(curve.lines) == list(ROWS) and curve.height > drawing.HEIGHT
+    svg = plots.curve_svg(job.pk, curve.slug)
+    assert svg is not None and all(f">{row}</text>" in svg for row in ROWS)
+    assert len(set(re.findall(r"var\(--(line-\d)\)", svg))) == 8
+    assert 'height="198pt"' in svg  # that many pixels
+
+
+def test_a_row_that_stands_still_is_not_sorted_again(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in ("realm", "stale"):
+        measure(job, 10, stage="pretrain", row=row, pretrain__loss=1.0)
+    plots.curves(job.pk)
+    thinned: list[Any] = []
+    monkeypatch.setattr(plots, "_thinned", lambda points: thinned.append(points) or points)
+    measure(job, 20, stage="pretrain", row="stale", pretrain__loss=2.0)
+    (curve,) = plots.curves(job.pk)
+    assert thinned == [[(10.0, 1.0), (20.0, 2.0)]] and curve.lines["realm"] == [(10.0, 1.0)]

@@ -22,7 +22,10 @@ class NewJobSerializer(StrictSerializer):
 class MetricSerializer(RecordSerializer):
     """What a job measured at one step."""
 
-    values = serializers.DictField(help_text="By name; null where it was no finite number.")
+    values = serializers.DictField(
+        help_text="By name; null where it was no finite number. An ablation's rows also say what they are of: `stage` "
+        "(a kind of job, or zero-shot: the retriever before fine-tuning), `row` and `questions`, where there are any."
+    )
 
     class Meta:
         model = JobMetric

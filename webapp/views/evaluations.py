@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from realm_core.errors import RealmError
 from realm_core.evaluation.figures import RECALL_AT
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, Purpose, QuestionSet
-from webapp.services import comparing, plots
+from webapp.services import comparing, drawing
 from webapp.services.comparing import Candidate, Differ
 from webapp.views.job import image
 from webapp.views.staff import curators_only, staff_member, staff_only
@@ -73,13 +73,13 @@ def evaluation_plot(request: HttpRequest, pk: int, panel: str) -> HttpResponse:
     figures = evaluation.figures
     if panel == "figures":
         recalls = ((f"recall@{k}", float(figures[f"recall@{k}"])) for k in RECALL_AT if f"recall@{k}" in figures)
-        return image(plots.bars_svg((("exact match", evaluation.exact_match), *recalls)))
+        return image(drawing.bars_svg((("exact match", evaluation.exact_match), *recalls)))
     bins = tuple(
         (row["low"], row["high"], row["mean_probability"], row["share_right"]) for row in figures.get("reliability", [])
     )
     if panel != "calibration" or not bins:
         raise Http404
-    return image(plots.reliability_svg(bins))
+    return image(drawing.reliability_svg(bins))
 
 
 @curators_only

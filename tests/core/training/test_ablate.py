@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +25,7 @@ from realm_core.evaluation.answers import holds_answer
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever
 from realm_core.model.checkpoint import load_model
 from realm_core.training import ablate, ablation, pretrain
-from realm_core.training.ablation import ROWS
+from realm_core.training.ablation import ROWS, Of
 from realm_core.training.live_index import Never
 from realm_core.training.loop import Loop
 from realm_core.training.questions import read_questions
@@ -132,6 +133,17 @@ class Case:
     def results(self) -> Any:
         return json.loads((self.output / "results.json").read_text())
 
+    def measured(self) -> tuple[list[Any], list[Any]]:
+        """(what was passed on, what the stages measured), each as stage, step and time."""
+        paths = [self.root / "run" / "metrics.jsonl", *sorted(self.output.glob("runs/*/metrics.jsonl"))]
+        passed, *own = ([json.loads(line) for line in path.read_text().splitlines()] for path in paths)
+        stages = [path.parent.name for path in paths[1:] for _ in path.read_text().splitlines()]
+        names = [str(Of(row["stage"], row.get("row", ""), row.get("questions", ""))) for row in passed]
+        return (
+            sorted((name, row["step"], row["time"]) for name, row in zip(names, passed, strict=True)),
+            sorted((name, row["step"], row["time"]) for name, row in zip(stages, chain(*own), strict=True)),
+        )
+
     def came_to(self) -> Any:
         """The results, but for the time that they took."""
         results = self.results()
@@ -165,6 +177,8 @@ def test_every_row_comes_out(whole: tuple[Case, list[str]]) -> None:
     assert json.loads((case.root / "run" / "result.json").read_text())["rows"] == results["rows"]
     progress = json.loads((case.root / "run" / "progress.json").read_text())
     assert progress["done"] == progress["total"]
+    passed, own = case.measured()
+    assert passed == own and {name for name, _, _ in passed} > {"ict", "pretrain-stale", "evaluate-bm25.plain"}
 
 
 def test_recall_is_the_retrievers_before_it_is_tuned(whole: tuple[Case, list[str]]) -> None:
@@ -296,6 +310,8 @@ def test_interrupted_it_comes_to_the_same(
     assert of == all_of
     assert rows == [row for row in all_rows if row["name"] in SOME]
     assert stages == {name: all_stages[name] for name in stages}
+    passed, own = case.measured()
+    assert passed == own  # each once
 
 
 def test_more_rows_later_use_what_is_there(
@@ -351,16 +367,21 @@ def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path,
         first.kill()
         finish(first)
         assert 0 < progress()["done"] < progress()["total"] and progress()["unit"] == "sequences"
-        second = start(["ablate", *case.arguments("bm25")])
+        second = start(["ablate", *case.arguments("bm25"), "--run", str(tmp_path / "run")])
         wait_until(lambda: "going on at step" in log.read_text(), second)
         second.terminate()
         status, errors = finish(second)
     assert status == 3 and errors.endswith("Stopped; what was finished is kept.\n")
+    (line,) = [line for line in errors.splitlines() if "going on" in line]
+    assert line.startswith("mlm: mlm: going on at step ")
+    assert "\nmlm: Stopped; what was finished is kept.\n" in errors
     assert log.read_text().count("Stopped; what was finished is kept.") == 2
     assert inline.started == ["ict", "mlm"]
     inline.kill_at = "combine-baseline+baseline"
     with pytest.raises(RealmError):
         case.run("bm25")
+    passed, own = case.measured()
+    assert passed == own and {step for name, step, _ in own if name == "mlm"} == set(range(10, 121, 10))
     settings = {"steps": 120, "checkpoint_every": 5, "batch": 8}
     undisturbed = ["--model", case.output / "models" / "ict", "--corpus", towns.corpus]
     activity_of("mlm", [*undisturbed, *training(tmp_path / "undisturbed", settings)])

@@ -1,0 +1,162 @@
+"""Diagrams as SVG images that follow the reader's light or dark theme; one is made once for each that differs."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+HEIGHT: Final = 240  # of an image, in pixels; its width is 461
+_INCH: Final = 96  # pixels
+_WIDE: Final = 4.8  # inches
+_FEW: Final = 4  # lines whose names fit below the usual image
+_LEGEND: Final = 24  # pixels more where there are more of them
+_DRAWINGS_KEPT: Final = 256
+
+_drawing = threading.Lock()  # matplotlib's settings are one for all threads
+
+# Drawn with these colours; in the image each becomes a variable, which has a value for light and one for dark.
+_COLOURS: Final = {
+    "ink": ("#010101", "#1d1f21", "#e8e6e1"),
+    "soft": ("#020202", "#585b60", "#a9acb0"),
+    "rule": ("#030303", "#dfdcd4", "#33383e"),
+    # Told apart by those who do not see all colours, too (after Okabe and Ito).
+    "line-0": ("#040404", "#17585f", "#86c9c6"),
+    "line-1": ("#050505", "#c4500a", "#f5a05f"),
+    "line-2": ("#060606", "#7a5195", "#c8a6e0"),
+    "line-3": ("#070707", "#8a6d00", "#e3c65a"),
+    "line-4": ("#080808", "#1f62b8", "#8db9f2"),
+    "line-5": ("#090909", "#3b7a2a", "#96d083"),
+    "line-6": ("#0a0a0a", "#b3246b", "#f494bd"),
+    "line-7": ("#0b0b0b", "#4f5560", "#cdd1d6"),
+}
+_DRAWN: Final = {name: drawn for name, (drawn, _, _) in _COLOURS.items()}
+_DASHES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+
+
+@dataclass(frozen=True)
+class Line:
+    """style: a number, which colour and dashes follow from; up to eight differ."""
+
+    name: str
+    style: int
+    points: tuple[tuple[float, float], ...]
+
+
+def height(lines: int) -> int:
+    """Of an image with so many lines, in pixels."""
+    return HEIGHT if lines <= _FEW else HEIGHT + _LEGEND
+
+
+@lru_cache(maxsize=_DRAWINGS_KEPT)
+def lines_svg(lines: tuple[Line, ...], *, along: str, unit: str = "", share: bool = False) -> str:
+    """Lines over what is counted from left to right. unit: of their values; share: these are from 0 to 1."""
+    with _drawing, _figure(height(len(lines))) as (axes, done):
+        for line in lines:
+            # A single measure is a point, which a line alone would not show.
+            axes.plot(
+                *zip(*line.points, strict=True),
+                marker="o" if len(line.points) == 1 else "",
+                markersize=4,
+                color=_DRAWN[f"line-{line.style % 8}"],
+                # The second four have other neighbours than the first, for those who do not see all colours.
+                linestyle=_DASHES[(line.style + line.style // 4) % 4],
+                linewidth=1.6,
+                label=line.name,
+            )
+        axes.set_xlabel(along, loc="right")
+        if share:
+            from matplotlib.ticker import PercentFormatter
+
+            axes.yaxis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
+        elif unit:
+            axes.set_ylabel(unit)
+        if len(lines) > 1:
+            columns = 2 if len(lines) <= _FEW else 3
+            axes.figure.legend(loc="outside lower center", ncols=columns, frameon=False)
+        return done()
+
+
+@lru_cache(maxsize=_DRAWINGS_KEPT)
+def bars_svg(bars: tuple[tuple[str, float], ...]) -> str:
+    """Shares from 0 to 1, a bar each, with their numbers."""
+    from matplotlib.ticker import PercentFormatter
+
+    with _drawing, _figure() as (axes, done):
+        names, values = zip(*bars, strict=True)
+        places = range(len(bars))
+        axes.bar(places, values, 0.6, color=_DRAWN["line-0"])
+        axes.set_xticks(list(places), names)
+        axes.set_ylim(0, 1)
+        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
+        for place, value in zip(places, values, strict=True):
+            axes.annotate(
+                f"{100 * value:.1f}", (place, value), (0, 3), textcoords="offset points", ha="center", fontsize=9
+            )
+        return done()
+
+
+@lru_cache(maxsize=_DRAWINGS_KEPT)
+def reliability_svg(bins: tuple[tuple[float, float, float, float], ...]) -> str:
+    """Calibration: (low, high, mean probability, share right) of each bin that holds something."""
+    from matplotlib.ticker import PercentFormatter
+
+    with _drawing, _figure() as (axes, done):
+        axes.plot([0, 1], [0, 1], color=_DRAWN["soft"], linewidth=1, linestyle=(0, (4, 3)))
+        for low, high, mean, right in bins:
+            axes.bar((low + high) / 2, right, (high - low) * 0.9, color=_DRAWN["rule"])
+            axes.plot(mean, right, "o", color=_DRAWN["line-0"], markersize=5)
+        axes.set(xlim=(0, 1), ylim=(0, 1.03), ylabel="share that is right")
+        axes.set_xlabel("probability of the answer", loc="right")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
+        return done()
+
+
+@contextmanager
+def _figure(height: int = HEIGHT) -> Iterator[tuple[Any, Callable[[], str]]]:
+    """(axes to draw on, what gives the finished SVG)."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",  # texts stay texts
+        "svg.hashsalt": "realm",  # the same figures give the same file
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "text.color": _DRAWN["ink"],
+        "axes.labelcolor": _DRAWN["soft"],
+        "axes.edgecolor": _DRAWN["soft"],
+        "xtick.color": _DRAWN["soft"],
+        "ytick.color": _DRAWN["soft"],
+    }
+    with mpl.rc_context(style):
+        figure = Figure(figsize=(_WIDE, height / _INCH), layout="constrained")
+        axes = figure.subplots()
+        axes.grid(axis="y", color=_DRAWN["rule"], linewidth=0.7)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+
+        def done() -> str:
+            written = io.StringIO()
+            figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
+            return _themed(written.getvalue())
+
+        yield axes, done
+
+
+def _themed(svg: str) -> str:
+    """The drawing with variables for its colours: an image follows the theme of whoever looks at it."""
+    for name, drawn in _DRAWN.items():
+        svg = svg.replace(drawn, f"var(--{name})")
+    light = " ".join(f"--{name}: {value};" for name, (_, value, _) in _COLOURS.items())
+    dark = " ".join(f"--{name}: {value};" for name, (_, _, value) in _COLOURS.items())
+    themes = f"svg {{ {light} }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }} text {{ {_FONT} }}"
+    return svg.replace("</style>", f" {themes}</style>", 1)
+
+
+_FONT: Final = "font-family: system-ui, sans-serif !important;"
