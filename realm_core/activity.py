@@ -48,9 +48,10 @@ class Activity:
         self._started_at = self._last_shown_at = self._last_logged_at = -math.inf
         self._first_done = 0
         self._counting: tuple[int | None, str] | None = None
-        self._line_open = False
+        self._line_open = self._measured = False
         if run is not None:
-            run.mkdir(parents=True, exist_ok=True)
+            with disk_errors(run):
+                run.mkdir(parents=True, exist_ok=True)
 
     def stop_on_signals(self) -> None:
         """Let SIGTERM and SIGINT request a stop (only a process's main thread may call this)."""
@@ -142,13 +143,23 @@ class Activity:
         if self.run is None:
             return
         path = self.run / "metrics.jsonl"
-        with disk_errors(path), open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, "time": time.time(), **values}) + "\n")
+        with disk_errors(path):
+            if not self._measured:
+                _cut_half_row(path)
+                self._measured = True
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, "time": time.time(), **values}) + "\n")
 
     def result(self, value: dict[str, Any]) -> None:
         """Leave what came of it; the last thing that a successful activity does."""
         if self.run is not None:
             write_json(self.run / "result.json", value)
+
+
+def _cut_half_row(path: Path) -> None:
+    """Remove half a row that an earlier run left at the end, on a full disk or killed; the next would go on in it."""
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def _duration(seconds: float) -> str:

@@ -88,12 +88,16 @@ def write_json(path: Path, value: Any, *, sealed: bool = False) -> None:
     if sealed:
         value = {**value, _SEAL: _checksum(json.loads(json.dumps(value)))}  # of what will be read: keys are texts there
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with disk_errors(path), open(temporary, "w", encoding="utf-8") as file:
-        json.dump(value, file, ensure_ascii=False, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with disk_errors(path), open(temporary, "w", encoding="utf-8") as file:
+            json.dump(value, file, ensure_ascii=False, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)  # every attempt on a full disk would leave another
+        raise
 
 
 def _checksum(value: dict[str, Any]) -> str | None:

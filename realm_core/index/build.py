@@ -216,7 +216,8 @@ class _Work:
         name = name or f"{snapshot.snapshot_id}-{model.block_hash}"
         if not name or name.startswith(".") or "/" in name:
             raise RealmError(f"{name!r} cannot be a generation's name: it becomes a folder's name.")
-        output.mkdir(parents=True, exist_ok=True)
+        with disk_errors(output):
+            output.mkdir(parents=True, exist_ok=True)
         return cls(model, model_folder, snapshot, output, name, shard_rows)
 
     @property
@@ -252,11 +253,12 @@ class _Work:
         """Go on with the partial folder, or make it. It appears with its identity, so that two may make it at once."""
         if not self.partial.exists():
             made = self.partial.with_name(f"{self.partial.name}.{uuid.uuid4().hex}")
-            made.mkdir()
-            write_json(made / IDENTITY, self.identity())
             try:
-                os.rename(made, self.partial)
-            except OSError:
+                with disk_errors(made):
+                    made.mkdir()
+                    write_json(made / IDENTITY, self.identity())
+                    os.rename(made, self.partial)
+            except (OSError, RealmError):
                 remove_folder(made)
                 if not self.partial.exists():
                     raise
@@ -272,6 +274,8 @@ class _Work:
         The generation's file stays: removing it would let two others lock two different files of that name.
         """
         path = self.output / f".{self.name}.lock" if shard is None else self.partial / f".{shard:05d}.lock"
+        with disk_errors(path):
+            path.touch()
         with open(path, "w") as file:
             try:
                 fcntl.flock(file, kind | fcntl.LOCK_NB)

@@ -79,6 +79,15 @@ def test_metrics_are_appended_line_by_line(tmp_path: Path) -> None:
     Activity(quiet=True).metrics(1, loss=0.0)  # without a folder there is nowhere to
 
 
+def test_a_row_cut_in_half_is_not_gone_on_behind(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "time": 1.0}\n{"step": 2, "ti')  # a disk was full
+    activity = Activity(tmp_path)
+    for step in (2, 3):
+        activity.metrics(step, loss=0.5)
+    assert [json.loads(line)["step"] for line in path.read_text().splitlines()] == [1, 2, 3]
+
+
 def test_a_signal_asks_to_stop_and_a_second_one_insists() -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -1,4 +1,4 @@
-"""Every long activity in a process that may write no file beyond a size, as on a disk that fills up.
+"""Every long activity where no file may grow beyond a size, and the longest on a disk that fills up.
 
 Each ends with status 2 and a sentence that names the place, publishes nothing, and goes on once there is room.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,13 @@ import pytest
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.files import read_json
+from realm_core.index.generation import Generation
+from realm_core.model.checkpoint import load_model
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from tests.core.conftest import Deployment
 from tests.core.running import activity_of
+from tests.core.small_disk import CannotMount, SmallDisk, small_disk
 from tests.core.training.material import questions, write_lines
 from tests.core.training.towns import QUIET, TEXTS, make_towns
 from tests.tiny import tiny_snapshot
@@ -64,11 +68,11 @@ def run(limit: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
 
 
-def refused(done: subprocess.CompletedProcess[str]) -> str:
+def refused(done: subprocess.CompletedProcess[str], why: str = "cannot be written: File too large") -> str:
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(said) == 1 and "cannot be written: File too large" in said[0]
+    assert len(said) == 1 and why in said[0]
     return said[0]
 
 
@@ -174,3 +178,78 @@ def test_checkpointing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "going on at step 5 of 20" in done.stderr
     assert published(tmp_path) == ["checkpoint-20"]
+
+
+# ---- a file system without a free byte
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """16 MiB. Where nothing can be mounted (a container without rights) the limits above are all that is tested."""
+    try:
+        with small_disk(tmp_path / "disk", 16 << 20) as made:
+            yield made
+    except CannotMount as reason:
+        pytest.xfail(f"no file system can be mounted here: {reason}")
+
+
+def full(done: subprocess.CompletedProcess[str]) -> str:
+    return refused(done, "is full; free some space and run this again.")
+
+
+def test_ingesting_onto_a_full_disk(disk: SmallDisk, articles: Path) -> None:
+    source = ("--source", "jsonl", "--path", articles, "--processes", "1")
+    command = ("ingest", *source, "--name", "full", "--output", disk.path / "corpora", "--run", disk.path / "run")
+    disk.fill(but_bytes=150 << 10)  # for the parts; not for the snapshot that is made of them
+    assert "corpora/.full.partial/snapshot" in full(disk.run(*command))
+    assert published(disk.files / "corpora") == []
+
+    disk.make_room()
+    done = disk.run(*command)
+    assert done.returncode == 0, done.stderr
+    assert "Going on behind the first 200 pages" in done.stderr
+    [name] = published(disk.files / "corpora" / "full")
+    snapshot = Snapshot.open(disk.files / "corpora" / "full" / name)
+    snapshot.verify()
+    assert snapshot.articles == 200
+
+
+def test_building_onto_a_full_disk(disk: SmallDisk, deployment: Deployment) -> None:
+    given = ("--model", deployment.model, "--corpus", deployment.corpus, "--generation", "mine", "--device", "cpu")
+    command = ("index", *given, "--shard-rows", "5", "--output", disk.path / "indexes")
+    disk.fill(but_bytes=0)
+    full(disk.run(*command))
+    assert [path.name for path in (disk.files / "indexes").iterdir()] == [".mine.lock"]  # attempts do not pile up
+
+    disk.make_room()
+    disk.fill(but_bytes=9 << 10)  # a page for what it is of, and one for the first of three shards
+    assert "vectors-00001.safetensors" in full(disk.run(*command))
+    assert published(disk.files / "indexes") == []
+    kept = disk.files / "indexes" / ".mine.partial" / "vectors-00000.safetensors"
+    written = kept.stat().st_mtime_ns
+
+    disk.make_room()
+    done = disk.run(*command)
+    assert done.returncode == 0, done.stderr
+    assert "Going on where an earlier build stopped." in done.stderr
+    made = Generation.open(disk.files / "indexes" / "mine")  # compares checksums
+    assert made.manifest["rows"] == len(Snapshot.open(deployment.corpus))
+    assert (disk.files / "indexes" / "mine" / kept.name).stat().st_mtime_ns == written
+
+
+def test_training_on_a_full_disk(disk: SmallDisk, deployment: Deployment) -> None:
+    settings = ("--set", "steps=6", "--set", "batch=4", "--set", "at_once=4", "--set", "checkpoint_every=2")
+    given = ("--model", deployment.model, "--corpus", deployment.corpus, "--device", "cpu", *settings)
+    command = ("ict", *given, "--output", disk.path / "made", "--run", disk.path / "run")
+    disk.fill(but_bytes=350 << 10)  # for one checkpoint and a half
+    assert "checkpoint-4" in full(disk.run(*command))
+    run = disk.files / "run"
+    assert published(run / "ict") == ["checkpoint-2"] and published(disk.files) == ["run", "ballast"]
+
+    disk.make_room()
+    done = disk.run(*command)
+    assert done.returncode == 0, done.stderr
+    assert "going on at step 2 of 6" in done.stderr  # whose checksum it has compared
+    load_model(disk.files / "made")
+    assert [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()][-1] == 6
+    assert sorted(path.name for path in run.iterdir()) == ["metrics.jsonl", "progress.json", "result.json"]
