@@ -156,9 +156,7 @@ def test_axe_finds_what_is_wrong(visitor: Visitor) -> None:
 
 
 @looks("wide and light")
-def test_who_is_not_known(
-    visitor: Visitor, engine: FakeEngine, loader: Loader, settings: Any, tmp_path: Path
-) -> None:
+def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, settings: Any, tmp_path: Path) -> None:
     visitor.look("/history/")  # empty
     asked = stored.store()
     none = stored.store(stored.payload(explains="no_answer"))

@@ -16,6 +16,7 @@ from webapp.views.article import article_parts
 
 pytestmark = pytest.mark.django_db
 
+
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
     """A corpus of one article with sections."""
