@@ -33,7 +33,8 @@ class Reporter:
     def close(self) -> None:
         """The worker ends in good order: its row goes at once."""
         self._closed.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # else it was ended before it found its broker
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._closed.wait(SEEN_EVERY_S):

@@ -42,8 +42,9 @@ class Workers:
         self._taking_jobs: list[subprocess.Popen[bytes]] = []
 
     def worker(self, **told: str) -> subprocess.Popen[bytes]:
-        """queues, slots, devices: as its environment says them; all queues and devices unless told."""
+        """queues, slots, devices, broker, log: as its environment says them; all queues and devices unless told."""
         names = {"queues": "WORKER_QUEUES", "slots": "WORKER_SLOTS", "devices": "REALM_DEVICES"}
+        names |= {"broker": "BROKER_URL", "log": "LOG_FORMAT"}
         process = self._start(worker(self.application), {names[name]: value for name, value in told.items()})
         self._taking_jobs.append(process)
         return process

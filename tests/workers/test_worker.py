@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from webapp.queue import producer
 from webapp.services import jobs
 from workers import devices, reporting
 from workers.refusal import TOP
+from workers.services import environment_for
 
 SMI = "0, 1024, 81559, 37\n1, 0, 81559, [N/A]\n"
 
@@ -52,11 +54,44 @@ def test_a_worker_reports_itself_and_is_gone_when_it_ends(workers: Workers) -> N
 
 def test_a_worker_takes_jobs_of_its_queues_alone(workers: Workers) -> None:
     other, own = make_job(queue="train", steps=1), make_job(queue="index", steps=1)
-    workers.worker(queues="index,default")
+    workers.worker(queues="index,default", log="json")
     for job in (other, own):
         send(job)
     wait_for_state(own, "succeeded")
     assert Job.objects.get(pk=other.pk).state == "queued" and not steps(other)
+    # What it logs of a job names it.
+    wait_until(lambda: f"Job {own.pk}: succeeded" in workers.log())
+    lines = [json.loads(line) for line in workers.log().splitlines() if line.startswith("{")]
+    told = {line["message"]: line.get("job_id") for line in lines if line["logger"] == "workers.tasks"}
+    assert told[f"Job {own.pk}: succeeded"] == str(own.pk) and set(told.values()) <= {str(own.pk), None}
+
+
+def test_no_password_stands_in_the_log(broker_data: Path, tmp_path: Path) -> None:
+    """Of workers and a scheduler that look in vain for their broker and their database."""
+    reachable = environment_for(broker_data, {})[0]["BROKER_URL"]
+    running = Workers(
+        {
+            **os.environ,
+            "DATABASE_URL": "postgres://keeper:pass%40word-1@127.0.0.1:1/none",
+            "BROKER_URL": "redis://:pass%40word-2@127.0.0.1:1/0",
+        },
+        tmp_path,
+    )
+    try:
+        running.worker()
+        running.worker(broker=reachable, log="json")
+        running.scheduler()
+        troubles = ("Cannot connect to redis://", "This worker could not report itself", "OperationalError")
+        logs = [tmp_path / f"{number}.log" for number in range(3)]
+        for path, trouble in zip(logs, troubles, strict=True):
+            wait_until(lambda path=path, trouble=trouble: trouble in path.read_text())
+    finally:
+        for process in running.processes:
+            process.terminate()
+            process.wait(60)
+    assert "Connection refused" in running.log()
+    assert "pass%40word" not in running.log() and "pass@word" not in running.log()
+    assert "RuntimeError" not in running.log()  # each ends as it should, though it never began
 
 
 def test_a_worker_without_a_free_slot_leaves_messages_to_others(workers: Workers) -> None:
