@@ -158,6 +158,11 @@ class FinetuneConfig(Settings):
     beam: int = setting(
         0, "blocks whose softmax the retriever's loss is (release: 5000); 0: all of the corpus", NOT_NEGATIVE
     )
+    examined: int = setting(
+        200,
+        "blocks of the beam at most where answers are regular expressions, which are looked for in each of them",
+        between(1, 5000),  # as many as the released beam has
+    )
     normalisation: str = setting(
         "joint",
         "how span scores become probabilities, in the reader's loss and in the model made (release: joint)",

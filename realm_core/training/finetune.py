@@ -37,13 +37,13 @@ from realm_core.settings import read_settings
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import BM25_SCALE, FinetuneConfig
 from realm_core.training.distributed import World, place
-from realm_core.training.finetune_step import EXAMINED, FinetuneStep, Ranking, Supervised
+from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
 from realm_core.training.questions import Question, read_questions
 from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder
 
-_CANDIDATES = EXAMINED  # blocks in which regular expressions are looked for at first, and those that BM25 ranks
+_RANKED = 200  # blocks that BM25 ranks for a question
 _LEAST_HELD_OUT = 8
 _ROWS_AT_ONCE = 10_000
 _QUESTIONS_AT_ONCE = 256
@@ -116,6 +116,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         torch.from_numpy(excluded_N).to(device),
         k=config.k,
         beam=config.beam,
+        examined=config.examined,
         pairs=config.pairs,
         supply=config.supply,
     )
@@ -177,7 +178,7 @@ def _supervision(
         [question for _, question in questions],
         snapshot,
         tokens,
-        lambda texts: retriever.rows(texts, _CANDIDATES) if texts else [],
+        lambda texts: retriever.rows(texts, config.examined) if texts else [],
         activity,
     )
     limit = model.config.query_wordpieces - 2
@@ -206,7 +207,7 @@ def _rankings(retriever: Retriever, texts: Sequence[str], scale: float, activity
     rankings: list[Ranking] = []
     for start in range(0, len(texts), _QUESTIONS_AT_ONCE):
         activity.check()
-        rows, scores = retriever.search(texts[start : start + _QUESTIONS_AT_ONCE], _CANDIDATES)
+        rows, scores = retriever.search(texts[start : start + _QUESTIONS_AT_ONCE], _RANKED)
         for own_rows, own_scores in zip(rows, scores, strict=True):
             rankings.append(Ranking(np.array(own_rows, np.int64), np.array(own_scores, np.float32) * np.float32(scale)))
     return rankings

@@ -6,9 +6,9 @@
 
 The first two are the released recipe (paper, section 3.3; ORQA's early and main loss); each is zero where nothing is
 correct. Where answers are regular expressions, a block is known to be right or wrong only once they were matched in it,
-so the beam is the EXAMINED best blocks of the moment. Gradients reach the reader and the query embedder; block vectors
-never change, so an index stays right. Where blocks were ranked by something else (BM25), f is its scores: the first
-term is a constant, and only the reader learns.
+so the beam is the `examined` best blocks of the moment at most. Gradients reach reader and query embedder; block
+vectors never change, so an index stays right. Where blocks were ranked by something else (BM25), f is its scores: the
+first term is a constant, and only the reader learns.
 
 Legend: B questions, N blocks, R ranked, K read, S spans of a block (longest body × M), D dimension, M widest span.
 """
@@ -34,7 +34,6 @@ from realm_core.model.reader import Bodies, Reader, by_block
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.occurrences import Expressions, Occurrences
 
-EXAMINED = 200  # blocks of the beam at most, where expressions must be matched in each of them
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -81,8 +80,9 @@ class FinetuneStep(nn.Module):
     """The trainable parts and how a batch of questions goes through them.
 
     matrix_ND: block vectors, float32; None where every question brings its ranking. excluded_N: bool, blocks that are
-    never retrieved. k: blocks read; beam: blocks whose softmax the retriever's loss is (0: all); pairs: weight of the
-    pairs' loss; supply: read a correct block in the last place where the best k hold none.
+    never retrieved. k: blocks read; beam: blocks whose softmax the retriever's loss is (0: all); examined: of these
+    at most, where answers are expressions; pairs: weight of the pairs' loss; supply: read a correct block in the last
+    place where the best k hold none.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class FinetuneStep(nn.Module):
         *,
         k: int,
         beam: int,
+        examined: int,
         pairs: float,
         supply: bool,
     ) -> None:
@@ -105,7 +106,7 @@ class FinetuneStep(nn.Module):
         self._matrix_ND, self._excluded_N = matrix_ND, excluded_N
         self._unread_N: _Array = excluded_N.cpu().numpy()
         self._k = min(k, int((~excluded_N).sum()))  # of fewer blocks, those that are excluded would be among the best
-        self._beam, self._pairs, self._supply = beam, pairs, supply
+        self._beam, self._examined, self._pairs, self._supply = beam, examined, pairs, supply
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
         wordpieces = Wordpieces.default()
         pieces = wordpieces.pieces(range(wordpieces.vocabulary_size))
@@ -194,7 +195,7 @@ class FinetuneStep(nn.Module):
         for number, question in enumerate(batch):
             occurrences = question.occurrences
             if question.expressions is not None:
-                examined_R = scores_BN[number].detach().topk(min(EXAMINED, scores_BN.shape[1])).indices
+                examined_R = scores_BN[number].detach().topk(min(self._examined, scores_BN.shape[1])).indices
                 unknown_BN[number] = True
                 unknown_BN[number, examined_R] = False
                 occurrences = question.within(examined_R.cpu().numpy(), self._unread_N)

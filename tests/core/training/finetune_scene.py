@@ -72,7 +72,7 @@ class World:
             Joiner(self.tokens, CPU),
             None if ranked else self.matrix_ND,
             excluded_N,
-            **{"k": K, "beam": 0, "pairs": 0.5, "supply": True, **settings},
+            **{"k": K, "beam": 0, "examined": 200, "pairs": 0.5, "supply": True, **settings},
         )
         return made.eval()
 

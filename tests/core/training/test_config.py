@@ -97,6 +97,8 @@ def test_what_no_training_can_have_is_named(kind: type, override: str, message: 
     [
         ("epochs=0", "epochs must be at least 1, not 0"),
         ("k=0", "k must be at least 1, not 0"),
+        ("examined=0", "examined must be from 1 to 5000, not 0"),
+        ("examined=5001", "examined must be from 1 to 5000, not 5001"),
         ("beam=-1", "beam must be finite and not negative, not -1"),
         ("pairs=-0.5", "pairs must be finite and not negative, not -0.5"),
         ("pairs=nan", "pairs must be finite and not negative, not nan"),

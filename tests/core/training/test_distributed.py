@@ -129,19 +129,20 @@ def test_two_processes_learn_what_one_would(
 
 
 @pytest.mark.timeout(900)
-def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("activity", "part"), [("ict", "block"), ("mlm", "encoder")])
+def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path, activity: str, part: str) -> None:
     """Each draws its own share of a batch, so what they learn is not what one would; but they learn it together."""
     settings = {"steps": 40, "batch": 16, "at_once": 8, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25}
     words = [*map(str, towns.warm_up(tmp_path / "made", settings)), "--run", str(tmp_path / "run")]
-    status, errors = finish(start_two(tmp_path, words, "ict"))
+    status, errors = finish(start_two(tmp_path, words, activity))
     assert status == 0, errors
-    losses = {row["step"]: row["ict.loss"] for row in rows(tmp_path / "run") if "ict.loss" in row}
+    losses = {row["step"]: row[f"{activity}.loss"] for row in rows(tmp_path / "run") if f"{activity}.loss" in row}
     assert list(losses) == [10, 20, 30, 40] and losses[40] < 0.9 * losses[10]
     assert errors.count("The model is") == 1
     wrote = {rank: int(count) for rank, count in re.findall(r"^(\d) wrote (\d+) files", errors, re.MULTILINE)}
     assert wrote["1"] <= 1 < wrote["0"]  # the lock, under which the corpus is cut into wordpieces
     before, after = load_model(towns.model), load_model(tmp_path / "made")
-    own, first = (model.block.state_dict() for model in (after, before))
+    own, first = (getattr(model, part).state_dict() for model in (after, before))
     assert max(float((own[name] - first[name]).abs().max()) for name in own) > 1e-3
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,7 @@ from realm_core.training.loop import Loop
 from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns
+from tests.waiting import wait_until
 
 # What each process runs: `python -m realm_core`, in float32 whatever the machine can do, for sums are compared to many
 # digits.
@@ -30,6 +33,26 @@ import torch
 from realm_core.__main__ import main
 from realm_core.training import pretrain_step
 pretrain_step.fast_dtype = lambda device: torch.float32
+sys.exit(main())
+"""
+# The same, which leaves beside the run of what step the index was that each process took last, and where it ended.
+TELLING = """
+import os, sys
+from pathlib import Path
+from realm_core.__main__ import main
+from realm_core.training.live_index import HandedOver
+from realm_core.training.loop import Loop
+told, run, take = Path(sys.argv.pop(1)) / os.environ["RANK"], Loop.run, HandedOver._open
+def taken(self, step):
+    index = take(self, step)
+    told.with_suffix(".index").write_text(str(step))
+    return index
+def ended(self, *words):
+    try:
+        return run(self, *words)
+    finally:
+        told.with_suffix(".ended").write_text(str(self.step))
+HandedOver._open, Loop.run = taken, ended
 sys.exit(main())
 """
 SETTINGS: dict[str, Any] = {
@@ -46,25 +69,38 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def start_two(*program: str) -> subprocess.Popen[str]:
+    """A program and its arguments in two processes under torchrun, which meet on the loopback interface."""
+    # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", "--"]
+    return subprocess.Popen(
+        [sys.executable, *torchrun, sys.executable, "-c", *program],
+        cwd=TOP,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def builders(run: Path) -> list[int]:
+    """The processes that build for the training of a run folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has just ended
+            if {"refresh", str(run)} <= set(path.read_text().split("\0")):
+                found.append(int(path.parent.name))
+    return found
+
+
 def rows(run: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.timeout(900)  # three processes are started, on a machine that may be busy
 def test_two_processes_learn_what_one_would(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", "--"]
     words = [*towns.pretrain(tmp_path / "two", SETTINGS), "--run", str(tmp_path / "together")]
-    status, errors = finish(
-        subprocess.Popen(
-            [sys.executable, *torchrun, sys.executable, "-c", PROGRAM, "pretrain", *words],
-            cwd=TOP,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    )
+    status, errors = finish(start_two(PROGRAM, "pretrain", *words))
     assert status == 0, errors
     monkeypatch.setattr(pretrain_step, "fast_dtype", lambda device: torch.float32)
     activity_of("pretrain", towns.pretrain(tmp_path / "one", SETTINGS), run=tmp_path / "alone")
@@ -83,6 +119,26 @@ def test_two_processes_learn_what_one_would(towns: Towns, tmp_path: Path, monkey
         for name in {"pretrain.loss", "pretrain.held_out.loss", "pretrain.held_out.utility"} & row.keys():
             assert row[name] == pytest.approx(wanted[name], rel=1e-3, abs=1e-4)
     assert errors.count("The model is") == 1
+
+
+@pytest.mark.timeout(900)
+def test_one_builder_serves_two_processes_which_end_at_the_same_step(towns: Towns, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = SETTINGS | {"steps": 1_000_000, "refresh": "process", "refresh_every": 10, "checkpoint_every": 10_000}
+    words = [*towns.pretrain(tmp_path / "made", settings | {"holdout": 0.0}), "--run", str(run)]
+    both = start_two(TELLING, str(tmp_path), "pretrain", *words)
+    wait_until(lambda: all((tmp_path / f"{rank}.index").exists() for rank in range(2)), both)
+    assert len(builders(run)) == 1
+    both.send_signal(signal.SIGTERM)
+    status, errors = finish(both)
+    assert status != 0 and errors.count("Stopped; what was finished is kept.") == 2, errors
+    assert builders(run) == []
+    ended, index = (
+        [int((tmp_path / f"{rank}.{what}").read_text()) for rank in range(2)] for what in ("ended", "index")
+    )
+    assert ended[0] == ended[1] > min(index) > 0
+    assert [path.name for path in (run / "pretrain").iterdir()] == [f"checkpoint-{ended[0]}"]
+    assert errors.count("computes on cpu, as the training does") == 1
 
 
 @pytest.mark.parametrize(("activity", "loss_of_part"), [("ict", "in_batch_loss"), ("mlm", "_loss")])

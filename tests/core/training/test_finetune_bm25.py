@@ -20,7 +20,7 @@ from tests.core.training.material import QUESTIONS, questions, write_lines
 
 def test_a_ranking_is_bm25s_with_scores_to_scale(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finetune, "_QUESTIONS_AT_ONCE", 5)  # of twelve
-    monkeypatch.setattr(finetune, "_CANDIDATES", 4)
+    monkeypatch.setattr(finetune, "_RANKED", 4)
     snapshot = Snapshot.open(deployment.corpus)
     texts = [question for question, _, _ in QUESTIONS]
     rankings = finetune._rankings(SparseRetriever(snapshot), texts, 0.25, Activity(quiet=True))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from realm_core.training import finetune_step
+from realm_core.errors import Stopped
+from realm_core.training import finetune, finetune_step
 from realm_core.training.finetune_step import Supervised
 from realm_core.training.occurrences import Expressions, ExpressionSearch
 from realm_core.training.questions import Question
 from tests.core.conftest import Deployment
 from tests.core.model import formulas
+from tests.core.running import activity_of
 from tests.core.training.finetune_scene import K, World, by_score, log, make_world, read_by_hand
+from tests.core.training.material import questions, write_lines
 
 
 @pytest.fixture(autouse=True)
@@ -41,10 +46,7 @@ def with_expressions(world: World, number: int, candidates: int) -> tuple[Superv
     return replace(world.questions[number], occurrences=known, expressions=expressions), ranked
 
 
-def test_blocks_in_which_expressions_were_not_looked_for_are_not_wrong(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(finetune_step, "EXAMINED", 5)
+def test_blocks_in_which_expressions_were_not_looked_for_are_not_wrong(world: World) -> None:
     texts = world.snapshot.titles_texts(0, len(world.snapshot))[1]
     right_outside = 0
     for number in range(5):
@@ -56,7 +58,7 @@ def test_blocks_in_which_expressions_were_not_looked_for_are_not_wrong(
             best = ranked[: min(5, beam or 5)]
             shares = formulas.softmax([scores[row] for row in best])
             wanted = -log(math.fsum(share for share, row in zip(shares, best, strict=True) if row in matching))
-            figures = world.step(beam=beam, supply=False)([one])[1]
+            figures = world.step(beam=beam, examined=5, supply=False)([one])[1]
             assert figures["retriever_loss"] == pytest.approx(wanted, rel=1e-4, abs=1e-6)
             assert bool(figures["answerable"]) == any(row in matching for row in ranked[:K])
         (figures_of,) = world.step().figures([one])
@@ -70,3 +72,26 @@ def test_excluded_blocks_match_nothing(world: World) -> None:
     assert len(matching) > 1
     (figures,) = world.step(excluded=matching).figures([one])
     assert not figures["recall@20"]
+
+
+def test_a_setting_says_in_how_many_blocks_they_are_looked_for(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At first, and in every step."""
+    find, seen = finetune.find_all, []
+
+    def finding(asked: Any, snapshot: Any, tokens: Any, candidates: Any, activity: Any) -> Any:
+        seen.extend(len(rows) for rows in candidates(["Who?"]))
+        return find(asked, snapshot, tokens, candidates, activity)
+
+    def step(*_parts: Any, examined: int, **_settings: Any) -> None:
+        seen.append(examined)
+        raise Stopped
+
+    monkeypatch.setattr(finetune, "find_all", finding)
+    monkeypatch.setattr(finetune, "FinetuneStep", step)
+    asked = write_lines(tmp_path / "tiny.jsonl", questions())
+    words = [*deployment.arguments(), "--questions", asked, "--output", tmp_path / "made", "--device", "cpu"]
+    with pytest.raises(Stopped):
+        activity_of("finetune", [*words, "--set", "examined=3"], run=tmp_path / "run")
+    assert seen == [3, 3]
