@@ -81,6 +81,7 @@ def test_a_model_is_warmed_up_exported_and_measured(work: Work) -> None:
     assert len(said) == 3 and all(question in everything for question in said)
 
 
+@pytest.mark.postgresql_only
 def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work) -> None:
     schedule = scheduling.save(Schedule(corpus_name=work.corpus.name, trigger=Trigger.NEW_MODEL), by=None)
     training = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk, **QUICK}, by=None)
