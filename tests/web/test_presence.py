@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,7 +153,8 @@ def test_the_page_of_deployments_looks_until_all_processes_answer_with_it(staff:
     assert "answer with it" not in part(286)  # of one process there is nothing to count
 
 
-def test_signs_of_life_are_in_no_backup(tmp_path: Any, db: None) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_signs_of_life_are_in_no_backup(tmp_path: Path) -> None:
     """Where it is restored, others live; and the server that looks on may have written its own by then."""
     User.objects.create_user("Stella")
     another()

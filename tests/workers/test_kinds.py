@@ -92,6 +92,7 @@ def test_a_first_model_is_made_as_its_settings_say(work: Work) -> None:
     assert model.block.norm.weight.detach().square().sum().item() == pytest.approx(30.0, rel=1e-5)
 
 
+@pytest.mark.postgresql_only
 def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work) -> None:
     schedule = scheduling.save(Schedule(corpus_name=work.corpus.name, trigger=Trigger.NEW_MODEL), by=None)
     training = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk, **QUICK}, by=None)
