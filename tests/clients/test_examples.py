@@ -45,7 +45,7 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     assert own["results"][0]["question"] == "Who was Marie Curie?"
     deployments, jobs, waiting = map(json.loads, operated)  # nothing was accepted yet, so nothing is downloaded
     assert deployments["results"][0]["is_active"] and jobs["results"] == []
-    assert all(one["review"] == "waiting" and one["answer"] == answer["id"] for one in waiting["results"])
+    assert all(one["review"] == "waiting" and one["teaches"] for one in waiting["results"])
 
 
 @pytest.mark.parametrize("program", blocks("python"))
