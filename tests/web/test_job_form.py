@@ -14,7 +14,8 @@ from tests.web.conftest import Person
 from tests.web.operating import question_set, span_set
 from tests.web.pages import stored
 from webapp.api.job_schema import kind_json, parameters_schema, startable
-from webapp.kinds import KINDS, Kind
+from webapp.api.operator_examples import NEW_JOBS
+from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, JobKind, Purpose
 from webapp.views.job_form import CountsField, JobForm
 
@@ -89,6 +90,19 @@ def test_a_person_first_meets_an_ablations_budget_alone() -> None:
         *(["Steps", "Batch", "k", "Refresh every"], ["Epochs", "Batch", "k"], ["k", "Score scale"]),
     ]
     assert not any(group.unfold for group in groups)
+
+
+def test_every_kind_has_an_example_of_its_own() -> None:
+    examples = list(NEW_JOBS.values())
+    assert {example["kind"] for example in examples} == {kind.kind for kind in startable()}
+    for example in examples:
+        kind, given = KINDS[example["kind"]], example["parameters"]
+        with pytest.raises(ParameterError) as refused:  # for its records alone, which are not there
+            kind.read({"nonsense": 0, **given})
+        records = {one.name for one in kind.inputs}
+        assert refused.value.errors.keys() - records == {"nonsense"}
+        if "settings_of" not in example:
+            assert given.keys() >= {one.name for one in kind.inputs if one.required}
 
 
 def given() -> dict[str, Any]:

@@ -214,4 +214,7 @@ def test_an_ablation_comes_to_its_table(work: Work) -> None:
     assert job.result["questions"] == [["others", 8]] and 0 <= row["exact_match"]["others"] <= 1
     assert {stage["name"] for stage in job.result["stages"]} >= {"mlm", "finetune-bm25"}
     assert "Town" in (job.run_dir / "excluded-titles.json").read_text()
+    measured = {(row.get("stage"), row.get("row")) for row in job.metrics.values_list("values", flat=True)}
+    assert measured == {("ict", None), ("mlm", None), ("finetune", "bm25"), ("evaluate", "bm25")}
+    assert "\nfinetune-bm25: " in job.log
     assert not ModelVersion.objects.filter(job=job).exists()  # what is made on the way is for the table alone

@@ -107,9 +107,7 @@ class JobsView(OperatorView):
         request=NewJobSerializer,
         responses={201: JobDetailSerializer, **problem_responses(400, 403, 409, 413, 415, 422)},
         examples=[
-            OpenApiExample("Build an index", value=examples.NEW_INDEX, request_only=True),
-            OpenApiExample("Evaluate", value=examples.NEW_EVALUATION, request_only=True),
-            OpenApiExample("Fine-tune as before", value=examples.NEW_FINETUNING, request_only=True),
+            *(OpenApiExample(title, value=new, request_only=True) for title, new in examples.NEW_JOBS.items()),
             OpenApiExample("Job", value=examples.JOB, response_only=True, status_codes=["201"]),
             OpenApiExample("Wrong parameters", value=examples.WRONG_JOB, response_only=True, status_codes=["400"]),
             OpenApiExample("Duplicate", value=examples.DUPLICATE, response_only=True, status_codes=["409"]),

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-NEW_INDEX: Final[dict[str, Any]] = {"kind": "index", "parameters": {"model": 3, "corpus": 1}}
-NEW_EVALUATION: Final[dict[str, Any]] = {
-    "kind": "evaluate",
-    "parameters": {"index": 4, "questions": 2, "k": 5, "sample": 500},
-}
 _EARLIER: Final = "7c0e8a52-6f0d-4d0b-8b55-3d2c1e4f9a10"
-NEW_FINETUNING: Final[dict[str, Any]] = {
-    "kind": "finetune",
-    "parameters": {"epochs": 4, "name": "longer"},
-    "settings_of": _EARLIER,
+
+
+def _new(kind: str, **parameters: Any) -> dict[str, Any]:
+    return {"kind": kind, "parameters": parameters}
+
+
+# What is not said has its default. The first is the one that the API's page shows.
+NEW_JOBS: Final[dict[str, dict[str, Any]]] = {
+    "Build an index": _new("index", model=3, corpus=1),
+    "Ingest a corpus": _new("ingest", source="jsonl", file="handbook.jsonl", corpus_name="handbook", licence="CC0 1.0"),
+    "Find salient spans": _new("spans", corpus=1),
+    "Make a first model": _new("warmstart", corpus=1, name="first"),
+    "Warm up the embedder (ICT)": _new("ict", model=1, corpus=1, steps=2000),
+    "Warm up the encoder (MLM)": _new("mlm", model=2, corpus=1, steps=4000, name="baseline"),
+    "Pre-train": _new("pretrain", model=3, corpus=1, index=4, spans=1, steps=4000, refresh_every=100),
+    "Fine-tune": _new("finetune", model=3, corpus=1, index=4, questions=[1], epochs=2),
+    "Fine-tune as before": _new("finetune", epochs=4, name="longer") | {"settings_of": _EARLIER},
+    "Evaluate": _new("evaluate", index=4, questions=2, k=5, sample=500),
+    "Ablate": _new(
+        "ablate",
+        model=1,
+        corpus=1,
+        spans=1,
+        questions=[1],
+        dev=[2],
+        rows=["realm", "baseline", "bm25"],
+        **{"ict.steps": 2000, "mlm.steps": 4000, "pretrain.steps": 4000, "pretrain.refresh_every": 100},
+    ),
+    "Export a model": _new("export", model=3, reader="int8", name="small"),
 }
 
 JOB: Final[dict[str, Any]] = {
