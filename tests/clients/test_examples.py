@@ -1,4 +1,4 @@
-"""What docs/clients.md shows is what a running server does: its commands and programs, one after another."""
+"""What docs/clients.md and docs/operations.md show is what a running server does: their commands and programs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ import pytest
 
 from tests.clients.conftest import TOP, Running
 
-PAGE = (TOP / "docs" / "clients.md").read_text(encoding="utf-8")
 
-
-def blocks(language: str) -> list[str]:
+def blocks(page: str, language: str) -> list[str]:
     """The pieces of code in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    text = (TOP / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def test_commands(running: Running, tmp_path: Path) -> None:
+def output_of(shown: list[str], running: Running, folder: Path) -> list[list[str]]:
+    """Lines of what each piece of a page prints, run one after another."""
     names = {"REALM": running.address, "REALM_TOKEN": running.asker, "REALM_ADMIN_TOKEN": running.admin}
-    shown = blocks("sh")
     # Every curl fails where the server refuses; a mark between the pieces tells their outputs apart.
     script = 'set -euo pipefail\ncurl() { command curl --fail-with-body "$@"; echo; }\n' + "\necho '§'\n".join(shown)
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env={**os.environ, **names}, capture_output=True, text=True, check=False
+        ["bash", "-c", script], cwd=folder, env={**os.environ, **names}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    asked, kept, taken, many, rest, operated = (
-        [line for line in piece.splitlines() if line.strip()] for piece in done.stdout.split("§")
-    )
+    return [[line for line in piece.splitlines() if line.strip()] for piece in done.stdout.split("§")]
+
+
+def test_commands(running: Running, tmp_path: Path) -> None:
+    asked, kept, taken, many, rest, operated = output_of(blocks("clients.md", "sh"), running, tmp_path)
     answer = json.loads(asked[0])
     assert kept == ["304"] and json.loads((tmp_path / "kept.json").read_text()) == answer
     without, block, article = map(json.loads, taken)
@@ -48,7 +49,17 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     assert all(one["review"] == "waiting" and one["teaches"] for one in waiting["results"])
 
 
-@pytest.mark.parametrize("program", blocks("python"))
+def test_operators_commands(running: Running, tmp_path: Path) -> None:
+    jobs, deployed = (map(json.loads, lines) for lines in output_of(blocks("operations.md", "sh"), running, tmp_path))
+    kinds, started, job, log, stopped = jobs
+    assert "index" in [kind["kind"] for kind in kinds]
+    assert job["id"] == started["id"] and job["state"] == "queued" and log["text"] == ""
+    assert stopped["state"] == "stopped"
+    made, back = deployed
+    assert made["is_active"] and back["is_active"] and back["id"] > made["id"]
+
+
+@pytest.mark.parametrize("program", blocks("clients.md", "python"))
 def test_programs(
     running: Running, program: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
