@@ -109,7 +109,7 @@ def test_rows_of_workers_that_were_lost_vanish() -> None:
     now = timezone.now()
     for name, minutes in (("lost", 61), ("silent", 30), ("alive", 0), ("of a clock that was ahead", -30)):
         Worker.objects.create(name=name, host="h", slots=1, seen_at=now - timedelta(minutes=minutes))
-    reporting.forget_lost()
+    Worker.forget_lost()
     assert [row.name for row in Worker.objects.order_by("seen_at") if row.is_alive] == ["alive"]
     assert not Worker.objects.filter(name="lost").exists() and Worker.objects.count() == 3
 
