@@ -26,6 +26,9 @@ from tests.core.small_disk import CannotMount, SmallDisk, small_disk
 from tests.core.training.material import questions, write_lines
 from tests.core.training.towns import QUIET, TEXTS, make_towns
 from tests.tiny import tiny_snapshot
+from tests.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 
 TOP = Path(__file__).resolve().parents[2]
 ENOUGH = 1 << 30  # bytes
@@ -65,7 +68,7 @@ except RealmError as error:
 
 def run(limit: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", ACTIVITY, str(limit), *map(str, arguments)]
-    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
 def refused(done: subprocess.CompletedProcess[str], why: str = "cannot be written: File too large") -> str:
@@ -170,7 +173,7 @@ def test_handing_parameters_to_a_builder(tmp_path: Path) -> None:
 def test_checkpointing(tmp_path: Path) -> None:
     def train(limit: int) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", TRAINING, str(tmp_path), str(limit)]
-        return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     assert "checkpoint-10" in refused(train(20_000))
     assert published(tmp_path) == ["checkpoint-5"]  # whole
