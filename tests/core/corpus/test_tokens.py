@@ -153,7 +153,7 @@ def test_a_full_disk_is_one_sentence(snapshot: Snapshot, tmp_path: Path, monkeyp
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(tokens_module, "save_array", full)
     with pytest.raises(RealmError, match=r"The disk that holds .*tokens is full"):
         open_tokens(snapshot, QUIET, tmp_path / "tokens")
     assert not (tmp_path / "tokens").exists()
