@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker import Broker
 from tests.waiting import PATIENCE_S, wait_until
 from webapp.models import Job, Worker
 from webapp.queue import enqueue, producer
@@ -26,6 +27,19 @@ def broker_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         process = start(broker(data).command, output=output)
     wait_until(socket_path(data).exists)
     yield data
+    kill_all(process)
+    process.wait()
+
+
+@pytest.fixture(scope="session")
+def port_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker as production has it."""
+    folder = tmp_path_factory.mktemp("port-broker")
+    broker = Broker(folder)
+    with open(folder / "log", "wb") as output:
+        process = start(broker.service.command, output=output)
+    wait_until(broker.answers)
+    yield broker
     kill_all(process)
     process.wait()
 
