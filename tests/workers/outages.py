@@ -3,8 +3,8 @@
 A site of its own (PostgreSQL, Valkey or Redis, web server, scheduler) with one worker for trainers and another for
 index builders, asked all the while. One after the other is killed and stays away: the broker, the database, the
 builder's worker, the trainer's worker. Meanwhile nothing may work twice, people get answers wherever the database is
-there, and the training goes on by itself unless it was the trainer's worker that died. Afterwards rows and index catch up, and the
-job ends right.
+there, and the training goes on by itself unless it was the trainer's worker that died. Afterwards rows and index catch
+up, and the job ends right.
 """
 
 from __future__ import annotations
