@@ -40,6 +40,14 @@ def summary(values: Sequence[float]) -> Summary:
     return {"median": statistics.median(values), "low": min(values), "high": max(values)}
 
 
+def share(count: int, of: int) -> Summary:
+    """The share, and the lowest and the highest that it is likely to be one of: Wilson's interval of 95 %."""
+    z2 = statistics.NormalDist().inv_cdf(0.975) ** 2
+    centre = (count + z2 / 2) / (of + z2)
+    half = math.sqrt(z2 * (count * (of - count) / of + z2 / 4)) / (of + z2)
+    return {"share": count / of, "low": max(0.0, centre - half), "high": min(1.0, centre + half)}
+
+
 def ratios(theirs: Sequence[float], ours: Sequence[float]) -> Summary:
     """Theirs / ours, taken within each round: above one where ours is the faster."""
     return summary([their / our for their, our in zip(theirs, ours, strict=True)])

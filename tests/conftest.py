@@ -46,6 +46,8 @@ django.setup()  # conftest files of the folders below import records
 _skipped: list[str] = []
 # Everybody and everything at every address: minutes, and of the two databases PostgreSQL is the one that refuses more.
 _MANY_REQUESTS = {"test_administration.py", "test_authorisation.py", "test_api_contract.py", "test_requests.py"}
+# Of the browser's tests, those that go through the whole of it.
+_ON_BOTH_OR_POSTGRESQL = {"test_whole_way.py", "test_admin_way.py"}
 # Parts of the library's tests that run with "the others", for the streams to be about as long as one another.
 _NOT_WITH_LIBRARY = ("corpus", "salient", "selfcheck")
 
@@ -65,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elsewhere = any(item.path.is_relative_to(top / "core" / part) for part in _NOT_WITH_LIBRARY)
         if item.path.is_relative_to(top / "core") and not elsewhere:
             item.add_marker("library")
-        if item.path.parent == top / "browser" and item.path.name != "test_whole_way.py":
+        if item.path.parent == top / "browser" and item.path.name not in _ON_BOTH_OR_POSTGRESQL:
             item.add_marker("sqlite_only")  # how pages look does not depend on where the rows are kept
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import Error, transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
+from kombu.utils.url import maybe_sanitize_url
 
 from webapp.models import Job, Queue
 
@@ -77,7 +78,7 @@ def _send(jobs: Sequence[Job], now: datetime, delay_s: float) -> None:
             )
         except (OperationalError, OSError) as error:
             unsent = jobs[number:]  # each would wait as long for the same answer
-            where = settings.BROKER_URL
+            where = maybe_sanitize_url(settings.BROKER_URL)  # without its password
             log.error("Jobs stay queued (%d), the broker at %s is out of reach: %s", len(unsent), where, error)
             with contextlib.suppress(Error):  # then they are sent again a little later
                 Job.unmark_sent(unsent, now)

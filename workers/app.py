@@ -5,7 +5,7 @@
 
 WORKER_QUEUES   queues that this worker takes jobs from, with commas between (default: all)
 WORKER_SLOTS    how many jobs it runs at once (default: 3: a training, its index builder, and one more)
-REALM_DEVICES   devices that its trainings may have (workers/devices.py)
+REALM_DEVICES   devices that its jobs may have (workers/devices.py)
 REALM_HOST      what its machine is called, where several containers are on one (default: the name of the host)
 
 A pool of threads, not of forked processes: a task only watches a subprocess, so there is nothing to run in

@@ -56,13 +56,13 @@ def device_of(lease: str) -> str:
 
 def not_leased(names: Sequence[str]) -> list[str]:
     """Those of the devices that no training holds."""
-    taken = set(DeviceLease.objects.values_list("device", flat=True))
+    taken = DeviceLease.held()
     return [name for name in names if leased_as(name) not in taken]
 
 
 def free_elsewhere() -> bool:
     """Whether a worker of another host or of other devices could take a training, and has a device that none holds."""
-    taken = set(DeviceLease.objects.values_list("device", flat=True)) | {leased_as(name) for name in own()}
+    taken = DeviceLease.held() | {leased_as(name) for name in own()}
     return any(
         f"{worker.host}/{device['name']}" not in taken
         for worker in Worker.objects.all()

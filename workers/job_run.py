@@ -154,11 +154,12 @@ class JobRun:
         return JobState.INTERRUPTED if self._job.kind in BESIDE else JobState.FAILED
 
     def _devices(self) -> list[str]:
-        """Those that a training holds; another job takes what no training holds, if there is any."""
+        """Those that a training holds; for another job one, which others may use, too."""
         if self._job.queue == Queue.TRAIN:
             held = DeviceLease.objects.filter(job=self._job).values_list("device", flat=True)
             return [devices.device_of(lease) for lease in held]
-        return devices.not_leased(devices.own()) or list(devices.own())
+        shared = self._job.share(self._owner, [devices.leased_as(device) for device in devices.own()])
+        return [devices.device_of(shared)]
 
     # ---- while it runs
 

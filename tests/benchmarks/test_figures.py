@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.load import Asked
+from benchmarks.deploy import Round, _figures
+from benchmarks.load import Asked, Change
 from benchmarks.load_test import figures, growth, report
 from benchmarks.load_test import ratios as load_ratios
-from benchmarks.rounds import latencies, ratios, run_rounds, summary
+from benchmarks.rounds import latencies, ratios, run_rounds, share, summary
 
 
 def test_every_contestant_works_once_a_round_and_the_order_turns() -> None:
@@ -20,6 +21,22 @@ def test_every_contestant_works_once_a_round_and_the_order_turns() -> None:
 def test_a_ratio_is_taken_within_its_round() -> None:
     assert ratios([4.0, 9.0, 10.0], [2.0, 3.0, 10.0]) == {"median": 2.0, "low": 1.0, "high": 3.0}
     assert summary([3.0, 1.0]) == {"median": 2.0, "low": 1.0, "high": 3.0}
+
+
+@pytest.mark.parametrize(("count", "of", "low", "high"), [(10, 100, 0.0552, 0.1744), (0, 50, 0.0, 0.0713)])
+def test_a_share_has_the_interval_of_the_tables(count: int, of: int, low: float, high: float) -> None:
+    told = share(count, of)
+    assert told == {"share": count / of, "low": pytest.approx(low, abs=1e-4), "high": pytest.approx(high, abs=1e-4)}
+
+
+def test_who_waited_because_of_a_deployment_is_told_by_the_rests_of_the_same_round() -> None:
+    def one(usual_ms: float, *meanwhile_ms: float) -> Round:
+        return Round([usual_ms] * 99 + [2 * usual_ms], [Change(1.0, 2.0, meanwhile_ms, 0)])
+
+    told = _figures([one(100.0, 150.0, 201.0), one(300.0, 201.0, 599.0, 601.0, 700.0)])
+    assert [row["longer_than_usual_p99"] for row in told["rounds"]] == [1, 2]
+    assert told["meanwhile"]["longer_than_usual_p99"] == 3 and told["meanwhile"]["share"]["share"] == 0.5
+    assert told["meanwhile"]["share_of_rounds"] == {"median": 0.5, "low": 0.5, "high": 0.5}
 
 
 @pytest.mark.parametrize(("count", "p50", "p95"), [(1, 1.0, 1.0), (20, 10.0, 19.0), (100, 50.0, 95.0)])

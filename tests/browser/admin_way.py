@@ -3,8 +3,10 @@
     build → evaluate → deploy → ask → roll back
 
 `make run`'s own supervisor runs on the default corpus in a data folder of its own; what a person would click is
-clicked, and what a person would read is read. --screenshots keeps pictures of every station, of a desk's and a phone's
-width.
+clicked, and what a person would read is read. --postgresql and --redis PROGRAM: with the database and the broker that
+production has. --screenshots keeps pictures of every station, of a desk's and a phone's width.
+
+test_admin_way.py walks the same way over a dozen articles.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ import argparse
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,26 +22,52 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Page, expect, sync_playwright
 
+from benchmarks.web import free_port
+from tests.broker import running_broker
+from tests.postgres import postgres
 from workers.system_packages import find_browser
 
 TOP = Path(__file__).resolve().parents[2]
-QUESTIONS = {"Who directed 2001: A Space Odyssey?": "Stanley Kubrick", "What is the capital of France?": "Paris"}
 _START_S = 600.0  # the first one reads the corpus and its index
 _BUILD_MS = 1_800_000.0  # an index of 10,054 blocks on two cores that do other things, too
 _SIZES = {"desk": (1280, 900), "phone": (390, 844)}
 
 
-class Way:
-    """One walk. base: of the site. shots: where pictures go, if anywhere."""
+@dataclass(frozen=True)
+class Ground:
+    """What is walked on. One model, one corpus; its blocks are embedded in shards of so many rows.
 
-    def __init__(self, page: Page, base: str, password: str, shots: Path | None) -> None:
-        self._page, self._base, self._password, self._shots = page, base, password, shots
+    sample: so many of the question set are asked. answers: question → what the model answers.
+    """
+
+    blocks: int
+    shard_rows: int
+    questions: str
+    sample: int
+    answers: Mapping[str, str]
+
+
+DEFAULT = Ground(
+    blocks=10_054,
+    shard_rows=2500,
+    questions="plain-dev",
+    sample=40,
+    answers={"Who directed 2001: A Space Odyssey?": "Stanley Kubrick", "What is the capital of France?": "Paris"},
+)
+
+
+class Way:
+    """One walk. base: of the site. password: of its admin. shots: where pictures go, if anywhere."""
+
+    def __init__(self, page: Page, base: str, password: str, ground: Ground, shots: Path | None = None) -> None:
+        self._page, self._base, self._password, self._ground, self._shots = page, base, password, ground, shots
 
     def walk(self) -> None:
         """All of it; raises AssertionError where a page does not show what it should."""
@@ -74,10 +101,10 @@ class Way:
         page.get_by_role("link", name="Build an index").click()
         page.get_by_label("Model").select_option(index=1)
         page.get_by_label("Corpus").select_option(index=1)
-        page.get_by_label("Shard rows").fill("2500")
+        page.get_by_label("Shard rows").fill(str(self._ground.shard_rows))
         self._picture("build-form")
         page.get_by_role("button", name="Build an index").click()
-        expect(page.locator(".progress-line")).to_contain_text("of 10,054 blocks")
+        expect(page.locator(".progress-line")).to_contain_text(f"of {self._ground.blocks:,} blocks", timeout=_BUILD_MS)
         self._picture("build-running")
         expect(page.locator(".state-line")).to_contain_text("succeeded", timeout=_BUILD_MS)
         self._picture("build-done")
@@ -91,11 +118,11 @@ class Way:
         page.get_by_role("link", name="Start a job").click()
         page.get_by_role("link", name="Evaluate").click()
         self._choose("Index", made)
-        self._choose("Questions", "plain-dev")
-        page.get_by_label("Sample").fill("40")
+        self._choose("Questions", self._ground.questions)
+        page.get_by_label("Sample").fill(str(self._ground.sample))
         page.get_by_role("button", name="Evaluate").click()
         expect(page.locator(".state-line")).to_contain_text("succeeded", timeout=_BUILD_MS)
-        expect(page.locator("section", has_text="What it made")).to_contain_text("of 40 questions")
+        expect(page.locator("section", has_text="What it made")).to_contain_text(f"of {self._ground.sample} questions")
         self._picture("evaluated")
 
     def _deploy(self, made: str) -> None:
@@ -115,7 +142,7 @@ class Way:
         """Ask until the pair answers that is deployed, and look at what it says."""
         page, until = self._page, time.monotonic() + 120
         while True:
-            for question, answer in QUESTIONS.items():
+            for question, answer in self._ground.answers.items():
                 page.goto(self._base)
                 page.get_by_role("textbox").fill(question)
                 page.get_by_role("textbox").press("Enter")
@@ -167,12 +194,10 @@ class Way:
 
 
 @contextmanager
-def running(data: Path) -> Iterator[tuple[str, str]]:
-    """`make run` on a data folder; address, and the administrator's password."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "BROKER_URL")}
+def running(data: Path, urls: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """`make run` on a data folder; address, and the administrator's password. urls: of servers that it uses."""
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_URL")} | urls
     supervisor = subprocess.Popen(
         [sys.executable, "-m", "workers.supervisor"],
         cwd=TOP,
@@ -206,7 +231,9 @@ def _is_ready(port: int) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--postgresql", action="store_true", help="on a PostgreSQL of its own instead of SQLite")
+    parser.add_argument("--redis", metavar="PROGRAM", help="for a broker as production has it, such as redis-server")
     parser.add_argument("--screenshots", type=Path, help="folder for pictures of every station")
     arguments = parser.parse_args()
     if arguments.screenshots is not None:
@@ -215,10 +242,17 @@ def main() -> int:
     path = find_browser()
     assert path is not None, "There is no Chromium; `make test` installs it or says how."
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # it does not work for root
-    with tempfile.TemporaryDirectory() as data, running(Path(data)) as (base, password), sync_playwright() as chrome:
-        browser = chrome.chromium.launch(executable_path=path, args=sandbox)
+    urls: dict[str, str] = {}
+    with ExitStack() as stack:
+        if arguments.postgresql:
+            urls["DATABASE_URL"] = stack.enter_context(postgres())
+        if arguments.redis:
+            urls |= stack.enter_context(running_broker(arguments.redis)).urls
+        data = stack.enter_context(tempfile.TemporaryDirectory())
+        base, password = stack.enter_context(running(Path(data), urls))
+        browser = stack.enter_context(sync_playwright()).chromium.launch(executable_path=path, args=sandbox)
         expect.set_options(timeout=30_000)
-        Way(browser.new_page(), base, password, arguments.screenshots).walk()
+        Way(browser.new_page(), base, password, DEFAULT, arguments.screenshots).walk()
         browser.close()
     print(f"Built, evaluated, deployed, asked and rolled back in {time.monotonic() - began:.0f} s.")
     return 0

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import curator, engine, loader, member, staff  # noqa: F401  (fixtures)
+from tests.workers.conftest import broker_data, workers  # noqa: F401
 from workers.system_packages import find_browser
 
 

@@ -15,6 +15,7 @@ import yaml
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from tests import broker
 from webapp.models import Scheduler
 from workers import services
 
@@ -42,6 +43,10 @@ def test_parts_are_started_as_make_run_starts_them() -> None:
     varying = ("--bind", "--workers", "--threads", "--graceful-timeout", "--worker-tmp-dir")
     web = [word for word in services.web(8000).command[1:] if not word.startswith(varying)]
     assert [word for word in command("web")[1:] if not word.startswith(varying)] == web
+
+
+def test_the_tests_broker_is_started_as_compose_starts_its_own() -> None:
+    assert COMPOSE["services"]["redis"]["command"] == " ".join(("redis-server", *broker.OPTIONS))
 
 
 def test_the_entry_point_is_a_program() -> None:

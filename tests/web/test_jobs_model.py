@@ -395,6 +395,18 @@ def test_a_device_that_another_takes_in_this_very_moment_is_the_other_s(monkeypa
     assert (late.state, late.attempt) == (JobState.QUEUED, 0)
 
 
+def test_a_place_that_another_takes_in_this_very_moment_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, late = (Job.claim(job_in(JobState.QUEUED).pk, owner, 60) for owner in ("one", "two"))
+    assert first is not None and late is not None
+    assert first.share("one", ["h/cuda:0", "h/cuda:1"]) == "h/cuda:0"
+    looks = iter([("h/cuda:0", 1)])  # what it sees is already over
+    look = job_module._least_used
+    monkeypatch.setattr(job_module, "_least_used", lambda devices: next(looks, None) or look(devices))
+    assert late.share("two", ["h/cuda:0", "h/cuda:1"]) == "h/cuda:1" and held(late) == ["h/cuda:1"]
+    late.finish("two", JobState.SUCCEEDED)
+    assert held(late) == []
+
+
 def test_a_job_that_is_taken_again_runs_since_it_was_first_taken() -> None:
     job = Job.objects.create(kind=JobKind.ICT)
     first = Job.claim(job.pk, "one", 60)

@@ -172,18 +172,21 @@ def test_a_disk_that_fills_up(free: int, state: State, monkeypatch: pytest.Monke
     assert part("Disk") == overview.Part("Disk", state, f"{free}.0 GB free of 100.0 GB")
 
 
-def test_devices_are_named_once_with_who_holds_them(staff: Person) -> None:
+def test_devices_are_named_once_with_who_holds_and_uses_them(staff: Person) -> None:
     gpu = {"name": "cuda:0", "kind": "GPU", "memory_used": 10, "memory_total": 40, "utilisation": 0.93}
     worker(devices=[gpu])
     worker(name="a:2", devices=[gpu])
     worker(name="b:1", host="b", devices=[{"name": "b/cpu"}])
     job = Job.objects.create(kind=JobKind.ICT, state=JobState.RUNNING)
-    DeviceLease.objects.create(device="a/cuda:0", job=job)
+    shards = [Job.objects.create(kind=JobKind.INDEX_SHARD, state=JobState.RUNNING) for _ in range(2)]
+    for place, one in enumerate([job, *shards]):
+        DeviceLease.objects.create(device="a/cuda:0", place=place, job=one)
     first, second = overview.overview().devices
-    assert (first.name, first.memory_share, first.job) == ("a/cuda:0", 0.25, job)
+    assert (first.name, first.memory_share, first.job, first.others) == ("a/cuda:0", 0.25, job, shards)
     assert (second.name, second.memory_share, second.utilisation, second.job) == ("b/cpu", 0.0, None, None)
     page = staff.client.get("/manage/").content.decode()
     assert "93\xa0%" in page and f'Held by <a id="device-acuda0" href="/manage/jobs/{job.pk}/">' in page
+    assert page.count("Used by") == 1 and all(f'href="/manage/jobs/{one.pk}/">' in page for one in shards)
 
 
 def test_the_page_refreshes_itself_and_works_without_that(staff: Person, engine: FakeEngine) -> None:

@@ -11,7 +11,7 @@ one of the jobs' own processes, gets SIGKILL. All the while watchers look
 
 and in the end every job must have succeeded, as many must have been killed as were wanted unless the jobs had all ended
 before, and the web server must have answered since the last kill. --postgresql: on a PostgreSQL of its own, which is
-not killed, instead of SQLite.
+not killed, instead of SQLite. --redis PROGRAM: with a broker at a port and behind a password, as production has one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from benchmarks.web import free_port
 from realm_core.files import read_json, write_json
+from tests.broker import Broker
 from tests.postgres import postgres
 from tests.waiting import wait_until
 from tests.workers import seen
@@ -46,10 +47,11 @@ TOP = Path(__file__).resolve().parents[2]
 SUPERVISED = """
 import sys, workers.supervisor, workers.services as services
 from workers.services import application
+broker = [services.Service("broker", tuple(sys.argv[1:]))] if sys.argv[1:] else []
 workers.supervisor.PREPARATIONS = ()
 def programs(port):
     web, worker, scheduler = application(port)
-    return [web, worker, services.Service("worker2", worker.command, worker.grace_s), scheduler]
+    return [*broker, web, worker, services.Service("worker2", worker.command, worker.grace_s), scheduler]
 workers.supervisor.application = programs
 sys.exit(workers.supervisor.main())
 """
@@ -63,27 +65,30 @@ TRAINING = {"batch": 2, "at_once": 2, "checkpoint_every": 20, "holdout": 0.0}
 class Chaos:
     """One run. kills: how many. pause_s: longest time between two of them. steps: of each training.
 
-    seed: of what is killed, and when.
+    seed: of what is killed, and when. broker: another than the supervisor's own.
     """
 
-    def __init__(self, data: Path, kills: int, pause_s: float, steps: int, seed: int) -> None:
-        self.data, self.kills, self.pause_s, self.steps = data, kills, pause_s, steps
+    def __init__(
+        self, data: Path, kills: int, pause_s: float, steps: int, seed: int, broker: Broker | None = None
+    ) -> None:
+        self.data, self.kills, self.pause_s, self.steps, self._broker = data, kills, pause_s, steps, broker
         self._draw = random.Random(seed)
         self.killed: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.answers = 0  # that the web server gave
         self.too_early = False  # whether the jobs had ended before all kills were made
-        self._port = _free_port()
+        self._port = free_port()
         self._over = threading.Event()
 
     def run(self) -> None:
         """Everything; raises AssertionError with what was seen."""
         jobs = _begin(self.steps)
         log = open(self.data / "supervisor.log", "wb")  # noqa: SIM115 - closed below
+        command, urls = (self._broker.service.command, self._broker.urls) if self._broker else ((), {})
         supervisor = subprocess.Popen(
-            [sys.executable, "-c", SUPERVISED],
+            [sys.executable, "-c", SUPERVISED, *command],
             cwd=TOP,
-            env=os.environ | {"PORT": str(self._port), "JOB_LEASE_S": "6", "ASK_CACHE_S": "0"},
+            env=os.environ | {"PORT": str(self._port), "JOB_LEASE_S": "6", "ASK_CACHE_S": "0"} | urls,
             stdout=log,
             stderr=log,
         )
@@ -272,12 +277,6 @@ def _all_shards(folder: Path) -> bool:
     return all((folder / shard["file"]).exists() for shard in shards)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=50)
@@ -287,6 +286,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--postgresql", action="store_true", help="on a PostgreSQL of its own instead of SQLite")
+    parser.add_argument("--redis", metavar="PROGRAM", help="for a broker as production has it, such as redis-server")
     options = parser.parse_args()
     with ExitStack() as stack:
         if options.postgresql:
@@ -307,8 +307,12 @@ def _run_all(options: argparse.Namespace) -> int:
         del os.environ[name]
     from django.db import connection
 
+    broker = None
+    if options.redis:
+        (data / "redis").mkdir()
+        broker = Broker(data / "redis", options.redis)
     began = time.monotonic()
-    chaos = Chaos(data, options.kills, options.pause_s, options.steps, options.seed)
+    chaos = Chaos(data, options.kills, options.pause_s, options.steps, options.seed, broker)
     try:
         chaos.run()
     except AssertionError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker import Broker, running_broker
 from tests.waiting import PATIENCE_S, wait_until
 from webapp.models import Job, Worker
 from webapp.queue import enqueue, producer
@@ -30,13 +31,23 @@ def broker_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     process.wait()
 
 
+@pytest.fixture(scope="session")
+def port_broker() -> Iterator[Broker]:
+    """A broker as production has it."""
+    with running_broker() as broker:
+        yield broker
+
+
 class Workers:
-    """Starts workers and schedulers; all of them end with the test. application: Celery's, that they run."""
+    """Starts workers and schedulers; all of them end with the test.
+
+    application: Celery's, that they run. environment: of each, and of a web server beside them.
+    """
 
     application = "tests.workers.app"
 
     def __init__(self, environment: dict[str, str], logs: Path) -> None:
-        self._environment = environment
+        self.environment = environment
         self._logs = logs
         self.processes: list[subprocess.Popen[bytes]] = []
         self._taking_jobs: list[subprocess.Popen[bytes]] = []
@@ -62,7 +73,7 @@ class Workers:
 
     def _start(self, service: Service, told: dict[str, str]) -> subprocess.Popen[bytes]:
         with open(self._logs / f"{len(self.processes)}.log", "wb") as output:
-            process = start(service.command, output=output, environment=self._environment | told)
+            process = start(service.command, output=output, environment=self.environment | told)
         self.processes.append(process)
         return process
 

@@ -1,10 +1,10 @@
 """A pre-training whose broker, database and workers go away: `python -m tests.workers.outages --seconds 60`.
 
-A site of its own (PostgreSQL, Valkey, web server, scheduler) with one worker for trainers and another for index
-builders, asked all the while. One after the other is killed and stays away: the broker, the database, the builder's
-worker, the trainer's worker. Meanwhile nothing may work twice, people get answers wherever the database is there, and
-the training goes on by itself unless it was the trainer's worker that died. Afterwards rows and index catch up, and the
-job ends right.
+A site of its own (PostgreSQL, Valkey or Redis, web server, scheduler) with one worker for trainers and another for
+index builders, asked all the while. One after the other is killed and stays away: the broker, the database, the
+builder's worker, the trainer's worker. Meanwhile nothing may work twice, people get answers wherever the database is
+there, and the training goes on by itself unless it was the trainer's worker that died. Afterwards rows and index catch
+up, and the job ends right.
 """
 
 from __future__ import annotations
@@ -176,8 +176,9 @@ def watch_outages(running: Site, seconds: float) -> list[Outage]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="how long each is away (default: 60)")
+    parser.add_argument("--redis", default="", metavar="PROGRAM", help="for the broker, such as redis-server")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="realm-outages-") as folder, site(Path(folder)) as running:
+    with tempfile.TemporaryDirectory(prefix="realm-outages-") as folder, site(Path(folder), options.redis) as running:
         for outage in watch_outages(running, options.seconds):
             print(
                 f"{outage.gone} away for {outage.seconds:.0f} s: {outage.trained:,} steps meanwhile; a new index in "

@@ -25,7 +25,7 @@ def kind(words: list[str]) -> str:
     told = " ".join(words)
     if run_of(words):
         return words[words.index("realm_core") + 1]
-    if "valkey" in told and "valkey.sock" in told:
+    if told.partition(" ")[0].endswith(("valkey-server", "redis-server")):
         return "broker"
     if "gunicorn" in words:
         return "web"

@@ -1,4 +1,7 @@
-"""A whole site for tests of faults: PostgreSQL and Valkey of its own, web server, worker and scheduler, all real."""
+"""A whole site for tests of faults: PostgreSQL, a broker behind a password, web server, worker and scheduler, all real.
+
+As in production the broker is at a port, where others could knock; `make run`'s own listens on a socket.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +19,34 @@ from typing import Any
 import psycopg
 
 from benchmarks.web import server
+from tests.broker import Broker
 from tests.postgres import postgres_server
 from tests.tiny import tiny_deployment
 from tests.waiting import wait_until
 from workers.guards import HOST
 from workers.processes import kill_all, start
 from workers.refusal import TOP
-from workers.services import broker, environment_for, scheduler, socket_path, worker
+from workers.services import environment_for, scheduler, worker
 
 Response = tuple[int, dict[str, str], bytes]
 
 
 class Site:
-    """database: its PostgreSQL. tokens: of an asker and an admin. port: of the web server."""
+    """database: its PostgreSQL. broker: its Valkey. tokens: of an asker and an admin. port: of the web server.
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    redis: another program for the broker.
+    """
+
+    def __init__(self, folder: Path, stack: ExitStack, redis: str) -> None:
         self._stack = stack
         self.data = folder / "data"
         self.data.mkdir()
         self.database = stack.enter_context(postgres_server(lasting=True))
+        (folder / "broker").mkdir()
+        self.broker = Broker(folder / "broker", redis)
         self.start_broker()
         given = {name: value for name, value in os.environ.items() if not name.endswith("_URL")}
-        environment, _ = environment_for(self.data, given)
+        environment, _ = environment_for(self.data, given | self.broker.urls)
         self.environment = environment | {
             "DATABASE_URL": self.database.url,
             "ASK_RATE": "100000/min",
@@ -74,15 +83,14 @@ class Site:
             connection.execute(statement.encode())
 
     def start_broker(self) -> None:
-        """Start Valkey on what it wrote before."""
-        self.broker = self._start(broker(self.data).command, {}, "broker")
-        wait_until(socket_path(self.data).exists)
+        """Start it on what it wrote before."""
+        self._broker = self._start(self.broker.service.command, {}, "broker")
+        wait_until(self.broker.answers)
 
     def stop_broker(self) -> None:
         """Kill it."""
-        kill_all(self.broker)
-        self.broker.wait()
-        socket_path(self.data).unlink()
+        kill_all(self._broker)
+        self._broker.wait()
 
     def start_workers(self) -> None:
         """A worker of all queues, which knows the tests' own kind of job, and its scheduler."""
@@ -110,10 +118,10 @@ class Site:
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Site]:
+def site(folder: Path, redis: str = "") -> Iterator[Site]:
     """A site in an empty folder, ready."""
     with ExitStack() as stack:
-        yield Site(folder, stack)
+        yield Site(folder, stack, redis)
 
 
 def call(port: int, method: str, path: str, body: Any = None, token: str = "") -> Response:

@@ -240,15 +240,46 @@ def test_who_cannot_record_as_long_as_the_lease_holds_leaves_the_row(
 # ── Which devices its process sees ──────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("free", "seen"), [("cuda:1", ["cuda:1"]), ("", ["cuda:0", "cuda:1"])])
-def test_what_is_no_training_computes_where_none_does(
-    monkeypatch: pytest.MonkeyPatch, free: str, seen: list[str]
-) -> None:
-    monkeypatch.setattr(devices, "own", lambda: ("cuda:0", "cuda:1"))
-    training, job = (Job.objects.create(kind=kind) for kind in (JobKind.ICT, JobKind.EVALUATE))
-    for device in {"cuda:0", "cuda:1"} - {free}:
-        DeviceLease.objects.create(device=devices.leased_as(device), job=training)
-    assert JobRun(job, "me", TIMING)._devices() == seen
+@pytest.fixture
+def gets(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Claim jobs of a kind, as many as there are devices named, on a machine of three; the devices that they get."""
+    monkeypatch.setattr(devices, "own", lambda: ("cuda:0", "cuda:1", "cuda:2"))
+
+    def claim(kind: str, jobs: int) -> list[str]:
+        got = []
+        for number in range(jobs):
+            owner = f"{kind}-{number}"
+            claimed = Job.claim(Job.objects.create(kind=kind).pk, owner, 60)
+            assert claimed is not None
+            got += JobRun(claimed, owner, TIMING)._devices()
+        return got
+
+    return claim
+
+
+def training_on(*names: str) -> None:
+    training = Job.objects.create(kind=JobKind.ICT, queue="train")
+    assert Job.claim(training.pk, "training", 60, [devices.leased_as(name) for name in names]) is not None
+
+
+def test_shards_use_all_devices_of_a_machine(gets: Callable[..., list[str]]) -> None:
+    assert gets(JobKind.INDEX_SHARD, 4) == ["cuda:0", "cuda:1", "cuda:2", "cuda:0"]
+    Job.objects.get(lease_owner="index-shard-1").finish("index-shard-1", JobState.SUCCEEDED)
+    assert gets(JobKind.EVALUATE, 3) == ["cuda:1", "cuda:1", "cuda:2"]  # 2 jobs, 1, 1; then 2, 2, 1
+
+
+def test_what_is_no_training_computes_where_none_does(gets: Callable[..., list[str]]) -> None:
+    training_on("cuda:0")
+    assert gets(JobKind.EVALUATE, 3) == ["cuda:1", "cuda:2", "cuda:1"]
+    training_on("cuda:1", "cuda:2")  # which does not wait for those that share
+    assert gets(JobKind.EXPORT, 1) == ["cuda:0"]
+    assert DeviceLease.held() == {devices.leased_as(f"cuda:{number}") for number in range(3)}
+
+
+def test_who_lost_the_job_meanwhile_takes_no_place_at_a_device(gets: Callable[..., list[str]]) -> None:
+    job = Job.objects.create(kind=JobKind.EVALUATE, state=JobState.RUNNING, lease_owner="you")
+    assert JobRun(job, "me", TIMING)._devices() == ["cuda:0"]
+    assert not DeviceLease.objects.exists()
 
 
 # ── A whole that is told to stop, or lost, before it could wait for its parts ───────────────────────────────────────

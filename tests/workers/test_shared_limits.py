@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.broker import Broker
 from workers.services import environment_for
 
 LIMIT = 40
@@ -28,8 +31,10 @@ print(sum(one.granted for one in allowances))
 """
 
 
-def test_processes_share_one_limit(broker_data: Path) -> None:
-    environment, _ = environment_for(broker_data, {**os.environ, "CACHE_URL": "", "BROKER_URL": ""})
+@pytest.mark.parametrize("at_a_port", [False, True])
+def test_processes_share_one_limit(broker_data: Path, port_broker: Broker, at_a_port: bool) -> None:
+    urls = port_broker.urls if at_a_port else {"CACHE_URL": "", "BROKER_URL": ""}
+    environment, _ = environment_for(broker_data, os.environ | urls)
     environment |= {"DJANGO_SETTINGS_MODULE": "webapp.settings", "ASK_RATE": f"{LIMIT}/day"}
     command = [sys.executable, "-c", COUNTING.replace("LIMIT", str(LIMIT))]
     processes = [

@@ -154,7 +154,10 @@ def test_the_database_crashes_and_comes_back(whole: Site) -> None:
 
 @pytest.mark.timeout(170)
 def test_the_broker_goes_and_comes_back(whole: Site) -> None:
-    """Questions are answered uncounted meanwhile; a job that is started waits for the broker, and runs once."""
+    """Questions are answered uncounted meanwhile; a job that is started waits for the broker, and runs once.
+
+    It asks for a password, which nobody tells.
+    """
     whole.start_workers()
     wait_until(lambda: whole.rows("SELECT 1 FROM webapp_worker"))
     articles = whole.data / "sources" / "articles.jsonl"
@@ -183,6 +186,8 @@ def test_the_broker_goes_and_comes_back(whole: Site) -> None:
     assert {one.status for one in askers.since(0)} == {201}
     assert whole.rows("SELECT attempt FROM webapp_job") == [(1,)]
     assert whole.rows("SELECT count(*) FROM webapp_corpussnapshot WHERE name = 'again'") == [(1,)]
+    told = "".join(path.read_text() for path in whole.data.parent.glob("*.log"))
+    assert f":{whole.broker.port}" in told and whole.broker.password not in told
 
 
 @pytest.mark.timeout(170)

@@ -34,7 +34,7 @@ class SchedulerAdmin(ReadOnlyAdmin):
 
 @admin.register(DeviceLease)
 class DeviceLeaseAdmin(ReadOnlyAdmin):
-    list_display = ["device", "job", "taken_at"]
+    list_display = ["device", "place", "job", "taken_at"]
     list_select_related = ["job"]
 
 

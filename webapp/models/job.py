@@ -24,6 +24,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD, RESUMABLE, JobKind, JobState, Queue
-from webapp.models.worker import DeviceLease
+from webapp.models.worker import TRAINING, DeviceLease
 
 __all__ = ["ACTIVE", "BESIDE", "FINISHED", "HELD", "RESUMABLE", "Job", "JobKind", "JobState", "Queue"]
 
@@ -177,6 +178,21 @@ class Job(models.Model):
         except IntegrityError:  # another worker took a device at the same moment
             return None
         return cls.objects.get(pk=job_id) if won else None
+
+    def share(self, owner: str, devices: Sequence[str]) -> str:
+        """Of the devices the one that the fewest jobs compute on, and from now on this one, too.
+
+        One that a training holds is the last to be taken.
+        """
+        while True:
+            try:
+                with transaction.atomic():
+                    device, place = _least_used(devices)
+                    if self._held_by(owner).update(lease_owner=owner):  # who lost the job leaves nothing behind
+                        DeviceLease.objects.create(device=device, place=place, job=self)
+                return device
+            except IntegrityError:  # another job took that place at the same moment
+                continue
 
     def heartbeat(
         self,
@@ -396,10 +412,19 @@ _NO_LEASE: Final[dict[str, Any]] = {"lease_owner": "", "lease_expires_at": None}
 
 def _take(devices: Sequence[str], job: Job) -> list[DeviceLease]:
     """Lease those of the devices that are free to a job. IntegrityError if somebody takes one at the same moment."""
-    taken = set(DeviceLease.objects.filter(device__in=devices).values_list("device", flat=True))
+    taken = DeviceLease.held()
     return DeviceLease.objects.bulk_create(
         [DeviceLease(device=device, job=job) for device in devices if device not in taken]
     )
+
+
+def _least_used(devices: Sequence[str]) -> tuple[str, int]:
+    """The device to be shared, and the first free place at it."""
+    taken: dict[str, set[int]] = {device: set() for device in devices}
+    for device, place in DeviceLease.objects.filter(device__in=devices).values_list("device", "place"):
+        taken[device].add(place)
+    chosen = min(devices, key=lambda device: (TRAINING in taken[device], len(taken[device])))
+    return chosen, next(place for place in count(TRAINING + 1) if place not in taken[chosen])
 
 
 def _log_tail(log: str) -> str:

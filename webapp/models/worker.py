@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.db import models
 from django.utils import timezone
 
 from webapp.models.process import Process
+
+TRAINING: Final = 0  # its place at a device
 
 
 class Worker(Process):
@@ -20,14 +24,24 @@ class Worker(Process):
 
 
 class DeviceLease(models.Model):
-    """A device that a training holds: the database lets one job have it. Ends with the job's own lease."""
+    """A place at a device that a job computes on: the database lets one job have it. Ends with the job's own lease.
 
-    device = models.CharField(max_length=200, unique=True, help_text="host/cuda:N or host/cpu")
+    Trainings want the first place at a device, so one of them has it for itself. Other jobs share it, at later places.
+    """
+
+    device = models.CharField(max_length=200, help_text="host/cuda:N or host/cpu")
+    place = models.PositiveSmallIntegerField(default=TRAINING, help_text="0: a training's; others': from 1.")
     job = models.ForeignKey("webapp.Job", on_delete=models.CASCADE, related_name="devices")
     taken_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        ordering = ["device"]
+        ordering = ["device", "place"]
+        constraints = [models.UniqueConstraint(fields=["device", "place"], name="one_job_a_place_at_a_device")]
 
     def __str__(self) -> str:
         return self.device
+
+    @classmethod
+    def held(cls) -> set[str]:
+        """The devices that trainings hold."""
+        return set(cls.objects.filter(place=TRAINING).values_list("device", flat=True))

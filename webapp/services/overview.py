@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Queue, Scheduler, Worker
 from webapp.models.job import ACTIVE
+from webapp.models.worker import TRAINING
 from webapp.queue import producer
 from webapp.services.feedback import waiting_count
 from webapp.services.presence import Answering, answering
@@ -55,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Device:
-    """What a worker computes on, as it last said. job: the training that has it for itself."""
+    """What a worker computes on, as it last said. job: the training that holds it; others: jobs that share it."""
 
     worker: Worker
     name: str
@@ -64,6 +65,7 @@ class Device:
     memory_total: int | None
     utilisation: float | None
     job: Job | None
+    others: list[Job]
 
     @property
     def memory_share(self) -> float:
@@ -208,7 +210,13 @@ def _disk() -> Part:
 
 
 def _devices(workers: list[Worker]) -> list[Device]:
-    held = {lease.device: lease.job for lease in DeviceLease.objects.select_related("job").defer("job__log")}
+    held: dict[str, Job] = {}
+    shared: dict[str, list[Job]] = {}
+    for lease in DeviceLease.objects.select_related("job").defer("job__log"):
+        if lease.place == TRAINING:
+            held[lease.device] = lease.job
+        else:
+            shared.setdefault(lease.device, []).append(lease.job)
     found: dict[str, Device] = {}
     for worker in workers:  # several workers of one machine name the same devices
         for one in worker.devices:
@@ -224,6 +232,7 @@ def _devices(workers: list[Worker]) -> list[Device]:
                     memory_total=one.get("memory_total"),
                     utilisation=one.get("utilisation"),
                     job=held.get(key),
+                    others=shared.get(key, []),
                 ),
             )
     return [found[key] for key in sorted(found)]
