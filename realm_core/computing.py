@@ -172,8 +172,13 @@ def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, Non
 
     _section.at_once = at_once
     torch.set_num_threads(1)
-    helping = [_helpers.submit(do_some) for _ in range(at_once)]
+    helping: list[Future[None]] = []
     try:
+        try:
+            for _ in range(at_once):
+                helping.append(_helpers.submit(do_some))
+        except RuntimeError:  # the process is ending and begins no thread any more; what was asked is still answered
+            do_some()
         for task in tasks:
             yield task.future.result()
     finally:

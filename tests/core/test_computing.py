@@ -87,6 +87,16 @@ def test_a_piece_that_fails_fails_the_whole_once_all_are_done(two_threads: None)
     assert compute(torch.get_num_threads) == 2
 
 
+def test_a_process_that_ends_computes_what_it_has_begun(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its interpreter has closed all pools of threads by then."""
+    helpers = ThreadPoolExecutor()
+    helpers.shutdown()
+    monkeypatch.setattr("realm_core.computing._helpers", helpers)
+    works = [lambda number=number: number * number for number in range(4)]
+    assert compute(lambda: list(compute_each(works))) == [0, 1, 4, 9]
+    assert compute(torch.get_num_threads) == 2
+
+
 def test_work_aside_is_done_beside_what_others_ask_for(two_threads: None) -> None:
     """By a single thread, which is not theirs; what each says of its own devices and gradients holds for it alone."""
     answered = threading.Event()
