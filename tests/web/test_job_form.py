@@ -16,6 +16,7 @@ from tests.web.pages import stored
 from webapp.api.job_schema import kind_json, parameters_schema, startable
 from webapp.api.operator_examples import NEW_JOBS
 from webapp.kinds import KINDS, Kind, ParameterError
+from webapp.kinds.settings import FILE
 from webapp.models import Job, JobKind, Purpose
 from webapp.views.job_form import CountsField, JobForm
 
@@ -37,6 +38,9 @@ def test_every_setting_has_a_field_of_its_type(kind: Kind) -> None:
     form = JobForm(kind, None, {})
     for one in kind.described():
         field = form.fields[one.name]
+        if one.limit is FILE:  # what lies in a folder by now, and with which explanation, is told elsewhere
+            assert type(field) is forms.ChoiceField
+            continue
         assert type(field) is (forms.ChoiceField if one.kind is str and one.limit.choices else TYPED[one.kind])
         assert one.kind is not str or one.limit is not ANY, "a text of any kind is no typed setting"
         assert form[one.name].initial == one.default and str(field.help_text).startswith(one.help)
