@@ -177,6 +177,9 @@ def lists() -> Iterator[tuple[str, str]]:
                 yield address, parameter["name"]
 
 
+NAMES = ("name", "language")  # of corpora: any text could be one, and none is called like these
+
+
 @pytest.mark.parametrize("text", SHORT.values(), ids=SHORT)
 def test_parameters_of_the_api(text: str, ends: dict[str, list[Any]], staff: Person) -> None:
     assert staff.user is not None
@@ -187,7 +190,10 @@ def test_parameters_of_the_api(text: str, ends: dict[str, list[Any]], staff: Per
             address = address.replace(place, str(end))
         response = client.get(address, {parameter: text})
         refused_or_right(response)
-        assert response.status_code == 400, (address, parameter)
+        if parameter in NAMES and response.status_code == 200:
+            assert response.json()["results"] == []
+        else:
+            assert response.status_code == 400, (address, parameter)
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
