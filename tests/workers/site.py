@@ -79,7 +79,8 @@ class Site:
 
     def execute(self, statement: str) -> None:
         """Change something in the database itself."""
-        with psycopg.connect(host=str(self.database.folder), user="postgres", dbname="postgres") as connection:
+        address = {"host": str(self.database.folder), "user": "postgres", "dbname": "postgres"}
+        with psycopg.connect(**address, autocommit=True) as connection:  # as a new database wants it
             connection.execute(statement.encode())
 
     def start_broker(self) -> None:
