@@ -213,7 +213,7 @@ def _change(askers: Askers, number: int, name: str, port: int, token: str, maste
     """Deploy the generation of that name. The other one was deployed first, so it is deployment 1."""
     change = change_over(
         askers,
-        lambda: operate(port, token, f"deployments/{number % 2 + 1}/activate", {}),
+        lambda: operate(port, token, f"deployments/{number % 2 + 1}/activate", {}, confirmed=True),
         name,
         settle_s=2.0,
     )

@@ -132,8 +132,11 @@ def asker(port: int, names: str) -> Callable[[str], tuple[int, str]]:
     return ask
 
 
-def operate(port: int, token: str, address: str, body: dict[str, Any]) -> dict[str, Any]:
-    """POST to the operators' API; RealmError with the problem's detail where it refuses."""
+def operate(port: int, token: str, address: str, body: dict[str, Any], *, confirmed: bool = False) -> dict[str, Any]:
+    """POST to the operators' API; RealmError with the problem's detail where it refuses.
+
+    confirmed: deploy whatever is doubted.
+    """
     connection = http.client.HTTPConnection(HOST, port, timeout=120)
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     try:
@@ -142,6 +145,8 @@ def operate(port: int, token: str, address: str, body: dict[str, Any]) -> dict[s
         answer: dict[str, Any] = json.loads(response.read())
     finally:
         connection.close()
+    if confirmed and response.status == 409 and "confirm" in answer:
+        return operate(port, token, address, {**body, "confirm": answer["confirm"]})
     if response.status != 201:
         raise RealmError(f"POST /api/v1/{address}: {answer.get('detail')}")
     return answer
