@@ -70,7 +70,7 @@ NO_PAGE = {
     **dict.fromkeys(("manage-status", "manage-jobs-table", "manage-deployed"), "a part of a page, fetched anew"),
     **dict.fromkeys(("manage-job-status", "manage-job-log", "manage-job-plots"), "a part of a page, fetched anew"),
     **dict.fromkeys(("manage-job-plot", "manage-evaluation-plot"), "an image"),
-    "manage-feedback-export": "a file",
+    **dict.fromkeys(("manage-feedback-export", "manage-job-whole-log"), "a file"),
     "account-token-revoke": "leads to the account",
 }
 

@@ -204,7 +204,8 @@ def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, mo
     assert engine.ask("next").question == "next"
     engine.close()
     assert held.batches == [["hold"], ["next"]]
-    assert told == [(1, 2), (0, 0), (1, 0)]  # so nobody is said to wait who is gone
+    # Nobody is said to wait who is gone; the next may have come already when that is told.
+    assert told in ([(1, 2), (0, 0), (1, 0)], [(1, 2), (0, 1), (1, 0)])
 
 
 def test_what_a_closed_engine_leaves_is_cleared_away_when_nobody_waits_for_it(

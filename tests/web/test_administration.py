@@ -18,7 +18,17 @@ from django.urls import reverse
 
 from tests.web.operating import evaluation, job, question_set, span_set
 from tests.web.pages import stored
-from webapp.models import ApiToken, AuditEntry, DeviceLease, Feedback, RetentionRule, Schedule, Worker
+from webapp.models import (
+    ApiToken,
+    AuditEntry,
+    DeviceLease,
+    Feedback,
+    RetentionRule,
+    Schedule,
+    Scheduler,
+    WebProcess,
+    Worker,
+)
 
 # Each model, with what somebody who has every permission may do beside looking.
 MAY: dict[str, set[str]] = {
@@ -37,6 +47,8 @@ MAY: dict[str, set[str]] = {
     "webapp_deployment": set(),
     "webapp_job": set(),
     "webapp_worker": set(),
+    "webapp_webprocess": set(),
+    "webapp_scheduler": set(),
     "webapp_devicelease": set(),
     "webapp_schedule": set(),
     "webapp_retentionrule": set(),
@@ -98,6 +110,8 @@ def records(db: None) -> dict[str, Model]:
         *(asked, asked.deployment, index, index.model, index.corpus, questions, evaluation(index, questions)),
         *(span_set(index), running, somebody, Group.objects.create(name="others"), RetentionRule.current()),
         Worker.objects.create(name="host:1", host="host", slots=1),
+        WebProcess.objects.create(name="host:2", host="host"),
+        Scheduler.objects.create(name="host:3", host="host"),
         DeviceLease.objects.create(device="host/cpu", job=running),
         Schedule.objects.create(corpus_name="vital-en", trigger="every", hours=1),
         AuditEntry.record("job.start", running, by=somebody),

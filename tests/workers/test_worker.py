@@ -202,7 +202,7 @@ def test_a_training_takes_what_is_free_and_leaves_its_builder_a_gpu(named: pytes
     assert taken(JobKind.ICT, {**start, "seed": 2}) == ["cuda:1", "cuda:2"]
     ablation = {**start, "spans": work.spans.pk, "questions": [work.learn.pk], "dev": [work.measure.pk]}
     ablation["rows"] = ["realm"]
-    assert taken(JobKind.ABLATE, ablation) == ["cuda:1"]  # one process uses one
+    assert taken(JobKind.ABLATE, ablation) == ["cuda:1", "cuda:2"]  # one for the builder
     for number in (1, 2):
         DeviceLease.objects.create(device=devices.leased_as(f"cuda:{number}"), job=other)
     assert taken(JobKind.MLM, start) == []
