@@ -17,6 +17,7 @@ from realm_core.errors import RealmError
 
 _CHUNK_BYTES = 1 << 20
 _SEAL = "checksum"  # the key under which a manifest keeps the checksum of everything else that it says
+_LONGEST_NAME = 255  # bytes, of a file on any disk
 _LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings: what is longer would fill the memory
 
 
@@ -74,8 +75,10 @@ def read_json(path: Path) -> Any:
 
 
 def plain_name(name: object) -> str:
-    """A file's name as a manifest may have it; ValueError for one that would lead out of its folder."""
+    """A file's name as a manifest may have it; ValueError for one that leads out of its folder or that no disk has."""
     if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(f"{name!r} is not the name of a file")
+    if len(name.encode()) > _LONGEST_NAME:  # to look for it would be an error of its own
         raise ValueError(f"{name!r} is not the name of a file")
     return name
 

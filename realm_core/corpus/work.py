@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -146,9 +146,9 @@ class WorkFolder:
                 raise RealmError(f"{self._journal} is damaged; remove its folder and start again.")
             if (journal.get("format"), journal.get("fingerprint")) == (_FORMAT, self._fingerprint):
                 try:
-                    self.parts = [Part(**part) for part in journal["parts"]]
+                    self.parts = _parts(journal["parts"])
                     self.complete = bool(journal["complete"])
-                except (KeyError, TypeError):
+                except (KeyError, TypeError, ValueError):
                     raise RealmError(f"{self._journal} is damaged; remove its folder and start again.") from None
                 kept.add(self._journal.name)
                 for part in self.parts:
@@ -159,3 +159,13 @@ class WorkFolder:
         for path in list(self.path.iterdir()):
             if path.name not in kept:
                 remove_folder(path) if path.is_dir() else path.unlink()
+
+
+def _parts(told: list[dict[str, int]]) -> list[Part]:
+    """Parts as a journal lists them. ValueError or TypeError where it does not."""
+    parts = [Part(**part) for part in told]
+    if any(type(figure) is not int or figure < 0 for part in parts for figure in astuple(part)):
+        raise ValueError("A part is told in counts.")
+    if [part.number for part in parts] != list(range(len(parts))):
+        raise ValueError("Parts are numbered from 0.")
+    return parts

@@ -31,6 +31,7 @@ from realm_core.model.encoder import Encoder
 from realm_core.model.encoding import Encoding
 from realm_core.model.identity import model_hash
 from realm_core.model.reader import Reader
+from realm_core.settings import quoted
 from realm_core.tensors import load_tensors, save_tensors
 
 FORMAT = 1
@@ -150,7 +151,9 @@ def load_model(folder: Path, *, frozen: bool = False) -> Model:
                 raise ValueError
             values[name] = _restored(tensor, stored.get(name + _SCALE))
         except (KeyError, RuntimeError, ValueError):
-            raise RealmError(f"{weights}: tensor {name!r} does not belong to the architecture in {where}.") from None
+            raise RealmError(
+                f"{weights}: tensor {quoted(name)} does not belong to the architecture in {where}."
+            ) from None
     base = {name: nn.Parameter(t, requires_grad=False) for name, t in base_tensors(config.base).items()}
     for part, module in model.parts().items():
         own: dict[str, Tensor] = {}

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from realm_core.errors import RealmError
 from realm_core.model.marginal import NORMALISATIONS, Normalisation
+from realm_core.settings import quoted
 
 Pooling = Literal["cls", "mean", "pooler"]
 
@@ -67,7 +68,7 @@ class ModelConfig:
         for name, (low, high) in limits.items():
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
-                raise RealmError(f"{name} must be a whole number from {low} to {high}, not {value!r}.")
+                raise RealmError(f"{name} must be a whole number from {low} to {high}, not {quoted(value)}.")
         if type(self.min_probability) not in (int, float) or not 0.0 <= self.min_probability < 1.0:
             raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
 
@@ -86,7 +87,7 @@ class ModelConfig:
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(value) - known)
         if unknown:
-            raise RealmError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}.")
+            raise RealmError(f"{where}: unknown key {quoted(unknown[0])}; known are {', '.join(sorted(known))}.")
         try:
             return cls(**value)
         except (RealmError, TypeError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import pickletools
+import warnings
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,14 @@ class _Stored:
     size: tuple[int, ...]
     stride: tuple[int, ...]
 
+    def is_well_formed(self) -> bool:
+        """Whether a table put into its places what belongs there."""
+        if not (isinstance(self.storage, _Storage) and isinstance(self.storage.key, str)):
+            return False
+        if not (isinstance(self.size, tuple) and isinstance(self.stride, tuple)):
+            return False
+        return all(type(number) is int for number in (self.offset, *self.size, *self.stride))
+
 
 def read_torch_file(path: Path, wanted: Callable[[str], bool] = lambda _name: True) -> dict[str, Tensor]:
     """The tensors, by name, for whose names `wanted` says so; RealmError for what is no plain table of tensors."""
@@ -98,7 +107,7 @@ def _table(pickled: bytes, path: Path) -> dict[str, _Stored]:
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise RealmError(f"{path} is no table of tensors: {quoted(error)}.") from None
     if not isinstance(table, dict) or not all(
-        isinstance(name, str) and isinstance(one, _Stored) for name, one in table.items()
+        isinstance(name, str) and isinstance(one, _Stored) and one.is_well_formed() for name, one in table.items()
     ):
         raise RealmError(f"{path} is no table of tensors.")
     return table
@@ -138,10 +147,12 @@ class _Machine:
         self._memo: dict[int, Any] = {}
 
     def run(self, pickled: bytes) -> Any:
-        for opcode, argument, _place in pickletools.genops(pickled):
-            if opcode.name == "STOP":
-                return self._stack.pop()
-            self._step(opcode.name, argument)
+        # Of instructions that no table has (a text with odd escapes) it may warn before they are refused here.
+        with warnings.catch_warnings(action="ignore"):
+            for opcode, argument, _place in pickletools.genops(pickled):
+                if opcode.name == "STOP":
+                    return self._stack.pop()
+                self._step(opcode.name, argument)
         raise RealmError("the table breaks off.")
 
     def _step(self, name: str, argument: Any) -> None:

@@ -80,7 +80,7 @@ class SalientSpans:
             manifest, shards = _shards(folder, identity, unfinished)
             return cls._of(manifest, shards, snapshot)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise RealmError(f"{folder / MANIFEST_FILE} does not describe salient spans: {error!r}.") from None
+            raise RealmError(f"{folder / MANIFEST_FILE} does not describe salient spans: {quoted(error)}.") from None
 
     @classmethod
     def _of(cls, manifest: dict[str, Any], shards: list[tuple[SpansM5, LabelsM]], snapshot: Snapshot) -> SalientSpans:

@@ -22,6 +22,7 @@ from realm_core.settings import (
     in_toml,
     make,
     one_of,
+    quoted,
     read_toml,
     setting,
     template,
@@ -133,7 +134,7 @@ class AblationConfig:
         known, made = cls.sections(), {}
         for name, section in sections.items():
             if name not in known or not isinstance(section, dict):
-                raise RealmError(f"{name!r} is not one of the sections, which are [{'], ['.join(known)}].")
+                raise RealmError(f"{quoted(name)} is not one of the sections, which are [{'], ['.join(known)}].")
             try:
                 made[name] = make(known[name], section)
             except RealmError as error:

@@ -87,6 +87,9 @@ def test_a_field_that_is_no_setting_is_not_described() -> None:
     assert Example(fixed=8).fixed == 8 and "fixed" not in explain(Example) + template(Example())
     with pytest.raises(SettingError, match=r"^fixed is no setting; there are count, "):
         make(Example, {"fixed": 8})
+    with pytest.raises(SettingError) as caught:
+        make(Example, {"9" * 100_000: 8})
+    assert len(str(caught.value)) < 1000
 
 
 def test_an_optional_setting_may_be_left_open() -> None:

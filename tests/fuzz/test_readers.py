@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.damage import hostile
@@ -24,7 +24,14 @@ def test_valid_files_are_read(readers: dict[str, Target]) -> None:
     assert refused == ["released"]
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+# Not made smaller where one is found: among so many readers that takes longer than a test may.
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    phases=[Phase.generate],
+)
 @given(data=st.data())
 def test_hostile_files_are_refused_or_read(readers: dict[str, Target], data: st.DataObject) -> None:
     for target in readers.values():

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,18 @@ def test_parts_of_an_earlier_format_are_made_anew(
     path = ingest(stopped, name="d", output=tmp_path / "a", activity=Activity(), processes=1)
     assert "starting anew" in capsys.readouterr().err
     assert Snapshot.open(path).articles == 300
+
+
+@pytest.mark.parametrize(
+    "damage", [{"number": "x"}, {"number": 7}, {"number": True}, {"articles": -1}, {"position": 1.5}, {"more": 1}]
+)
+def test_a_damaged_journal_is_refused(tmp_path: Path, stopped: MediaWikiSource, damage: dict[str, Any]) -> None:
+    journal = tmp_path / "a" / ".d.partial" / "journal.json"
+    content = json.loads(journal.read_text())
+    content["parts"][-1] |= damage
+    journal.write_text(json.dumps(content))
+    with pytest.raises(RealmError, match=rf"^{journal} is damaged; remove its folder"):
+        ingest(stopped, name="d", output=tmp_path / "a", activity=quiet(), processes=1)
 
 
 def test_killed_while_concatenating_does_not_read_the_source_again(

@@ -98,6 +98,10 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no rows": (_manifest(lambda m: m.pop("rows")), r"manifest\.json does not describe an index"),
     "no shards": (_manifest(lambda m: m.update(shards=[])), r"manifest\.json: the shards hold 0 rows, not 12"),
     "shards of nothing": (_manifest(lambda m: m.update(shards=None)), r"manifest\.json does not describe an index"),
+    "no name of a file": (
+        _manifest(lambda m: m["shards"][0].update(file="a" * 300)),
+        r"manifest\.json does not describe an index: .* the name of a file",
+    ),
     "a gap": (_manifest(lambda m: m["shards"][0].update(start=1)), r"manifest\.json: the shards do not follow"),
     "too many rows": (_manifest(lambda m: m["shards"][0].update(stop=13)), r"manifest\.json: the shards do not follow"),
     "too few rows": (_manifest(lambda m: m.update(rows=13)), r"manifest\.json: the shards hold 12 rows, not 13"),

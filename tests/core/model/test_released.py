@@ -275,6 +275,8 @@ def test_a_table_by_hand_is_read(tmp_path: Path) -> None:
         (b"\x85.", "is no table of tensors"),
         (b"", "is no table of tensors"),
         (one_tensor(1)[:-20], "is no table of tensors"),
+        (one_tensor(1).replace(b"K\x01tQ", b"K\x01t"), "is no table of tensors"),  # no storage in its place
+        (b"(S'\\q'\n.", "the instruction STRING has no place"),  # which is not even warned of
         (one_tensor(2), "x: the tensor reaches beyond its storage"),
         (one_tensor(1, offset=1), "x: the tensor reaches beyond its storage"),
         (one_tensor(1).replace(b"FloatStorage", b"ComplexStorage"), "tensors of ComplexStorage are not known"),
