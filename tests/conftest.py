@@ -45,7 +45,8 @@ django.setup()  # conftest files of the folders below import records
 
 _skipped: list[str] = []
 # Everybody and everything at every address: minutes, and of the two databases PostgreSQL is the one that refuses more.
-_MANY_REQUESTS = {"test_administration.py", "test_authorisation.py", "test_api_contract.py", "test_requests.py"}
+_MANY_REQUESTS = {"test_api_contract.py", "test_requests.py"}
+_EVERYBODY_EVERYWHERE = {"test_administration.py", "test_authorisation.py"}  # the same, beside the attacks
 # Of the browser's tests, those that go through the whole of it.
 _ON_BOTH_OR_POSTGRESQL = {"test_whole_way.py", "test_admin_way.py"}
 # Parts of the library's tests that run with "the others", for the streams to be about as long as one another.
@@ -76,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("database")
             if item.path.name in _MANY_REQUESTS:
                 item.add_marker("postgresql_only")
-            elif item.path.parent == top / "attacks":
+            elif item.path.parent == top / "attacks" or item.path.name in _EVERYBODY_EVERYWHERE:
                 item.add_marker("once")
 
 
