@@ -178,8 +178,10 @@ def _scheduler() -> Part:
     last = Scheduler.objects.order_by("-seen_at").first()
     if last is not None and last.is_alive:
         return Part("Scheduler", State.WELL, f"runs on {last.host}")
-    since = f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC" if last is not None else "not heard of"
-    return Part("Scheduler", State.ILL, f"{since}: no lost worker's job goes on elsewhere, and no schedule runs")
+    without = "no lost worker's job goes on elsewhere, and no schedule runs"
+    if last is None:  # as in the first seconds of a new installation
+        return Part("Scheduler", State.WEAK, f"not heard of yet: {without}")
+    return Part("Scheduler", State.ILL, f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC: {without}")
 
 
 def _broker() -> Part:
