@@ -32,8 +32,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from benchmarks.askers import Askers, Change, asker, change_over, operate, percentile
 from benchmarks.inputs import TOP, Inputs, prepare, run_activity
-from benchmarks.load import Askers, Change, asker, change_over, operate, percentile
 from benchmarks.machine import describe
 from benchmarks.rounds import share, summary
 from benchmarks.web import memory, server

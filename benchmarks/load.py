@@ -1,162 +1,271 @@
-"""Several askers at once, each asking again as soon as it has an answer: what each question took, and what failed."""
+"""Many askers at once, over HTTP on this machine: questions a second, how long each takes, memory, and a peer.
+
+python -m benchmarks.load [--seconds S] [--rounds N] [--questions N] [--askers N …] [--no-peer]
+
+A real web server over a database of its own, asked by threads that ask again as soon as they have an answer. Rounds
+turn the order of the numbers of askers, and of the peer, so that a drift of the machine meets all of them. Exact
+repeats are computed each time; what the cache of them is worth is measured apart. The peer is transformers-haystack's
+TransformersExtractiveReader behind gunicorn as well, given the blocks that our search found.
+"""
 
 from __future__ import annotations
 
-import http.client
-import itertools
+import argparse
+import datetime
 import json
 import statistics
-import threading
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from benchmarks.web import request
+import torch
+
+from benchmarks.answering import K
+from benchmarks.askers import Asked, Askers, asker, percentile
+from benchmarks.exports import export_span_reader
+from benchmarks.inputs import Inputs, prepare
+from benchmarks.machine import describe
+from benchmarks.peers import LIBRARIES
+from benchmarks.rounds import apart, run_rounds, summary
+from benchmarks.rounds import ratios as within_rounds
+from benchmarks.web import database, free_port, memory, request, server, serving
 from realm_core.errors import RealmError
+from realm_core.files import write_json
+from realm_core.model.checkpoint import load_model
 from workers.guards import HOST
 
+RESULTS = Path(__file__).resolve().parent / "results" / "load.json"
+PEER_ASKERS = 8
+_PEER = "peer"
+Ask = Callable[[str], tuple[int, str]]
 
-@dataclass(frozen=True)
-class Asked:
-    """One question: when it was asked (time.perf_counter), how long it took, and what came of it."""
-
-    at: float
-    took_ms: float
-    status: int
-    answered_by: str
-
-
-class Askers:
-    """Threads that ask until they are told to stop.
-
-    ask: asks one question; returns the HTTP status and what tells which pair answered.
-    """
-
-    def __init__(self, ask: Callable[[str], tuple[int, str]], questions: list[str], count: int) -> None:
-        self._ask = ask
-        self._asked: list[Asked] = []
-        self._over = threading.Event()
-        # One round for all: however many ask, the same questions are asked in the same time, some of which have more
-        # to be read than others.
-        self._questions = itertools.cycle(questions)
-        self._threads = [threading.Thread(target=self._run) for _ in range(count)]
-
-    def __enter__(self) -> Askers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def since(self, start: float, end: float = float("inf")) -> list[Asked]:
-        """The questions that were under way at some time from `start` to `end`, in the order of their answers."""
-        return [one for one in list(self._asked) if one.at + one.took_ms / 1e3 >= start and one.at <= end]
-
-    def _run(self) -> None:
-        for question in self._questions:
-            if self._over.is_set():
-                return
-            at = time.perf_counter()
-            status, answered_by = self._ask(question)
-            self._asked.append(Asked(at, (time.perf_counter() - at) * 1e3, status, answered_by))
+_QUESTIONS = 150  # different ones
+_WARM_UP_S = 3.0
+_MEMORY_EVERY = 500  # questions
+_FLAT = 0.05  # memory may grow by this share
+_TARGETS = {"32 to 1": 1.3, "128 to 32": 1.0, "to the peer": 2.0}
 
 
-@dataclass(frozen=True)
-class Change:
-    """One deployment under load.
-
-    until_new_s, until_all_s: from the change to the first answer of the new pair, and to the last of the earlier one.
-    took_ms: of the questions that began from the change to that last answer. failed: how many got none.
-    """
-
-    until_new_s: float
-    until_all_s: float
-    took_ms: tuple[float, ...]
-    failed: int
-
-    @property
-    def questions(self) -> int:
-        return len(self.took_ms)
-
-    @property
-    def median_ms(self) -> float:
-        return statistics.median(self.took_ms)
-
-    @property
-    def slowest_ms(self) -> float:
-        return max(self.took_ms)
-
-
-def change_over(
-    askers: Askers, change: Callable[[], object], new: str, *, settle_s: float, patience_s: float = 300.0
-) -> Change:
-    """Make a change, and wait until nobody but `new` has answered for `settle_s` seconds.
-
-    new: what the answers of the new pair name. RealmError when that does not happen within `patience_s` seconds.
-    """
-    start = time.perf_counter()
-    change()
-    while True:
-        time.sleep(settle_s)
-        if time.perf_counter() - start > patience_s:
-            raise RealmError(f"{new} does not answer every question {patience_s:.0f} seconds after it was deployed.")
-        latest = [one for one in askers.since(time.perf_counter() - settle_s) if one.status == 201]
-        if latest and all(one.answered_by == new for one in latest):
-            break
-    answered = askers.since(start)
-    good = [one for one in answered if one.status == 201]
-    end = max((_end(one) for one in good if one.answered_by != new), default=start)
-    meanwhile = [one for one in answered if one.at <= end] or answered
-    return Change(
-        until_new_s=min(_end(one) for one in good if one.answered_by == new) - start,
-        until_all_s=end - start,
-        took_ms=tuple(one.took_ms for one in meanwhile),
-        failed=sum(one.status != 201 for one in answered),
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, write; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
+    parser.add_argument("--model", type=Path, help="model folder (default: models/realm-mini)")
+    parser.add_argument("--corpus", type=Path, help="snapshot folder (default: the default corpus)")
+    parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each side (default: torch's)")
+    parser.add_argument("--askers", type=int, nargs="+", default=[1, 8, 32, 128], help="default: 1 8 32 128")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each number of askers in a round (default: 30)")
+    parser.add_argument("--rounds", type=int, default=3, help="default: 3")
+    parser.add_argument("--questions", type=int, default=10_000, help="asked to see the memory (default: 10,000)")
+    parser.add_argument("--no-peer", action="store_true", help="leave the peer out, and its environment")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, help="JSON file (default: benchmarks/results/load.json)"
     )
-
-
-def asker(port: int, names: str) -> Callable[[str], tuple[int, str]]:
-    """Asks one question over HTTP. names: the field of an answer that tells pairs apart."""
-
-    def ask(question: str) -> tuple[int, str]:
-        status, body = request(port, "POST", "/api/v1/ask", json.dumps({"question": question}))
-        return status, json.loads(body)[names] if status == 201 else ""
-
-    return ask
-
-
-def operate(port: int, token: str, address: str, body: dict[str, Any], *, confirmed: bool = False) -> dict[str, Any]:
-    """POST to the operators' API; RealmError with the problem's detail where it refuses.
-
-    confirmed: deploy whatever is doubted.
-    """
-    connection = http.client.HTTPConnection(HOST, port, timeout=120)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    arguments = parser.parse_args(argv)
     try:
-        connection.request("POST", f"/api/v1/{address}", json.dumps(body), headers)
-        response = connection.getresponse()
-        answer: dict[str, Any] = json.loads(response.read())
-    finally:
-        connection.close()
-    if confirmed and response.status == 409 and "confirm" in answer:
-        return operate(port, token, address, {**body, "confirm": answer["confirm"]})
-    if response.status != 201:
-        raise RealmError(f"POST /api/v1/{address}: {answer.get('detail')}")
-    return answer
+        results = _measure(prepare(arguments.model, arguments.corpus, arguments.index), arguments)
+        print(report(results))
+        write_json(arguments.output, results)
+    except RealmError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
-def _end(one: Asked) -> float:
-    return one.at + one.took_ms / 1e3
+def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
+    questions = inputs.first_questions(_QUESTIONS)
+    machine = describe()
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder)
+        environment = database(inputs, data, arguments.threads)
+        with server(environment, data / "web.log") as (process, port):
+            contestants = {
+                str(n): partial(_load, asker(port, "index"), questions, n, arguments.seconds) for n in arguments.askers
+            }
+            with ExitStack() as both:
+                if not arguments.no_peer:
+                    ask = both.enter_context(_peer(inputs, _found(port, questions), data, environment))
+                    contestants[_PEER] = partial(_load, ask, questions, PEER_ASKERS, arguments.seconds)
+                rounds = run_rounds(contestants, arguments.rounds)
+            remembered = _memory(port, process.pid, questions, arguments.questions)
+        with server({**environment, "ASK_CACHE_S": "3600"}, data / "repeats.log") as (_, port):
+            repeats = _load(asker(port, "index"), questions[:PEER_ASKERS], PEER_ASKERS, arguments.seconds)
+    peer = rounds.pop(_PEER, None)
+    results: dict[str, Any] = {
+        "format": 1,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": machine,
+        "threads": arguments.threads,
+        "seconds": arguments.seconds,
+        "rounds": arguments.rounds,
+        "k": K,
+        "askers": {n: figures([one for own in runs for one in own], runs) for n, runs in rounds.items()},
+        "memory": remembered,
+        "repeats": figures(repeats, [repeats]),
+        "peer": peer and {"askers": PEER_ASKERS, **figures([one for own in peer for one in own], peer)},
+    }
+    return {**results, "ratios": ratios(results), "memory_growth": growth(remembered)}
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The value that `share` (0 to 1) of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+def _load(ask: Ask, questions: list[str], count: int, seconds: float) -> list[Asked]:
+    """What was answered within so many seconds, behind a warm-up in which everybody has had an answer."""
+    with Askers(ask, questions, count) as askers:
+        time.sleep(_WARM_UP_S)
+        while len(askers.since(0)) < count:
+            time.sleep(0.2)
+        start = time.perf_counter()
+        time.sleep(seconds)
+        end = time.perf_counter()
+        answered = [one for one in askers.since(start) if start <= one.at + one.took_ms / 1e3 <= end]
+    if not answered:
+        raise RealmError(f"Nobody of {count} askers had an answer within {seconds:g} seconds.")
+    return answered
+
+
+def figures(asked: list[Asked], runs: list[list[Asked]]) -> dict[str, Any]:
+    """Questions/s of the runs, and milliseconds of all answers. asked: those of all runs together."""
+    good_ms = [one.took_ms for one in asked if one.status == 201]
+    if not good_ms:
+        raise RealmError(f"No question was answered; the server said {sorted({one.status for one in asked})}.")
+    rates = [_rate([one.at + one.took_ms / 1e3 for one in run if one.status == 201]) for run in runs]
+    return {
+        "questions": len(asked),
+        "refused": sum(one.status == 503 for one in asked),
+        "failed": sum(one.status not in (201, 503) for one in asked),
+        "rates": rates,
+        "questions_per_s": summary(rates),
+        **{f"p{share:.0%}_ms".replace("%", ""): percentile(good_ms, share) for share in (0.5, 0.95, 0.99)},
+        "mean_ms": statistics.mean(good_ms),
+    }
+
+
+def _rate(ends: list[float]) -> float:
+    """Answers/s: the slope of the line through (time, answers until then) that is best by least squares.
+
+    Answers come by the batch, sixteen at an instant: by how many there are in a given time the rate would be a multiple
+    of a batch, and between the first and the last it would be too high by what the first batch took.
+    """
+    if len(set(ends)) < 2:
+        return 0.0
+    return statistics.linear_regression(sorted(ends), range(len(ends))).slope
+
+
+def ratios(results: dict[str, Any]) -> dict[str, float]:
+    """Questions/s: of 32 askers to one's, of 128 to 32's, ours to the peer's; of those that were measured.
+
+    Medians of what they are within a round: the machine's own speed is another in each.
+    """
+    told = {**results["askers"], **({_PEER: results["peer"]} if results["peer"] else {})}
+    pairs = {"32 to 1": ("32", "1"), "128 to 32": ("128", "32"), "to the peer": (str(PEER_ASKERS), _PEER)}
+    return {
+        name: within_rounds(told[a]["rates"], told[b]["rates"])["median"]
+        for name, (a, b) in pairs.items()
+        if a in told and b in told
+    }
+
+
+def growth(told: list[dict[str, Any]]) -> float | None:
+    """By what share the answering process has grown since a fifth of the questions, which fill arenas and caches.
+
+    From median to median of a tenth: from one look to the next it varies by some in a hundred, up and down.
+    """
+    last = told[-1]["questions"]
+    mib = [(one["questions"] / last, one["memory_mib"]["answering_process"]) for one in told if one["memory_mib"]]
+    early = [used for share, used in mib if 0.2 <= share < 0.3]
+    late = [used for share, used in mib if share > 0.9]
+    return statistics.median(late) / statistics.median(early) - 1 if early and late else None
+
+
+def _memory(port: int, master: int, questions: list[str], count: int) -> list[dict[str, Any]]:
+    """The server's memory while `count` questions are asked by several askers."""
+    told = []
+    with Askers(asker(port, "index"), questions, PEER_ASKERS) as askers:
+        asked = 0
+        while asked < count:
+            while (now := len(askers.since(0))) < min(asked + _MEMORY_EVERY, count):
+                time.sleep(0.2)
+            asked = now
+            told.append({"questions": asked, "memory_mib": memory(master)})
+    return told
+
+
+def _found(port: int, questions: list[str]) -> dict[str, list[str]]:
+    """The texts of the blocks that our search finds for each question."""
+    found = {}
+    for question in questions:
+        status, body = request(port, "POST", "/api/v1/retrieve", json.dumps({"question": question, "k": K}))
+        if status != 200:
+            raise RealmError(f"The web server answered {status}: {body[:500].decode(errors='replace')}")
+        found[question] = [block["text"] for block in json.loads(body)["blocks"]]
+    return found
+
+
+@contextmanager
+def _peer(inputs: Inputs, found: dict[str, list[str]], data: Path, environment: dict[str, str]) -> Iterator[Ask]:
+    """What asks the peer, whose server is there as long."""
+    python, reader, program = LIBRARIES.ensure(), data / "reader", data / "peer_wsgi.py"
+    program.write_bytes((Path(__file__).resolve().parent / "peer_wsgi.py").read_bytes())
+    apart(lambda: _export(inputs, reader))
+    write_json(data / "readings.json", found)
+    given = {
+        **environment,
+        "PEER_READER": str(reader),
+        "PEER_READINGS": str(data / "readings.json"),
+        "PEER_DTYPE": "float32",  # as it comes
+        "HF_HUB_OFFLINE": "1",
+        "HAYSTACK_TELEMETRY_ENABLED": "False",
+    }
+    port = free_port()
+    command = (
+        *(str(python), "-m", "gunicorn", "peer_wsgi", f"--chdir={data}", f"--bind={HOST}:{port}"),
+        *("--worker-class=gthread", "--workers=1", "--threads=160", "--timeout=120", "--no-control-socket"),
+    )
+    with serving(command, port, given, data / "peer.log"):
+        yield partial(_ask_peer, port)
+
+
+def _export(inputs: Inputs, folder: Path) -> None:
+    model = load_model(inputs.model)
+    export_span_reader(model.reader.bert, model.config.base, folder)
+
+
+def _ask_peer(port: int, question: str) -> tuple[int, str]:
+    return request(port, "POST", "/ask", json.dumps({"question": question}))[0], "peer"
+
+
+def report(results: dict[str, Any]) -> str:
+    """The table."""
+    lines = [
+        f"{'askers':<18} {'questions/s':<20} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} {'refused':>8} {'failed':>7}"
+    ]
+    rows = {**results["askers"], f"{PEER_ASKERS}, repeats": results["repeats"]}
+    if results["peer"]:
+        rows[f"{PEER_ASKERS}, Haystack"] = results["peer"]
+    for name, own in rows.items():
+        rate = own["questions_per_s"]
+        lines.append(
+            f"{name:<18} {rate['median']:>6.1f} ({rate['low']:.1f}–{rate['high']:.1f})".ljust(40)
+            + f"{own['p50_ms']:>7.0f} {own['p95_ms']:>8.0f} {own['p99_ms']:>8.0f}"
+            + f" {own['refused']:>8} {own['failed']:>7}"
+        )
+    lines += [
+        f"{name}: {ratio:.2f} times (target {_TARGETS[name]}, {'reached' if ratio >= _TARGETS[name] else 'missed'})"
+        for name, ratio in results["ratios"].items()
+    ]
+    if told := [one for one in results["memory"] if one["memory_mib"]]:
+        lines += [
+            f"after {one['questions']} questions: {one['memory_mib']['answering_process']:.0f} MiB" for one in told
+        ]
+    if (grown := results["memory_growth"]) is not None:
+        flat = "reached" if grown <= _FLAT else "missed"
+        lines.append(f"memory since a fifth of them: {grown:+.1%} (target at most {_FLAT:.0%}, {flat})")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

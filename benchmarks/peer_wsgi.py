@@ -1,4 +1,4 @@
-"""Haystack's extractive reader behind gunicorn, for `benchmarks.load_test`; runs under benchmarks/.venv-peers.
+"""Haystack's extractive reader behind gunicorn, for `benchmarks.load`; runs under benchmarks/.venv-peers.
 
 PEER_READER names the folder with its weights, PEER_READINGS a JSON file: each question with the texts of its blocks, so
 that retrieval costs it nothing. Answers POST with {"question": …} by the answers that it finds.

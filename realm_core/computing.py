@@ -28,6 +28,8 @@ from typing import Any, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
+from realm_core.pace import may_rest, resting
+
 _STEP_S = 0.005  # of work aside, before it rests
 _RESTS = 10  # times as long as it has worked, while others are computed for
 _PAUSE_S = 0.03  # without work, before nobody is thought to need the processors
@@ -95,7 +97,8 @@ class _Processors:
 
 
 class _Slowly(TorchFunctionMode):
-    """Work rests behind every few milliseconds of calls of torch, as long as others are computed for.
+    """Work rests behind every few milliseconds, where it calls torch or says that it may, as long as others are
+    computed for.
 
     What it takes of a processor is taken from them; so each of them waits for a small part of it only.
     """
@@ -106,11 +109,15 @@ class _Slowly(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        may_rest()
+        return result
+
+    def rest(self) -> None:
+        """Unless it has only just begun to work."""
         worked_s = time.perf_counter() - self._since
         if worked_s > _STEP_S:
             wait_for_quiet(_RESTS * worked_s)
             self._since = time.perf_counter()
-        return result
 
 
 _processors = _Processors()
@@ -131,7 +138,7 @@ def compute_aside(work: Callable[[], Result]) -> Result:
     def slowly() -> Result:
         torch.set_num_threads(1)  # of this thread; in part of all, and of those that begin meanwhile
         try:
-            with _Slowly():
+            with _Slowly() as mode, resting(mode.rest):
                 return work()
         finally:
             torch.set_num_threads(usual)

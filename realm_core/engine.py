@@ -145,7 +145,6 @@ class Engine:
         """
         place = pick_device(device)
         loaded, generation, snapshot = compute_aside(partial(_load_parts, model, index, corpus, place))
-        snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
         if search == "exact":
             finder: Search = compute_aside(partial(ExactSearch, generation.vectors_ND, place))
         else:  # one call, which may take minutes, in threads of its own
@@ -358,6 +357,7 @@ def _load_parts(model: Path, index: Path, corpus: Path, device: torch.device) ->
     """A model, ready for inference, an index and a corpus that fit together."""
     loaded, generation, snapshot = load_model(model, frozen=True), Generation.open(index), Snapshot.open(corpus)
     check_fit(loaded, generation, snapshot)
+    snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
     of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)
     for part in (loaded.query, loaded.reader, *of_masks):
         part.for_inference(device)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
+from realm_core.pace import may_rest
 
 _CHUNK_BYTES = 1 << 20
 _SEAL = "checksum"  # the key under which a manifest keeps the checksum of everything else that it says
@@ -27,6 +28,7 @@ def sha256_of_file(path: Path) -> str:
     with open(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
+            may_rest()
     return digest.hexdigest()
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, sync
+
+_PIECE = 1 << 20  # values, which take some milliseconds to copy
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -35,3 +38,19 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         # The header is checked by safetensors, what it says of dtypes and shapes by torch.
         raise RealmError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None
+
+
+def fill(into: Tensor, values: Tensor) -> None:
+    """Copy `values` into a contiguous tensor of the same shape, of whatever dtype and device.
+
+    In pieces: work that rests (`pace`) can do so between them.
+    """
+    for piece, own in zip(into.view(-1).split(_PIECE), values.reshape(-1).split(_PIECE), strict=True):
+        piece.copy_(own)
+
+
+def copied(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """A contiguous copy, made in pieces; of what was read from a file, one that does not lie in it any more."""
+    copy = torch.empty(tensor.shape, dtype=dtype, device=tensor.device)
+    fill(copy, tensor)
+    return copy

@@ -17,7 +17,7 @@ from torch import Tensor
 from realm_core.errors import RealmError
 from realm_core.files import plain_name, read_json, sha256_of_file
 from realm_core.settings import quoted
-from realm_core.tensors import load_tensors
+from realm_core.tensors import fill, load_tensors
 
 FORMAT = 1
 
@@ -56,7 +56,7 @@ class Generation:
                 raise RealmError(f"{path} is damaged: its checksum is not the manifest's; build the index again.")
             if shard["start"] != row or shard["stop"] > manifest["rows"]:
                 raise RealmError(f"{folder / 'manifest.json'}: the shards do not follow one another at row {row}.")
-            vectors_ND[row : shard["stop"]] = read_shard(path, shard["stop"] - row, manifest["dim"])
+            fill(vectors_ND[row : shard["stop"]], read_shard(path, shard["stop"] - row, manifest["dim"]))
             row = shard["stop"]
         if row != manifest["rows"]:
             raise RealmError(f"{folder / 'manifest.json'}: the shards hold {row} rows, not {manifest['rows']}.")

@@ -14,6 +14,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from realm_core.tensors import fill
+
 # Scores of one slice are [B, slice] float32; 256 Ki rows hold a batch of 64 questions to 64 MiB.
 _SLICE_ROWS = 1 << 18
 _PRECISE_BYTES = 8 << 30
@@ -37,9 +39,9 @@ class ExactSearch:
     def __init__(self, vectors_ND: Tensor, device: torch.device | None = None) -> None:
         device = device or torch.device("cpu")
         precise = device.type == "cpu" or vectors_ND.numel() * 4 <= _PRECISE_BYTES
-        self._vectors_ND = torch.empty_like(vectors_ND, device=device, dtype=torch.float32 if precise else None)
-        for start in range(0, vectors_ND.shape[0], _SLICE_ROWS):  # in steps, between which others may compute
-            self._vectors_ND[start : start + _SLICE_ROWS] = vectors_ND[start : start + _SLICE_ROWS]
+        dtype = torch.float32 if precise else vectors_ND.dtype
+        self._vectors_ND = torch.empty(vectors_ND.shape, device=device, dtype=dtype)
+        fill(self._vectors_ND, vectors_ND)
 
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, N)] on the CPU, highest first."""

@@ -16,7 +16,7 @@ from realm_core.errors import RealmError
 from realm_core.files import parse_json, read_json
 from realm_core.model.bert import Architecture, Bert
 from realm_core.settings import quoted
-from realm_core.tensors import load_tensors
+from realm_core.tensors import copied, load_tensors
 
 
 def base_folder(base: str) -> Path:
@@ -71,7 +71,7 @@ def base_tensors(base: str) -> dict[str, Tensor]:
             raise RealmError(f"{path}: {name} is of shape {shapes}: it is not this architecture.")
         if not weights[name].is_floating_point():
             raise RealmError(f"{path}: {name} holds no fractions: it is not this architecture.")
-    return {name: weights[name].to(torch.float32) for name in own}
+    return {name: w if (w := weights[name]).dtype == torch.float32 else copied(w, torch.float32) for name in own}
 
 
 def bert_without_weights(base: str) -> Bert:

@@ -32,11 +32,12 @@ from realm_core.model.encoding import Encoding
 from realm_core.model.identity import model_hash
 from realm_core.model.reader import Reader
 from realm_core.settings import quoted
-from realm_core.tensors import load_tensors, save_tensors
+from realm_core.tensors import copied, load_tensors, save_tensors
 
 FORMAT = 1
 Storage = Literal["float32", "float16", "int8"]
 _SCALE = ":scale"
+_PIECE_ROWS = 1 << 10  # that are scaled at once
 _SMALLEST_HALF = 2.0**-24  # a scale of zero would divide zero by zero
 
 
@@ -176,10 +177,13 @@ def _restored(tensor: Tensor, scale_rows: Tensor | None) -> Tensor:
     if tensor.dtype == torch.int8:
         if scale_rows is None or scale_rows.shape != tensor.shape[:1]:
             raise ValueError
-        return tensor.float().mul_(scale_rows.float().unsqueeze(1))
+        restored = copied(tensor, torch.float32)
+        for piece, own in zip(restored.split(_PIECE_ROWS), scale_rows.split(_PIECE_ROWS), strict=True):
+            piece.mul_(own.float().unsqueeze(1))
+        return restored
     if not tensor.is_floating_point():
         raise ValueError
-    return tensor.to(torch.float32, copy=True)
+    return copied(tensor, torch.float32)
 
 
 def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ from realm_core.model.bert import Bert
 from realm_core.model.device import fast_dtype
 from realm_core.model.inference import InferenceEncoder
 from realm_core.model.packed import Packed, encode
+from realm_core.tensors import copied
 
 
 class Encoding(nn.Module):
@@ -42,7 +43,10 @@ class Encoding(nn.Module):
         Only BERT's layers gain from low precision; what is built on them is small, and decides, so it stays float32.
         """
         self.to(device).eval()
-        self.bert.to(dtype=fast_dtype(device))
+        dtype = fast_dtype(device)
+        for parameter in self.bert.parameters():
+            if parameter.dtype != dtype:
+                parameter.data = copied(parameter.data, dtype)
         if InferenceEncoder.serves(self.bert):
             with torch.no_grad():
                 self._inference = InferenceEncoder(self.bert, int8=self.int8_serves)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.askers import Asked, Change
 from benchmarks.deploy import Round, _figures
-from benchmarks.load import Asked, Change
-from benchmarks.load_test import figures, growth, report
-from benchmarks.load_test import ratios as load_ratios
+from benchmarks.load import figures, growth, report
+from benchmarks.load import ratios as load_ratios
 from benchmarks.rounds import latencies, ratios, run_rounds, share, summary
 
 

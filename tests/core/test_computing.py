@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,6 +15,7 @@ import torch
 
 from realm_core import computing
 from realm_core.computing import compute, compute_aside, compute_each
+from realm_core.pace import may_rest
 from tests.waiting import wait_until
 
 
@@ -143,7 +144,10 @@ def test_work_aside_that_fails_fails_for_whoever_asked() -> None:
     assert compute_aside(lambda: 2) == 2
 
 
-def test_work_aside_rests_while_others_are_computed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [lambda: torch.zeros(3), may_rest], ids=["torch", "other loops"])
+def test_work_aside_rests_while_others_are_computed_for(
+    step: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Here for ever; as soon as nobody needs the processors, not at all."""
     monkeypatch.setattr("realm_core.computing._STEP_S", 0.001)
     monkeypatch.setattr("realm_core.computing._RESTS", 1e9)
@@ -151,7 +155,7 @@ def test_work_aside_rests_while_others_are_computed_for(monkeypatch: pytest.Monk
 
     def long() -> None:
         while not over.is_set():
-            torch.zeros(3)
+            step()
             steps.append(1)
 
     with ThreadPoolExecutor(2) as pool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth.models import User
 
-from benchmarks.load import Askers, asker, change_over, operate, percentile
+from benchmarks.askers import Askers, asker, change_over, operate, percentile
 from benchmarks.web import server
 from realm_core.activity import Activity
 from realm_core.index.build import build

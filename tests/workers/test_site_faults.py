@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.load import Askers
+from benchmarks.askers import Askers
 from tests.tiny import ARTICLES
 from tests.waiting import wait_until
 from tests.workers.site import Site, asker, site

@@ -19,7 +19,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from benchmarks.load import Askers, operate
+from benchmarks.askers import Askers, operate
 from benchmarks.web import request, server, serving
 from realm_client import Client
 from realm_core.activity import Activity

@@ -1,0 +1,162 @@
+"""Several askers at once, each asking again as soon as it has an answer: what each question took, and what failed."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from benchmarks.web import request
+from realm_core.errors import RealmError
+from workers.guards import HOST
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question: when it was asked (time.perf_counter), how long it took, and what came of it."""
+
+    at: float
+    took_ms: float
+    status: int
+    answered_by: str
+
+
+class Askers:
+    """Threads that ask until they are told to stop.
+
+    ask: asks one question; returns the HTTP status and what tells which pair answered.
+    """
+
+    def __init__(self, ask: Callable[[str], tuple[int, str]], questions: list[str], count: int) -> None:
+        self._ask = ask
+        self._asked: list[Asked] = []
+        self._over = threading.Event()
+        # One round for all: however many ask, the same questions are asked in the same time, some of which have more
+        # to be read than others.
+        self._questions = itertools.cycle(questions)
+        self._threads = [threading.Thread(target=self._run) for _ in range(count)]
+
+    def __enter__(self) -> Askers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def since(self, start: float, end: float = float("inf")) -> list[Asked]:
+        """The questions that were under way at some time from `start` to `end`, in the order of their answers."""
+        return [one for one in list(self._asked) if one.at + one.took_ms / 1e3 >= start and one.at <= end]
+
+    def _run(self) -> None:
+        for question in self._questions:
+            if self._over.is_set():
+                return
+            at = time.perf_counter()
+            status, answered_by = self._ask(question)
+            self._asked.append(Asked(at, (time.perf_counter() - at) * 1e3, status, answered_by))
+
+
+@dataclass(frozen=True)
+class Change:
+    """One deployment under load.
+
+    until_new_s, until_all_s: from the change to the first answer of the new pair, and to the last of the earlier one.
+    took_ms: of the questions that began from the change to that last answer. failed: how many got none.
+    """
+
+    until_new_s: float
+    until_all_s: float
+    took_ms: tuple[float, ...]
+    failed: int
+
+    @property
+    def questions(self) -> int:
+        return len(self.took_ms)
+
+    @property
+    def median_ms(self) -> float:
+        return statistics.median(self.took_ms)
+
+    @property
+    def slowest_ms(self) -> float:
+        return max(self.took_ms)
+
+
+def change_over(
+    askers: Askers, change: Callable[[], object], new: str, *, settle_s: float, patience_s: float = 300.0
+) -> Change:
+    """Make a change, and wait until nobody but `new` has answered for `settle_s` seconds.
+
+    new: what the answers of the new pair name. RealmError when that does not happen within `patience_s` seconds.
+    """
+    start = time.perf_counter()
+    change()
+    while True:
+        time.sleep(settle_s)
+        if time.perf_counter() - start > patience_s:
+            raise RealmError(f"{new} does not answer every question {patience_s:.0f} seconds after it was deployed.")
+        latest = [one for one in askers.since(time.perf_counter() - settle_s) if one.status == 201]
+        if latest and all(one.answered_by == new for one in latest):
+            break
+    answered = askers.since(start)
+    good = [one for one in answered if one.status == 201]
+    end = max((_end(one) for one in good if one.answered_by != new), default=start)
+    meanwhile = [one for one in answered if one.at <= end] or answered
+    return Change(
+        until_new_s=min(_end(one) for one in good if one.answered_by == new) - start,
+        until_all_s=end - start,
+        took_ms=tuple(one.took_ms for one in meanwhile),
+        failed=sum(one.status != 201 for one in answered),
+    )
+
+
+def asker(port: int, names: str) -> Callable[[str], tuple[int, str]]:
+    """Asks one question over HTTP. names: the field of an answer that tells pairs apart."""
+
+    def ask(question: str) -> tuple[int, str]:
+        status, body = request(port, "POST", "/api/v1/ask", json.dumps({"question": question}))
+        return status, json.loads(body)[names] if status == 201 else ""
+
+    return ask
+
+
+def operate(port: int, token: str, address: str, body: dict[str, Any], *, confirmed: bool = False) -> dict[str, Any]:
+    """POST to the operators' API; RealmError with the problem's detail where it refuses.
+
+    confirmed: deploy whatever is doubted.
+    """
+    connection = http.client.HTTPConnection(HOST, port, timeout=120)
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    try:
+        connection.request("POST", f"/api/v1/{address}", json.dumps(body), headers)
+        response = connection.getresponse()
+        answer: dict[str, Any] = json.loads(response.read())
+    finally:
+        connection.close()
+    if confirmed and response.status == 409 and "confirm" in answer:
+        return operate(port, token, address, {**body, "confirm": answer["confirm"]})
+    if response.status != 201:
+        raise RealmError(f"POST /api/v1/{address}: {answer.get('detail')}")
+    return answer
+
+
+def _end(one: Asked) -> float:
+    return one.at + one.took_ms / 1e3
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that `share` (0 to 1) of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
