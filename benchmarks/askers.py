@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from types import TracebackType
 from typing import Any
 
@@ -32,16 +33,20 @@ class Askers:
     """Threads that ask until they are told to stop.
 
     ask: asks one question; returns the HTTP status and what tells which pair answered.
+    thinks_s: mean of the exponentially distributed time that each lets go by before it asks; 0: it asks at once.
     """
 
-    def __init__(self, ask: Callable[[str], tuple[int, str]], questions: list[str], count: int) -> None:
+    def __init__(
+        self, ask: Callable[[str], tuple[int, str]], questions: list[str], count: int, *, thinks_s: float = 0.0
+    ) -> None:
         self._ask = ask
+        self._thinks_s = thinks_s
         self._asked: list[Asked] = []
         self._over = threading.Event()
         # One round for all: however many ask, the same questions are asked in the same time, some of which have more
         # to be read than others.
         self._questions = itertools.cycle(questions)
-        self._threads = [threading.Thread(target=self._run) for _ in range(count)]
+        self._threads = [threading.Thread(target=self._run, args=(Random(number),)) for number in range(count)]
 
     def __enter__(self) -> Askers:
         for thread in self._threads:
@@ -59,9 +64,9 @@ class Askers:
         """The questions that were under way at some time from `start` to `end`, in the order of their answers."""
         return [one for one in list(self._asked) if one.at + one.took_ms / 1e3 >= start and one.at <= end]
 
-    def _run(self) -> None:
+    def _run(self, random: Random) -> None:
         for question in self._questions:
-            if self._over.is_set():
+            if self._over.wait(random.expovariate(1 / self._thinks_s) if self._thinks_s else 0):
                 return
             at = time.perf_counter()
             status, answered_by = self._ask(question)

@@ -1,14 +1,15 @@
 """Deploy and roll back while people ask: does a question fail, and does one wait because of it?
 
-python -m benchmarks.deploy [--processes N] [--askers N] [--rounds N] [--changes N] [--seconds S] [--postgresql]
+python -m benchmarks.deploy [--processes N] [--askers N] [--thinks S] [--rounds N] [--changes N] [--seconds S]
+                            [--postgresql] [--output FILE]
 
-A real web server over a database of its own, asked over HTTP by several threads without a pause. It answers first from
-the model that is given and then, by turns, from another and from the first: the other was fine-tuned for two steps, so
-query embedder and reader have weights of their own, and its index is a copy under another name. Each round has a new
-web server, and each change a line: how long until the first answer of the new pair and until the last of the earlier
-one, how long the slowest question took that was asked meanwhile, and the server's memory. Before each change there is a
-rest; all rests of a round together say what its questions usually take, and so how many of those asked meanwhile took
-longer than the usual 99th percentile. All of it is written, too.
+A real web server over a database of its own, asked over HTTP by several threads, without a pause or as people do who
+think before they ask. It answers first from the model that is given and then, by turns, from another and from the first:
+the other was fine-tuned for two steps, so query embedder and reader have weights of their own, and its index is a copy
+under another name. Each round has a new web server, and each change a line: how long until the first answer of the new
+pair and until the last of the earlier one, how long the slowest question took that was asked meanwhile, and the server's
+memory. Before each change there is a rest; all rests of a round together say what its questions usually take, and so how
+many of those asked meanwhile took longer than the usual 99th percentile. All of it is written, too.
 
 That share would be 1 % without any deployment. Its interval is a binomial one of 95 %, which takes questions for
 independent, and the usual percentile for known. They are not quite, so it is rather too narrow; what the rounds show
@@ -79,10 +80,12 @@ def main() -> int:
     parser.add_argument("--index", type=Path, help="generation folder (default: made if missing)")
     parser.add_argument("--processes", type=int, default=1, help="web processes (default: 1, as `make run`)")
     parser.add_argument("--postgresql", action="store_true", help="on a PostgreSQL of its own instead of SQLite")
-    parser.add_argument("--askers", type=int, default=4, help="threads that ask without a pause (default: 4)")
+    parser.add_argument("--askers", type=int, default=4, help="threads that ask (default: 4)")
+    parser.add_argument("--thinks", type=float, default=0.0, help="mean seconds before each asks again (default: 0)")
     parser.add_argument("--rounds", type=int, default=3, help="web servers, one after the other (default: 3)")
     parser.add_argument("--changes", type=int, default=6, help="deployments of each, every other back (default: 6)")
     parser.add_argument("--seconds", type=float, default=30.0, help="of rest before each change (default: 30)")
+    parser.add_argument("--output", type=Path, default=RESULTS, help=f"JSON file (default: results/{RESULTS.name})")
     arguments = parser.parse_args()
     try:
         with ExitStack() as stack:
@@ -118,22 +121,24 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace, stack: ExitStack) ->
     figures = _figures(rounds)
     _print(figures)
     write_json(
-        RESULTS,
+        arguments.output,
         {
             "machine": describe(),
             "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "web_processes": arguments.processes,
             "database": "PostgreSQL" if arguments.postgresql else "SQLite",
             "askers": arguments.askers,
+            "thinks_s": arguments.thinks,
             **figures,
         },
     )
-    print(f"Written to {RESULTS}.")
+    print(f"Written to {arguments.output}.")
 
 
 def _round(inputs: Inputs, arguments: argparse.Namespace, first: int, port: int, token: str, master: int) -> Round:
     """Rests and changes of one web server. first: number of its first change, of all rounds'."""
-    with Askers(asker(port, "index"), inputs.first_questions(_QUESTIONS), arguments.askers) as askers:
+    questions = inputs.first_questions(_QUESTIONS)
+    with Askers(asker(port, "index"), questions, arguments.askers, thinks_s=arguments.thinks) as askers:
         time.sleep(5)  # what is made on first use
         names = (f"other-{inputs.index.name}", inputs.index.name)
         done = Round([], [])
