@@ -4,12 +4,12 @@ python -m benchmarks.deploy [--processes N] [--askers N] [--thinks S] [--rounds 
                             [--postgresql] [--output FILE]
 
 A real web server over a database of its own, asked over HTTP by several threads, without a pause or as people do who
-think before they ask. It answers first from the model that is given and then, by turns, from another and from the first:
-the other was fine-tuned for two steps, so query embedder and reader have weights of their own, and its index is a copy
-under another name. Each round has a new web server, and each change a line: how long until the first answer of the new
-pair and until the last of the earlier one, how long the slowest question took that was asked meanwhile, and the server's
-memory. Before each change there is a rest; all rests of a round together say what its questions usually take, and so how
-many of those asked meanwhile took longer than the usual 99th percentile. All of it is written, too.
+think before they ask. It answers first from the model that is given and then, by turns, from another and from the
+first: the other was fine-tuned for two steps, so query embedder and reader have weights of their own, and its index is
+a copy under another name. Each round has a new web server, and each change a line: how long until the first answer of
+the new pair and until the last of the earlier one, how long the slowest question took that was asked meanwhile, and the
+server's memory. Before each change there is a rest; all rests of a round together say what its questions usually take,
+and so how many of those asked meanwhile took longer than the usual 99th percentile. All of it is written, too.
 
 That share would be 1 % without any deployment. Its interval is a binomial one of 95 %, which takes questions for
 independent, and the usual percentile for known. They are not quite, so it is rather too narrow; what the rounds show
