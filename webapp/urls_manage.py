@@ -13,6 +13,7 @@ from webapp.views import (
     overview,
     questions,
     schedules,
+    sources,
 )
 
 urlpatterns = [
@@ -41,6 +42,8 @@ urlpatterns = [
     path("indexes/<int:pk>/pin/", artefacts.pin_index, name="manage-index-pin"),
     path("corpora/", artefacts.corpus_list, name="manage-corpora"),
     path("corpora/<int:pk>/", artefacts.corpus_page, name="manage-corpus"),
+    path("corpora/files/", sources.source_list, name="manage-sources"),
+    path("corpora/files/remove/", sources.remove_source, name="manage-source-remove"),
     path("spans/<int:pk>/", artefacts.spans_page, name="manage-spans"),
     path("questions/", questions.question_list, name="manage-questions"),
     path("questions/from-feedback/", questions.from_feedback, name="manage-questions-from-feedback"),

@@ -101,6 +101,7 @@ def test_forms(text: str, ends: dict[str, list[Any]], staff: Person, client: Cli
         (reverse("account-password"), {"old_password": text, "new_password1": text, "new_password2": text}),
         (reverse("manage-feedback-review", args=[said.pk]), {"verdict": "accepted", "seen": text, "back": text}),
         (reverse("manage-questions-from-feedback"), {"name": text}),
+        (reverse("manage-source-remove"), {"name": text}),
         (reverse("manage-deploy"), {"index": index.pk, "note": text, "confirmed": text}),
         (reverse("manage-deploy-measure"), {"index": index.pk, "note": text, "questions": text, "sample": text}),
         (reverse("manage-compare-measure"), {"first": text, "second": text, "questions": text, "sample": text}),
@@ -127,6 +128,8 @@ def test_uploads(text: str, engine: FakeEngine, staff: Person) -> None:
             refused_or_right(response)
             if response.status_code == 302:
                 refused_or_right(staff.client.get(response["Location"]))
+        file = SimpleUploadedFile(name.strip("/") or "f", content)
+        refused_or_right(staff.client.post(reverse("manage-sources"), {"file": file}))
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

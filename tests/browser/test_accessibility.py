@@ -57,7 +57,7 @@ LOOKED_AT = {
     "test_an_admin": "manage manage-audit manage-compare manage-comparison manage-corpora manage-corpus manage-deploy "
     "manage-deployments manage-evaluation manage-index manage-indexes manage-job manage-job-kinds manage-job-new "
     "manage-jobs manage-model manage-models manage-question-set manage-questions manage-retention manage-roll-back "
-    "manage-schedule manage-schedule-new manage-schedules manage-spans",
+    "manage-schedule manage-schedule-new manage-schedules manage-sources manage-spans",
     "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
     "manage-deployments",
     "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_changelist "
@@ -266,13 +266,17 @@ def test_a_curator(visitor: Visitor, curator: Person) -> None:
 @looks("phone and dark")
 def test_an_admin(visitor: Visitor, staff: Person) -> None:
     visitor.log_in(staff)
-    visitor.look("/manage/", *(f"/manage/{part}/" for part in ("jobs", "corpora", "schedules", "audit")))  # empty
+    visitor.look(
+        "/manage/", *(f"/manage/{part}/" for part in ("jobs", "corpora", "corpora/files", "schedules", "audit"))
+    )  # empty
     active = Deployment.active()
     assert active is not None
     visitor.look(*addresses(whole(active)))
     visitor.look(*(f"/manage/jobs/new/{kind}/" for kind, about in KINDS.items() if about.by_hand))
     visitor.look("/manage/jobs/new/finetune/")
     visitor.press("Fine-tune", 422, epochs="0")
+    visitor.look("/manage/corpora/files/")
+    visitor.press("Add", 422)
     for state in JobState.values:
         job = Job.objects.create(kind=JobKind.FINETUNE, state=state, log="line\n" * 50)
         visitor.look(f"/manage/jobs/{job.pk}/")

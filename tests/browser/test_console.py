@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
-from django.conf import settings
+from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -29,6 +31,7 @@ from webapp.models import (
     Schedule,
     Worker,
 )
+from webapp.services import sources
 
 _LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"
 
@@ -69,7 +72,7 @@ def log_in(page: Page, live_server: LiveServer) -> None:
     client = Client()
     staff = User.objects.create_user("Stella", is_staff=True)
     client.force_login(staff, backend="django.contrib.auth.backends.ModelBackend")
-    cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+    cookie = client.cookies[django_settings.SESSION_COOKIE_NAME]
     page.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_server.url}])
     page.goto(f"{live_server.url}/manage/")
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
@@ -248,6 +251,8 @@ def addresses(active: Deployment) -> list[str]:
     Worker.objects.create(name=f"{_LONG}:1", host=_LONG, queues=["index"], slots=1, devices=[device])
     schedule = Schedule.objects.create(corpus_name="vital-en", trigger="every", hours=1, last_outcome=_LONG)
     AuditEntry.record("job.start", _LONG, by=_LONG, parameters={"name": _LONG})
+    if not sources.sources():
+        sources.add(f"{_LONG}.jsonl", [b"{}"], by=None)
     spans = active.index.corpus.span_sets.create(path="s", tagger=_LONG, spans=1, blocks=1)
     return [
         "/manage/",
@@ -262,6 +267,7 @@ def addresses(active: Deployment) -> list[str]:
         f"/manage/indexes/{index.pk}/",
         "/manage/corpora/",
         f"/manage/corpora/{active.index.corpus_id}/",
+        "/manage/corpora/files/",
         f"/manage/spans/{spans.pk}/",
         "/manage/questions/",
         f"/manage/questions/{learnt.pk}/",
@@ -274,6 +280,26 @@ def addresses(active: Deployment) -> list[str]:
         f"/manage/schedules/{schedule.pk}/",
         "/manage/audit/",
     ]
+
+
+def test_send_a_file_choose_it_to_be_ingested_and_remove_it(console: Page, tmp_path: Path, settings: Any) -> None:
+    settings.REALM_DATA = tmp_path
+    page = console
+    page.get_by_role("navigation", name="Manage").get_by_role("link", name="Corpora").click()
+    page.get_by_role("link", name="Files to ingest").click()
+    page.get_by_label("File", exact=True).set_input_files(
+        {"name": "towns.jsonl", "mimeType": "application/json", "buffer": b'{"id": "1", "title": "T", "text": "T."}'}
+    )
+    page.get_by_role("button", name="Add").click()
+    row = page.get_by_role("row", name="towns.jsonl")
+    expect(row).to_contain_text("39")
+    row.get_by_role("link", name="Ingest").click()
+    expect(page.get_by_label("File", exact=True)).to_have_value("towns.jsonl")
+    expect(page.get_by_label("Source", exact=True)).to_have_value("jsonl")
+    page.go_back()
+    page.get_by_role("row", name="towns.jsonl").get_by_role("button", name="Remove").click()
+    expect(page.locator(".empty")).to_contain_text("There is no file yet.")
+    assert not list((tmp_path / "sources").iterdir())
 
 
 def test_no_page_is_wider_than_the_screen(console: Page, live_server: LiveServer, active: Deployment) -> None:

@@ -141,8 +141,9 @@ def test_a_scheduler_that_tidies_up_is_healthy() -> None:
 
 def test_the_proxy_lets_through_what_the_forms_allow() -> None:
     limit = re.search(r"max_size (\d+)MiB", text("docker/Caddyfile"))
-    form = re.search(r"_LARGEST_BYTES: Final = (\d+) \* 2\*\*20", text("webapp/views/questions.py"))
-    assert limit is not None and form is not None and int(limit[1]) > int(form[1])
+    for view in ("questions", "sources"):
+        form = re.search(r"_LARGEST_BYTES: Final = (\d+) \* 2\*\*20", text(f"webapp/views/{view}.py"))
+        assert limit is not None and form is not None and int(limit[1]) > int(form[1])
 
 
 def test_no_secret_gets_into_an_image() -> None:

@@ -109,6 +109,8 @@ PAGES = {
     "manage-corpora": Address("operate", GET, 200),
     "manage-corpus": Address("operate", GET, 200, ("corpus",)),
     "manage-spans": Address("operate", GET, 200, ("spans",)),
+    "manage-sources": Address("operate", GET, 200),
+    "manage-source-remove": Address("operate", POST, 302),
     "manage-questions": Address("curate", GET, 200),
     "manage-questions-from-feedback": Address("curate", POST, 302),
     "manage-question-set": Address("curate", GET, 200, ("questions",)),
@@ -142,6 +144,7 @@ FORMS = {
     "manage-schedule-new POST": Address("operate", POST, 422),
     "manage-schedule POST": Address("operate", POST, 422, ("schedule",)),
     "manage-questions POST": Address("curate", POST, 422),
+    "manage-sources POST": Address("operate", POST, 422),
     "manage-roll-back POST": Address("operate", POST, 302, ("deployment",)),
 }
 API = {

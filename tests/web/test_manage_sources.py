@@ -1,18 +1,27 @@
-"""Ingesting a file from the console: what lies in the folder of sources is there to be chosen."""
+"""Ingesting a file from the console: what lies in the folder of sources is there to be chosen, sent and removed."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
+from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from webapp import queue
-from webapp.models import Job
+from webapp.models import AuditEntry, Job, JobState
+from webapp.services import sources
+from webapp.views import sources as views
 
 pytestmark = pytest.mark.django_db
 FORM = "/manage/jobs/new/ingest/"
+FILES = "/manage/corpora/files/"
+TOWN = b'{"id": "1", "title": "Town", "text": "Town is a town."}\n'
 
 
 @pytest.fixture
@@ -25,7 +34,7 @@ def folder(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 def test_where_no_file_lies_the_form_says_where_to_put_one(staff: Person, folder: Path) -> None:
     page = staff.client.get(FORM).content.decode()
-    assert f"Nothing lies in {folder} yet." in page and "To ingest a file, put it there" in page
+    assert f"Nothing lies in {folder} yet." in page and "To ingest a file, add it under Corpora" in page
     folder.mkdir()
     assert f"Nothing lies in {folder} yet." in staff.client.get(FORM).content.decode()
 
@@ -43,3 +52,102 @@ def test_what_lies_there_can_be_chosen(staff: Person, folder: Path) -> None:
     (folder / "towns.jsonl").unlink()
     response = staff.client.post(FORM, {**chosen, "corpus_name": "again"})
     assert response.status_code == 422 and b"It is not there any more; choose another." in response.content
+
+
+def sent(name: str, content: bytes = TOWN) -> dict[str, Any]:
+    return {"file": SimpleUploadedFile(name, content)}
+
+
+def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) -> None:
+    assert "There is no file yet." in staff.client.get(FILES).content.decode()
+    page = staff.client.post(FILES, sent("towns.jsonl"), follow=True).content.decode()
+    assert "towns.jsonl is there and can be ingested." in page
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("towns.jsonl", TOWN)]
+    form = staff.client.get(f"{FORM}?source=jsonl&file=towns.jsonl").content.decode()
+    assert f"{FORM}?source=jsonl&amp;file=towns.jsonl" in page
+    assert 'value="towns.jsonl" selected' in form and 'value="jsonl" selected' in form
+
+    chosen = {"source": "jsonl", "file": "towns.jsonl", "language": "en"}
+    assert staff.client.post(FORM, chosen).status_code == 302
+    job = Job.objects.get()
+    assert "being ingested" in staff.client.get(FILES).content.decode()
+    refused = staff.client.post(f"{FILES}remove/", {"name": "towns.jsonl"}, follow=True).content.decode()
+    assert "towns.jsonl is being ingested" in refused and (folder / "towns.jsonl").exists()
+    Job.objects.update(state=JobState.INTERRUPTED)  # it will go on by itself
+    assert sources.readers() == {"towns.jsonl": job}
+    Job.objects.update(state=JobState.SUCCEEDED)
+    page = staff.client.post(f"{FILES}remove/", {"name": "towns.jsonl"}, follow=True).content.decode()
+    assert "towns.jsonl has been removed." in page and not list(folder.iterdir())
+    actions = AuditEntry.objects.filter(action__startswith="source.").order_by("pk")
+    assert [(one.action, one.target, one.details) for one in actions] == [
+        ("source.add", "towns.jsonl", {"bytes": len(TOWN)}),
+        ("source.remove", "towns.jsonl", {"bytes": len(TOWN)}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a.jsonl", "jsonl"),
+        ("a.jsonl.gz", "jsonl"),
+        ("a.parquet", "parquet"),
+        ("frwiki.xml.bz2", "mediawiki"),
+        ("a", "jsonl"),
+    ],
+)
+def test_what_a_file_is_by_its_name(name: str, source: str) -> None:
+    assert sources.Source(name, 1).source == source
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ({}, "This field is required."),
+        (sent(".hidden"), "cannot be the name of a file to ingest"),
+        (sent("Zürich.jsonl"), "cannot be the name of a file to ingest"),
+        (sent("there.jsonl"), "there.jsonl is there already"),
+        (sent("empty.jsonl", b""), "The submitted file is empty."),
+        (sent("large.jsonl", bytes(11)), "A file may have at most 0 MB"),
+    ],
+)
+def test_what_cannot_be_sent(
+    form: dict[str, Any], says: str, staff: Person, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+    (folder / "there.jsonl").write_bytes(b"before")
+    if "large" in says or "at most" in says:
+        monkeypatch.setattr(views, "_LARGEST_BYTES", 10)
+    response = staff.client.post(FILES, form)
+    assert response.status_code == 422 and says in response.content.decode()
+    assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("there.jsonl", b"before")]
+    assert not AuditEntry.objects.filter(action="source.add").exists()
+
+
+@pytest.mark.parametrize("name", ["../secret_key", "", "nothing.jsonl", "sources"])
+def test_nothing_but_such_a_file_is_removed(name: str, staff: Person, folder: Path) -> None:
+    folder.mkdir()
+    (folder.parent / "secret_key").write_text("s")
+    page = staff.client.post(f"{FILES}remove/", {"name": name}, follow=True).content.decode()
+    assert "There is no file" in page and (folder.parent / "secret_key").exists()
+
+
+def test_what_breaks_off_leaves_nothing(folder: Path, db: None) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield TOWN
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(RealmError, match=r"The disk that holds .*towns\.jsonl is full"):
+        sources.add("towns.jsonl", pieces(), by=None)
+    with pytest.raises(RealmError, match=r"towns\.jsonl is empty\."):
+        sources.add("towns.jsonl", [], by=None)
+    assert not list(folder.iterdir()) and not sources.sources()
+
+
+def test_what_a_killed_process_left_is_cleared_away(folder: Path, db: None) -> None:
+    folder.mkdir()
+    for name, age_s in ((".old.part", 90_000), (".new.part", 60)):
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (time.time() - age_s,) * 2)
+    sources.add("towns.jsonl", [TOWN], by=None)
+    assert sorted(path.name for path in folder.iterdir()) == [".new.part", "towns.jsonl"]
+    assert [one.name for one in sources.sources()] == ["towns.jsonl"]

@@ -45,7 +45,7 @@ class IngestSettings(Settings):
         "vital: the leads of 10,033 vital Wikipedia articles, a package; jsonl, parquet, mediawiki: a file",
         one_of("vital", "jsonl", "parquet", "mediawiki"),
     )
-    file: str = setting("", "the file, put into the data folder's sources/ beforehand; empty for vital", FILE)
+    file: str = setting("", "the file, sent or put into the data folder's sources/ beforehand; empty for vital", FILE)
     language: str = setting("en", "two-letter code (vital has en, fr and es)", LINE)
     corpus_name: str = setting("", "what the corpus is called; empty: the source's name", NAME)
     licence: str = setting("", "of the texts, shown beside every passage; empty: the source's own", LINE)

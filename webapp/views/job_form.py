@@ -251,8 +251,8 @@ def _file_field(options: dict[str, Any]) -> forms.Field:
         options["help_text"] = f"What lies in {sources_dir()}; none for vital."
     else:
         options["help_text"] = (
-            f"Nothing lies in {sources_dir()} yet. To ingest a file, put it there and open this page again; "
-            "vital needs none."
+            f"Nothing lies in {sources_dir()} yet. To ingest a file, add it under Corpora › Files to ingest, or put it "
+            "there, and open this page again; vital needs none."
         )
     gone = {"invalid_choice": "It is not there any more; choose another."}
     return forms.ChoiceField(choices=[("", "None"), *files], required=False, error_messages=gone, **options)
