@@ -10,7 +10,7 @@ ARG HARDWARE=cpu
 ARG TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
 
 WORKDIR /app
-ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 REALM_DATA=/data PATH=/app/.venv/bin:$PATH
+ENV PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1 PIP_NO_CACHE_DIR=1 REALM_DATA=/data PATH=/app/.venv/bin:$PATH
 
 # Packages first: they change seldom, and this layer is the large one.
 COPY pyproject.toml constraints.txt ./

@@ -46,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, and takes pip along
     # pip is told not to compile modules beforehand; were they not kept either, every start would take 10 s longer.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Where compiled code crashes, the log says in which line of ours.
+    os.environ.setdefault("PYTHONFAULTHANDLER", "1")
     try:
         use_new_enough_python()
         return perform(options.task, options.hardware)
