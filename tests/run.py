@@ -22,6 +22,7 @@ from typing import IO
 from tests.postgres import postgres
 
 _NO_TESTS = 5  # pytest's exit status
+_SLOWEST = 15  # tests of each stream whose seconds are told
 
 
 class Stream:
@@ -29,7 +30,7 @@ class Stream:
 
     def __init__(self, title: str, which: str, arguments: list[str], url: str = "", output: IO[bytes] | None = None):
         environment = {"OMP_NUM_THREADS": "1", **os.environ, "TEST_DATABASE_URL": url}
-        command = [sys.executable, "-m", "pytest", "-m", which, *arguments]
+        command = [sys.executable, "-m", "pytest", "-m", which, f"--durations={_SLOWEST}", *arguments]
         self.title, self._output = title, output
         self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output and subprocess.STDOUT)
 
