@@ -31,7 +31,7 @@ from torch.overrides import TorchFunctionMode
 from realm_core.pace import may_rest, resting
 
 _STEP_S = 0.005  # of work aside, before it rests
-_RESTS = 10  # times as long as it has worked, while others are computed for
+_RESTS = 10  # times as long as it has worked, at most and in all, while others are computed for
 _PAUSE_S = 0.03  # without work, before nobody is thought to need the processors
 
 Result = TypeVar("Result")
@@ -100,12 +100,14 @@ class _Slowly(TorchFunctionMode):
     """Work rests behind every few milliseconds, where it calls torch or says that it may, as long as others are
     computed for.
 
-    What it takes of a processor is taken from them; so each of them waits for a small part of it only.
+    What it takes of a processor is taken from them. Where there are pauses between them it works in these alone: what
+    it need not rest there, it may rest longer where there are none. Where there never are, each waits for a small part.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._since = time.perf_counter()
+        self._worked_s = self._rested_s = 0.0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -114,10 +116,12 @@ class _Slowly(TorchFunctionMode):
 
     def rest(self) -> None:
         """Unless it has only just begun to work."""
-        worked_s = time.perf_counter() - self._since
-        if worked_s > _STEP_S:
-            wait_for_quiet(_RESTS * worked_s)
+        now = time.perf_counter()
+        if now - self._since > _STEP_S:
+            self._worked_s += now - self._since
+            wait_for_quiet(_RESTS * self._worked_s - self._rested_s)
             self._since = time.perf_counter()
+            self._rested_s += self._since - now
 
 
 _processors = _Processors()

@@ -141,7 +141,7 @@ class Engine:
 
         search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
 
-        Engines of this process go on answering meanwhile; as long as they do, it takes about ten times as long.
+        Engines of this process go on answering meanwhile; as long as they do, it takes up to ten times as long.
         """
         place = pick_device(device)
         loaded, generation, snapshot = compute_aside(partial(_load_parts, model, index, corpus, place))
