@@ -28,10 +28,9 @@ from typing import Any, TypeVar
 import torch
 from torch.overrides import TorchFunctionMode
 
-from realm_core.pace import may_rest, resting
+from realm_core.pace import may_rest, others_first, rest_by
 
-_STEP_S = 0.005  # of work aside, before it rests
-_RESTS = 10  # times as long as it has worked, at most and in all, while others are computed for
+_LOOK_S = 0.005  # between two looks whether others are still computed for
 _PAUSE_S = 0.03  # without work, before nobody is thought to need the processors
 
 Result = TypeVar("Result")
@@ -96,32 +95,13 @@ class _Processors:
             del task  # and what its result holds
 
 
-class _Slowly(TorchFunctionMode):
-    """Work rests behind every few milliseconds, where it calls torch or says that it may, as long as others are
-    computed for.
-
-    What it takes of a processor is taken from them. Where there are pauses between them it works in these alone: what
-    it need not rest there, it may rest longer where there are none. Where there never are, each waits for a small part.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._since = time.perf_counter()
-        self._worked_s = self._rested_s = 0.0
+class _RestingAtTorch(TorchFunctionMode):
+    """Wherever torch is called, work may rest."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         may_rest()
         return result
-
-    def rest(self) -> None:
-        """Unless it has only just begun to work."""
-        now = time.perf_counter()
-        if now - self._since > _STEP_S:
-            self._worked_s += now - self._since
-            wait_for_quiet(_RESTS * self._worked_s - self._rested_s)
-            self._since = time.perf_counter()
-            self._rested_s += self._since - now
 
 
 _processors = _Processors()
@@ -142,7 +122,7 @@ def compute_aside(work: Callable[[], Result]) -> Result:
     def slowly() -> Result:
         torch.set_num_threads(1)  # of this thread; in part of all, and of those that begin meanwhile
         try:
-            with _Slowly() as mode, resting(mode.rest):
+            with others_first(), _RestingAtTorch():
                 return work()
         finally:
             torch.set_num_threads(usual)
@@ -157,7 +137,10 @@ def wait_for_quiet(most_s: float) -> None:
     """Return as soon as nothing is computed for anybody, and after `most_s` seconds at the latest."""
     until = time.perf_counter() + most_s
     while _processors.needed and time.perf_counter() < until:
-        time.sleep(_STEP_S)
+        time.sleep(_LOOK_S)
+
+
+rest_by(wait_for_quiet)
 
 
 def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, None, None]:

@@ -35,7 +35,7 @@ from realm_core.index.search import ExactSearch, FaissSearch, Search, search_wit
 from realm_core.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.memory import give_back
 from realm_core.model.checkpoint import Model, load_model
-from realm_core.model.device import pick_device
+from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import Normalisation, prior
 from realm_core.provenance import Answer
 from realm_core.reading import BlockReading, Found
@@ -355,7 +355,8 @@ class Engine:
 
 def _load_parts(model: Path, index: Path, corpus: Path, device: torch.device) -> tuple[Model, Generation, Snapshot]:
     """A model, ready for inference, an index and a corpus that fit together."""
-    loaded, generation, snapshot = load_model(model, frozen=True), Generation.open(index), Snapshot.open(corpus)
+    loaded = load_model(model, frozen=fast_dtype(device))
+    generation, snapshot = Generation.open(index), Snapshot.open(corpus)
     check_fit(loaded, generation, snapshot)
     snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
     of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)

@@ -8,8 +8,10 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from realm_core.pace import may_rest
 _CHUNK_BYTES = 1 << 20
 _SEAL = "checksum"  # the key under which a manifest keeps the checksum of everything else that it says
 _LONGEST_NAME = 255  # bytes, of a file on any disk
+_SETTLED_NS = 2_000_000_000  # since its last change; the times of a file are this exact on the coarsest disk
 _LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings: what is longer would fill the memory
 
 
@@ -30,6 +33,20 @@ def sha256_of_file(path: Path) -> str:
             digest.update(chunk)
             may_rest()
     return digest.hexdigest()
+
+
+def checksum(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes, which are read again only after the file has changed."""
+    now_ns = time.time_ns()
+    status = path.stat()
+    if now_ns - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED_NS:
+        return sha256_of_file(path)  # one more change might leave it with the same times
+    return _sha256_once(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@lru_cache(maxsize=1024)
+def _sha256_once(path: Path, *_status: int) -> str:
+    return sha256_of_file(path)
 
 
 def read_text(path: Path) -> str:

@@ -21,7 +21,7 @@ from realm_core.arrays import open_array
 from realm_core.corpus import tables
 from realm_core.corpus.records import Article, Block, Section, Span
 from realm_core.errors import RealmError
-from realm_core.files import plain_name, read_json, sha256_of_file
+from realm_core.files import checksum, plain_name, read_json
 
 _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -178,10 +178,10 @@ class Snapshot:
         for name, expected in expected_of.items():
             try:
                 path = self.folder / plain_name(name)
-                checksum = sha256_of_file(path)
+                found = checksum(path)
             except (ValueError, OSError) as error:
                 raise RealmError(f"{self.folder / tables.MANIFEST_FILE}: {error}.") from None
-            if checksum != expected:
+            if found != expected:
                 raise RealmError(f"{path} is not the file that was published: its checksum differs.")
         for batch in self._articles.validated():
             sections = batch.column("sections").flatten()

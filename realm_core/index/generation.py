@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.files import plain_name, read_json, sha256_of_file
+from realm_core.files import checksum, plain_name, read_json
 from realm_core.settings import quoted
 from realm_core.tensors import fill, load_tensors
 
@@ -52,7 +52,7 @@ class Generation:
             path = folder / plain_name(shard["file"])
             if not path.exists():
                 raise RealmError(f"{path} does not exist: the index is incomplete; build it again.")
-            if sha256_of_file(path) != shard["sha256"]:
+            if checksum(path) != shard["sha256"]:
                 raise RealmError(f"{path} is damaged: its checksum is not the manifest's; build the index again.")
             if shard["start"] != row or shard["stop"] > manifest["rows"]:
                 raise RealmError(f"{folder / 'manifest.json'}: the shards do not follow one another at row {row}.")

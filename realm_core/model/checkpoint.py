@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +22,23 @@ import torch
 from torch import Tensor, nn
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
-from realm_core.model.base import base_bert, base_tensors, bert_without_weights, changed_tensors
+from realm_core.files import (
+    checksum,
+    disk_errors,
+    publish_folder,
+    read_json,
+    remove_folder,
+    sha256_of_file,
+    write_json,
+)
+from realm_core.model.base import (
+    base_bert,
+    base_tensors,
+    bert_without_weights,
+    changed_tensors,
+    shared_weights,
+    without_weights,
+)
 from realm_core.model.bert import Bert
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
@@ -69,13 +84,13 @@ def new_encoder(config: ModelConfig, *, seed: int = 0) -> Encoder:
 def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
     """A model with base weights; projections and span MLP are drawn from `seed`."""
     torch.manual_seed(seed)
-    return _new_model(config, base_bert(config.base))
+    return _new_model(config, base_bert(config.base), copy.deepcopy)
 
 
-def _new_model(config: ModelConfig, bert: Bert) -> Model:
+def _new_model(config: ModelConfig, bert: Bert, another: Callable[[Any], Any]) -> Model:
     block = Embedder(bert, config.dimension, config.pooling)
-    query = copy.deepcopy(block)
-    reader = Reader(copy.deepcopy(bert), config.span_hidden, config.span_wordpieces, not_here=config.not_here)
+    query = another(block)
+    reader = Reader(another(bert), config.span_hidden, config.span_wordpieces, not_here=config.not_here)
     for part in (block, query, reader):
         part.eval()
     return Model(config, query, block, reader)
@@ -114,10 +129,11 @@ def save_model(
     return replace(model, hash=model_hash(record), block_hash=block_hash, about=about or {})
 
 
-def load_model(folder: Path, *, frozen: bool = False) -> Model:
+def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
     """Read a model folder; `RealmError` when it is missing, damaged or of another format.
 
-    frozen: for inference alone. Its parts then have the base weights that none of them changed in common.
+    frozen: for inference alone, with BERT's weights in this dtype; what is built on BERT stays in float32. The base
+    weights that no part changed are then in memory once, for all such models of this process.
     """
     record = read_json(folder / "config.json")
     where = str(folder / "config.json")
@@ -129,14 +145,14 @@ def load_model(folder: Path, *, frozen: bool = False) -> Model:
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise RealmError(f"{weights} does not exist.")
-    if sha256_of_file(weights) != record["weights_sha256"]:
+    if checksum(weights) != record["weights_sha256"]:
         raise RealmError(f"{weights} is damaged: its checksum is not the one in config.json.")
     config = ModelConfig.from_dict(record["model"], where)
     stored = load_tensors(weights)
     if record.get("shared_embedder"):
         stored |= {f"query.{name[6:]}": tensor for name, tensor in stored.items() if name.startswith("block.")}
     with torch.device("meta"):
-        model = _new_model(config, bert_without_weights(config.base))
+        model = _new_model(config, bert_without_weights(config.base), without_weights)
         if any(name.startswith("encoder.") for name in stored):
             model = replace(model, encoder=Encoder(bert_without_weights(config.base)).eval())
     shapes = {f"{part}.{name}": t.shape for part, module in model.parts().items() for name, t in _state(module)}
@@ -150,19 +166,21 @@ def load_model(folder: Path, *, frozen: bool = False) -> Model:
         try:
             if shapes[name] != tensor.shape:  # first: a scale of another length would multiply to any size
                 raise ValueError
-            values[name] = _restored(tensor, stored.get(name + _SCALE))
+            dtype = frozen if frozen is not None and ".bert." in name else torch.float32
+            values[name] = _restored(tensor, stored.get(name + _SCALE), dtype)
         except (KeyError, RuntimeError, ValueError):
             raise RealmError(
                 f"{weights}: tensor {quoted(name)} does not belong to the architecture in {where}."
             ) from None
-    base = {name: nn.Parameter(t, requires_grad=False) for name, t in base_tensors(config.base).items()}
+    base = base_tensors(config.base)
+    shared = None if frozen is None else shared_weights(config.base, frozen)
     for part, module in model.parts().items():
         own: dict[str, Tensor] = {}
         for name, _ in _state(module):
             value = values.get(f"{part}.{name}")
             if value is None:
-                value = base[name.removeprefix("bert.")]
-                value = value if frozen else value.detach().clone()
+                common = name.removeprefix("bert.")
+                value = base[common].clone() if shared is None else shared(common, base[common])
             own[name] = value
         module.load_state_dict(own, assign=True)
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
@@ -172,18 +190,19 @@ def _state(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
     return module.state_dict().items()
 
 
-def _restored(tensor: Tensor, scale_rows: Tensor | None) -> Tensor:
-    """A stored tensor in float32; ValueError where it is none that is stored."""
+def _restored(tensor: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """A stored tensor in `dtype`; ValueError where it is none that is stored."""
     if tensor.dtype == torch.int8:
         if scale_rows is None or scale_rows.shape != tensor.shape[:1]:
             raise ValueError
-        restored = copied(tensor, torch.float32)
-        for piece, own in zip(restored.split(_PIECE_ROWS), scale_rows.split(_PIECE_ROWS), strict=True):
-            piece.mul_(own.float().unsqueeze(1))
+        restored = torch.empty(tensor.shape, dtype=dtype)
+        pieces = (whole.split(_PIECE_ROWS) for whole in (restored, tensor, scale_rows))
+        for piece, codes, own in zip(*pieces, strict=True):
+            piece.copy_(codes.float().mul_(own.float().unsqueeze(1)))
         return restored
     if not tensor.is_floating_point():
         raise ValueError
-    return copied(tensor, torch.float32)
+    return copied(tensor, dtype)
 
 
 def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:

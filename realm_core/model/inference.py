@@ -321,19 +321,24 @@ def _int8_softened(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Pro
     """What makes a loud input soft is shared between it and its column of the weight, which has scales to lose, too."""
     louder_K = (largest_K / largest_K.topk(_LOUD + 1).values[-1]).clamp(min=1)
     none = torch.empty(0)
-    return _int8(weight_NK.float() * louder_K.sqrt(), bias_N, louder_K.rsqrt(), none.long(), none)
+    return _int8(_in_float32(weight_NK).mul_(louder_K.sqrt()), bias_N, louder_K.rsqrt(), none.long(), none)
 
 
 def _int8_split(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
     loud_L = largest_K.topk(_LOUD).indices
     loud_weight_LN = weight_NK.detach()[:, loud_L].T.contiguous()
-    return _int8(weight_NK.float().index_fill(1, loud_L, 0.0), bias_N, torch.empty(0), loud_L, loud_weight_LN)
+    return _int8(_in_float32(weight_NK).index_fill_(1, loud_L, 0.0), bias_N, torch.empty(0), loud_L, loud_weight_LN)
+
+
+def _in_float32(tensor: Tensor) -> Tensor:
+    return tensor.detach().to(torch.float32, copy=True)
 
 
 def _int8(weight_NK: Tensor, bias_N: Tensor, softer_K: Tensor, loud_L: Tensor, loud_weight_LN: Tensor) -> _Product:
-    weight_NK = weight_NK.detach()
-    scale_N = (weight_NK.abs().amax(dim=1) / 127).clamp(min=1e-12)
-    codes_NK = (weight_NK / scale_N.unsqueeze(1)).round().to(torch.int8)
+    """`weight_NK` is overwritten: to make other tensors of its size takes longer than to fill them."""
+    largest_N = torch.maximum(weight_NK.amax(dim=1), -weight_NK.amin(dim=1))
+    scale_N = (largest_N / 127).clamp(min=1e-12)
+    codes_NK = weight_NK.div_(scale_N.unsqueeze(1)).round_().to(torch.int8)
     packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_USUAL_WORDPIECES, weight_NK.shape[1]])
     zero_N = torch.zeros(len(scale_N), dtype=torch.int32)
     return _Product(packed, bias_N.detach().float(), _Int8(scale_N, zero_N, softer_K.detach(), loud_L, loud_weight_LN))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -151,8 +149,8 @@ def test_work_aside_rests_while_others_are_computed_for(
     step: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here for ever; as soon as nobody needs the processors, not at all."""
-    monkeypatch.setattr("realm_core.computing._STEP_S", 0.001)
-    monkeypatch.setattr("realm_core.computing._RESTS", 1e9)
+    monkeypatch.setattr("realm_core.pace._STEP_S", 0.001)
+    monkeypatch.setattr("realm_core.pace._RESTS", 1e9)
     steps, over, served = list[int](), threading.Event(), threading.Event()
 
     def long() -> None:
@@ -190,26 +188,3 @@ def test_a_forked_child_computes_with_a_thread_of_its_own() -> None:
 
 def _waiting() -> int:
     return computing._processors.waiting
-
-
-def test_what_found_pauses_rests_longer_where_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times as long as it has worked, in all; how long at once is whatever of it was not yet needed."""
-    now, most, quiet_after_s = 0.0, list[float](), iter((0.02, 0.02, math.inf, math.inf))
-
-    def wait(most_s: float) -> None:
-        nonlocal now
-        most.append(most_s)
-        now += min(most_s, next(quiet_after_s))
-
-    monkeypatch.setattr(computing, "time", SimpleNamespace(perf_counter=lambda: now))
-    monkeypatch.setattr(computing, "wait_for_quiet", wait)
-    monkeypatch.setattr(computing, "_RESTS", 10)
-    working = computing._Slowly()
-    for _ in range(4):
-        now += 0.01
-        working.rest()
-    assert most == pytest.approx([0.1, 0.18, 0.26, 0.1])
-    assert now == pytest.approx(0.04 * 11)
-    now += 0.001
-    working.rest()
-    assert len(most) == 4  # it has only just begun to work again

@@ -317,7 +317,7 @@ def test_parts_that_only_filling_needs_are_kept_only_for_it(
 ) -> None:
     loaded: list[weakref.ref[Any]] = []
 
-    def watched(folder: Path, *, frozen: bool) -> Model:
+    def watched(folder: Path, *, frozen: torch.dtype) -> Model:
         model = load_model(folder, frozen=frozen)
         loaded.append(weakref.ref(model.block))
         return model

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from realm_core.errors import RealmError
-from realm_core.files import read_json, sha256_of_file
+from realm_core.files import checksum, read_json
 from realm_core.model.identity import model_hash
+from realm_core.pace import others_first
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.services import comparing
 from webapp.services.places import resolve
@@ -165,7 +166,8 @@ def _files(model: ModelVersion, index: IndexGeneration) -> Iterator[Finding]:
     ):
         about = f"Files of the {what}"
         try:
-            count = _verify(resolve(path), manifest, files_of)
+            with others_first():
+                count = _verify(resolve(path), manifest, files_of)
         except RealmError as error:
             yield Finding(about, Verdict.BAD, f"The {what} cannot be used: {error}")
         else:
@@ -183,18 +185,12 @@ def _verify(folder: Path, manifest: str, files_of: Any) -> int:
     for name, sha256 in expected.items():
         path = folder / name
         try:
-            status = path.stat()
+            found = checksum(path)
         except OSError:
             raise RealmError(f"{path} does not exist.") from None
-        if _sha256(path, status.st_size, status.st_mtime_ns) != sha256:
+        if found != sha256:
             raise RealmError(f"{path} is damaged: it has not the checksum that {manifest} names.")
     return len(expected)
-
-
-@lru_cache(maxsize=1024)
-def _sha256(path: Path, _size: int, _changed: int) -> str:
-    """Of a large file once: a page, its confirmation and a way back within seconds ask for the same ones."""
-    return sha256_of_file(path)
 
 
 def _model_files(model: ModelVersion, config: dict[str, Any]) -> dict[str, str]:

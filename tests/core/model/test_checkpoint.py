@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -71,10 +71,16 @@ def test_float32_comes_back_to_the_bit(model: Model, tmp_path: Path) -> None:
     assert not any(part.training for part in loaded.parts().values())
 
 
-def test_frozen_parts_have_in_common_what_none_of_them_changed(model: Model, tmp_path: Path) -> None:
-    save_model(replace(model, encoder=new_encoder(model.config)), tmp_path / "m")
-    to_train, frozen = (all_tensors(load_model(tmp_path / "m", frozen=frozen)) for frozen in (False, True))
-    assert all(torch.equal(to_train[name], frozen[name]) for name in to_train)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("storage", get_args(Storage))
+def test_frozen_parts_have_in_common_what_none_of_them_changed(
+    model: Model, tmp_path: Path, dtype: torch.dtype, storage: Storage
+) -> None:
+    save_model(replace(model, encoder=new_encoder(model.config)), tmp_path / "m", storage={"reader": storage})
+    models = [load_model(tmp_path / "m", frozen=frozen) for frozen in (None, dtype, dtype)]
+    to_train, frozen, again = map(all_tensors, models)
+    for name, tensor in to_train.items():
+        assert torch.equal(tensor.to(dtype) if ".bert." in name else tensor, frozen[name]), name
     words = "bert.embeddings.word_embeddings.weight"
     changed = "bert.encoder.layer.0.intermediate.dense.weight"
 
@@ -84,6 +90,9 @@ def test_frozen_parts_have_in_common_what_none_of_them_changed(model: Model, tmp
     assert len(set(places(to_train, words))) == 4  # each is trained by itself
     assert len(set(places(frozen, words))) == 1
     assert len(set(places(frozen, changed))) == 2  # the reader's, and the others'
+    assert places(frozen, words) == places(again, words)  # as long as one of both models is there
+    assert places(frozen, changed)[0] == places(again, changed)[0]
+    assert places(frozen, changed)[2] != places(again, changed)[2]
 
 
 @pytest.mark.parametrize("storage", ["float16", "int8"])
