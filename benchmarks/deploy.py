@@ -8,8 +8,8 @@ think before they ask. It answers first from the model that is given and then, b
 first: the other was fine-tuned for two steps, so query embedder and reader have weights of their own, and its index is
 a copy under another name. Each round has a new web server, and each change a line: how long until the first answer of
 the new pair and until the last of the earlier one, how long the slowest question took that was asked meanwhile, and the
-server's memory. Before each change there is a rest; all rests of a round together say what its questions usually take,
-and so how many of those asked meanwhile took longer than the usual 99th percentile. All of it is written, too.
+server's memory. Before each change there is a rest; windows of it as long as the change say what questions usually take,
+and so how many of those asked meanwhile took longer than the usual 99th percentile of their round. All of it is written.
 
 That share would be 1 % without any deployment. Its interval is a binomial one of 95 %, which takes questions for
 independent, and the usual percentile for known. They are not quite, so it is rather too narrow; what the rounds show
@@ -51,7 +51,7 @@ _LEARNT_QUESTIONS = 32  # two steps
 
 @dataclass(frozen=True)
 class Round:
-    """What one web server showed. usual_ms: what questions took in its rests."""
+    """What one web server showed. usual_ms: what questions took in windows of its rests."""
 
     usual_ms: list[float]
     changes: list[Change]
@@ -143,8 +143,10 @@ def _round(inputs: Inputs, arguments: argparse.Namespace, first: int, port: int,
         names = (f"other-{inputs.index.name}", inputs.index.name)
         done = Round([], [])
         for number in range(first, first + arguments.changes):
-            done.usual_ms.extend(_rest(askers, arguments.seconds, master))
-            done.changes.append(_change(askers, number, names[number % 2], port, token, master))
+            began, ended = _rest(askers, arguments.seconds, master)
+            change = _change(askers, number, names[number % 2], port, token, master)
+            done.changes.append(change)
+            done.usual_ms.extend(one.took_ms for one in askers.in_windows(began, ended, change.until_all_s))
     return done
 
 
@@ -201,17 +203,18 @@ def _print(figures: dict[str, Any]) -> None:
     )
 
 
-def _rest(askers: Askers, seconds: float, master: int) -> list[float]:
-    """Milliseconds of the questions that began while nothing changed."""
+def _rest(askers: Askers, seconds: float, master: int) -> tuple[float, float]:
+    """When a time in which nothing changed began and ended."""
     began = time.perf_counter()
     time.sleep(seconds)
-    took = [one.took_ms for one in askers.since(began) if one.at >= began]
+    ended = time.perf_counter()
+    took = [one.took_ms for one in askers.since(began)]
     print(
         f"rest: {len(took) / seconds:.1f} questions/s, median {statistics.median(took):.0f} ms, slowest "
         f"{max(took):.0f} ms; {memory(master)}",
         flush=True,
     )
-    return took
+    return began, ended
 
 
 def _change(askers: Askers, number: int, name: str, port: int, token: str, master: int) -> Change:

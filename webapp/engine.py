@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -72,12 +73,7 @@ def load_engine(deployment: Deployment) -> Engine:
     """Load and warm up what `deployment` points at; RealmError when files are missing or do not fit together."""
     from realm_core.engine import Engine
 
-    if gc.get_freeze_count() == 0:
-        # Modules, which stay, are half a million objects: to look through them for garbage whenever an engine is closed
-        # would keep every question waiting for a quarter of a second.
-        gc.freeze()
-        # And a hundred askers at once are many young objects, of which few are garbage that only looking finds.
-        gc.set_threshold(50_000, 20, 100)
+    _spare_the_collector()
     engine = Engine.load(
         resolve(deployment.model.path),
         resolve(deployment.index.path),
@@ -90,6 +86,15 @@ def load_engine(deployment: Deployment) -> Engine:
     engine.warm_up()
     engine.on_batch = metrics.batch_done
     return engine
+
+
+@cache  # once; whether it has been done takes the collector itself 20 ms to say, in which nobody else runs Python
+def _spare_the_collector() -> None:
+    # Modules, which stay, are half a million objects: to look through them for garbage whenever an engine is closed
+    # would keep every question waiting for a quarter of a second.
+    gc.freeze()
+    # And a hundred askers at once are many young objects, of which few are garbage that only looking finds.
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _check_identity(engine: Engine, deployment: Deployment) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.askers import Asked, Change
+from benchmarks.askers import Asked, Askers, Change
 from benchmarks.deploy import Round, _figures
 from benchmarks.load import figures, growth, report
 from benchmarks.load import ratios as load_ratios
@@ -37,6 +37,17 @@ def test_who_waited_because_of_a_deployment_is_told_by_the_rests_of_the_same_rou
     assert [row["longer_than_usual_p99"] for row in told["rounds"]] == [1, 2]
     assert told["meanwhile"]["longer_than_usual_p99"] == 3 and told["meanwhile"]["share"]["share"] == 0.5
     assert told["meanwhile"]["share_of_rounds"] == {"median": 0.5, "low": 0.5, "high": 0.5}
+
+
+def test_usual_is_what_windows_as_long_as_a_change_show() -> None:
+    askers = Askers(lambda question: (201, "x"), [], 0)
+    for at, took_s in [(0.0, 0.5), (0.9, 0.2), (1.5, 0.1), (2.9, 0.3), (3.5, 0.1)]:
+        askers._asked.append(Asked(at=at, took_ms=took_s * 1e3, status=201, answered_by="x"))
+    told = [one.at for one in askers.in_windows(0.2, 3.2, 1.0)]
+    assert told == [0.0, 0.9, 1.5, 2.9]  # windows to 1.2, 2.2 and 3.2; the second began in the first and ended in it
+    assert [one.at for one in askers.in_windows(0.0, 3.0, 1.0)] == [0.0, 0.9, 0.9, 1.5, 2.9]  # across 1.0
+    assert [one.at for one in askers.in_windows(0.0, 3.3, 2.0)] == [0.0, 0.9, 1.5]
+    assert [one.at for one in askers.in_windows(1.0, 3.3, 9.0)] == [0.9, 1.5, 2.9]
 
 
 @pytest.mark.parametrize(("count", "p50", "p95"), [(1, 1.0, 1.0), (20, 10.0, 19.0), (100, 50.0, 95.0)])
