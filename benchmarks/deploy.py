@@ -7,9 +7,10 @@ A real web server over a database of its own, asked over HTTP by several threads
 think before they ask. It answers first from the model that is given and then, by turns, from another and from the
 first: the other was fine-tuned for two steps, so query embedder and reader have weights of their own, and its index is
 a copy under another name. Each round has a new web server, and each change a line: how long until the first answer of
-the new pair and until the last of the earlier one, how long the slowest question took that was asked meanwhile, and the
-server's memory. Before each change there is a rest; windows of it as long as the change say what questions usually take,
-and so how many of those asked meanwhile took longer than the usual 99th percentile of their round. All of it is written.
+the new pair and until the last of the earlier one, how long the slowest question took that was under way meanwhile, and
+the server's memory. Before each change there is a rest; windows of it as long as the change say what questions usually
+take, and so how many of those under way meanwhile took longer than the usual 99th percentile of their round. All of it
+is written, too.
 
 That share would be 1 % without any deployment. Its interval is a binomial one of 95 %, which takes questions for
 independent, and the usual percentile for known. They are not quite, so it is rather too narrow; what the rounds show
