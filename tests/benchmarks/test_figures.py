@@ -8,7 +8,7 @@ from benchmarks.askers import Asked, Askers, Change
 from benchmarks.deploy import Round, _figures
 from benchmarks.load import figures, growth, report
 from benchmarks.load import ratios as load_ratios
-from benchmarks.rounds import latencies, ratios, run_rounds, share, summary
+from benchmarks.rounds import latencies, ratios, run_rounds, share_of_clusters, summary
 
 
 def test_every_contestant_works_once_a_round_and_the_order_turns() -> None:
@@ -23,10 +23,14 @@ def test_a_ratio_is_taken_within_its_round() -> None:
     assert summary([3.0, 1.0]) == {"median": 2.0, "low": 1.0, "high": 3.0}
 
 
-@pytest.mark.parametrize(("count", "of", "low", "high"), [(10, 100, 0.0552, 0.1744), (0, 50, 0.0, 0.0713)])
-def test_a_share_has_the_interval_of_the_tables(count: int, of: int, low: float, high: float) -> None:
-    told = share(count, of)
-    assert told == {"share": count / of, "low": pytest.approx(low, abs=1e-4), "high": pytest.approx(high, abs=1e-4)}
+def test_the_interval_of_a_share_is_that_of_its_clusters() -> None:
+    apart = share_of_clusters([(number % 10 == 0, 1) for number in range(1000)])
+    assert apart["share"] == pytest.approx(0.1)  # each question by itself: the interval is the binomial one
+    assert (apart["low"], apart["high"]) == (pytest.approx(0.082, abs=0.003), pytest.approx(0.119, abs=0.003))
+    together = share_of_clusters([(10 * (number % 10 == 0), 10) for number in range(100)])
+    assert together["share"] == pytest.approx(0.1)  # all of a change wait or none: a hundred, not a thousand
+    assert (together["low"], together["high"]) == (pytest.approx(0.045, abs=0.011), pytest.approx(0.16, abs=0.011))
+    assert share_of_clusters([(0, 5), (0, 7)]) == {"share": 0.0, "low": 0.0, "high": 0.0}
 
 
 def test_who_waited_because_of_a_deployment_is_told_by_the_rests_of_the_same_round() -> None:
