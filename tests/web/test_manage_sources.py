@@ -116,7 +116,7 @@ def test_what_cannot_be_sent(
     folder.mkdir()
     (folder / "there.jsonl").write_bytes(b"before")
     if "large" in says or "at most" in says:
-        monkeypatch.setattr(views, "_LARGEST_BYTES", 10)
+        monkeypatch.setattr(views._FILE, "largest_bytes", 10)
     response = staff.client.post(FILES, form)
     assert response.status_code == 422 and says in response.content.decode()
     assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("there.jsonl", b"before")]

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.urls import reverse
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
@@ -15,6 +17,7 @@ from tests.web.pages import stored
 from webapp.models import AskedAnswer, AuditEntry, Feedback, Purpose, QuestionSet, Review
 from webapp.services import questions
 from webapp.services.places import questions_dir, resolve
+from webapp.views import questions as views
 
 pytestmark = pytest.mark.django_db
 
@@ -164,3 +167,17 @@ def test_what_is_measured_by_is_not_taken_from_feedback() -> None:
     assert questions.feedback_questions() == []
     with pytest.raises(RealmError, match="has been accepted yet"):
         questions.record_feedback("feedback-1", by=None)
+
+
+def test_a_file_that_is_too_large_is_refused_with_what_to_do_instead(
+    curator: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views._FILE, "largest_bytes", 10)
+    sent = {"file": SimpleUploadedFile("rivers.jsonl", lines("Which river?")), "purpose": Purpose.LEARN}
+    response = curator.client.post(reverse("manage-questions"), sent)
+    assert response.status_code == 422 and not QuestionSet.objects.exists()
+    assert "manage.py register_questions" in response.content.decode()
+    monkeypatch.undo()
+    sent = {"file": SimpleUploadedFile("rivers.jsonl", lines("Which river?")), "purpose": Purpose.LEARN}
+    assert curator.client.post(reverse("manage-questions"), sent, follow=True).status_code == 200
+    assert QuestionSet.objects.get().name == "rivers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from django import forms
 from django.contrib import messages
@@ -20,16 +20,21 @@ from webapp.models import Purpose, QuestionSet
 from webapp.services import questions as services
 from webapp.services.places import resolve
 from webapp.services.roles import Action
+from webapp.views.files import FileField
 from webapp.views.staff import curators_only, staff_member
 
-_LARGEST_BYTES: Final = 64 * 2**20
+_FILE: Final = FileField(
+    largest_bytes=64 * 2**20,
+    instead=lambda: "larger ones are recorded on the server with manage.py register_questions",
+    help_text="JSON lines, a question each: question, answers, and title or context if known.",
+)
 _SHOWN: Final = 20
 
 
 class UploadForm(forms.Form):
     """A file of questions."""
 
-    file = forms.FileField(help_text="JSON lines, a question each: question, answers, and title or context if known.")
+    file = _FILE
     purpose = forms.ChoiceField(
         choices=Purpose.choices, help_text="Questions that models are measured by are never learnt from."
     )
@@ -38,17 +43,8 @@ class UploadForm(forms.Form):
         required=False, max_length=200, help_text="Where the questions came from, and their licence."
     )
 
-    def clean_file(self) -> Any:
-        file = self.cleaned_data["file"]
-        if (file.size or 0) > _LARGEST_BYTES:
-            raise forms.ValidationError(
-                f"A file may have at most {_LARGEST_BYTES // 2**20} MB; larger ones are recorded on the server with "
-                "manage.py register_questions."
-            )
-        return file
 
-
-@takes(_LARGEST_BYTES + 2**20, Action.CURATE)  # and what surrounds the file
+@takes(_FILE.body_bytes, Action.CURATE)
 @curators_only
 @never_cache
 @require_http_methods(["GET", "POST"])

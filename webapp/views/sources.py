@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from django import forms
 from django.contrib import messages
@@ -16,28 +16,23 @@ from webapp.bodies import takes
 from webapp.services import sources as services
 from webapp.services.places import sources_dir
 from webapp.services.roles import Action
+from webapp.views.files import FileField
 from webapp.views.staff import staff_member, staff_only
 
-_LARGEST_BYTES: Final = 512 * 2**20
+_FILE: Final = FileField(
+    largest_bytes=512 * 2**20,
+    instead=lambda: f"put a larger one into {sources_dir()} yourself",
+    help_text="JSON lines or Parquet with id, title and text, or a MediaWiki dump, plain or compressed.",
+)
 
 
 class SourceForm(forms.Form):
     """A file of articles."""
 
-    file = forms.FileField(
-        help_text="JSON lines or Parquet with id, title and text, or a MediaWiki dump, plain or compressed."
-    )
-
-    def clean_file(self) -> Any:
-        file = self.cleaned_data["file"]
-        if (file.size or 0) > _LARGEST_BYTES:
-            raise forms.ValidationError(
-                f"A file may have at most {_LARGEST_BYTES // 2**20} MB; put a larger one into {sources_dir()} yourself."
-            )
-        return file
+    file = _FILE
 
 
-@takes(_LARGEST_BYTES + 2**20, Action.OPERATE)  # and what surrounds the file
+@takes(_FILE.body_bytes, Action.OPERATE)
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
@@ -61,7 +56,6 @@ def source_list(request: HttpRequest) -> HttpResponse:
         "form": form,
         "rows": [(one, readers.get(one.name)) for one in services.sources()],
         "folder": sources_dir(),
-        "largest": _LARGEST_BYTES,
     }
     return render(request, "manage/sources.html", context, status=status)
 
