@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from realm_core.errors import RealmError
+from realm_core.pace import Rests
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
 from tests.web.pages import stored
@@ -54,6 +55,15 @@ def test_the_same_model_over_another_index_of_the_corpus_raises_no_doubt(now: De
     ]
     deployed = deploying.deploy(again, note="why")
     assert (Deployment.active(), deployed.note) == (deployed, "why")
+
+
+def test_the_check_reads_with_rests_for_those_who_ask_meanwhile(
+    now: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests = list[None]()
+    monkeypatch.setattr(Rests, "rest", lambda self: rests.append(None))
+    deploying.check(now.index)
+    assert len(rests) >= 3  # model, index and corpus
 
 
 def test_a_model_that_does_not_fit_the_index_is_refused(now: Deployment) -> None:

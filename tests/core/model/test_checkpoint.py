@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from realm_core import tensors
 from realm_core.errors import RealmError
@@ -22,6 +22,7 @@ from realm_core.files import read_json, sha256_of_file
 from realm_core.model.checkpoint import Model, Storage, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.identity import read_hashes
+from realm_core.model.packed import Packed
 from tests.tiny import tiny_config
 
 
@@ -93,6 +94,24 @@ def test_frozen_parts_have_in_common_what_none_of_them_changed(
     assert places(frozen, words) == places(again, words)  # as long as one of both models is there
     assert places(frozen, changed)[0] == places(again, changed)[0]
     assert places(frozen, changed)[2] != places(again, changed)[2]
+    other = torch.bfloat16 if dtype == torch.float32 else torch.float32
+    alike = all_tensors(load_model(tmp_path / "m", frozen=other))[f"query.{words}"]  # beside those
+    assert alike.dtype == other and torch.equal(alike, to_train[f"query.{words}"].to(other))
+
+
+def test_what_hangs_on_one_model_does_not_hang_on_another(model: Model, tmp_path: Path) -> None:
+    """As the look for loud inputs, while another thread answers."""
+    save_model(model, tmp_path / "m")
+    one, other = (load_model(tmp_path / "m", frozen=torch.float32) for _ in range(2))
+    met: list[nn.Module] = []
+    for module in one.query.modules():
+        module.register_forward_pre_hook(lambda module, _: met.append(module))
+    wordpieces = Packed.of([[101, 102]])
+    other.query.encode(wordpieces)
+    one.reader.encode(wordpieces)
+    assert met == []
+    one.query.encode(wordpieces)
+    assert met
 
 
 @pytest.mark.parametrize("storage", ["float16", "int8"])
