@@ -68,7 +68,7 @@ def test_two_engines_of_one_process_compute_one_after_the_other(
 
 def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the loading, whatever that takes: nobody waits for the whole of it."""
-    monkeypatch.setattr("realm_core.computing._STEP_S", 0.0)  # it rests often
+    monkeypatch.setattr("realm_core.pace._STEP_S", 0.0)  # it rests often
     engine, answered = engine_of(deployment), 0
     with ThreadPoolExecutor(1) as pool:
         loading = pool.submit(engine_of, deployment)

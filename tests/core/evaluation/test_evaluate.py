@@ -45,7 +45,8 @@ MANY = [
 def single_precision() -> Iterator[None]:
     """With whom a question is read then changes next to nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("realm_core.model.encoding.fast_dtype", lambda device: torch.float32)
+        for loads in ("engine", "model.encoding"):
+            patch.setattr(f"realm_core.{loads}.fast_dtype", lambda device: torch.float32)
         yield
 
 
