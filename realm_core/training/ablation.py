@@ -264,12 +264,14 @@ class Plan:
             self._scheduled("ict", "", settings.ict, self._inputs.model, warm, [], 2)
             self._scheduled("mlm", "", settings.mlm, warm, output, [], 1)
             return output
-        config = {
-            "realm": settings.pretrain,
-            "uniform": dataclasses.replace(settings.pretrain, masking="uniform"),
-            "span": dataclasses.replace(settings.pretrain, masking="span"),
-            "stale": dataclasses.replace(settings.pretrain, refresh_every=STALE * settings.pretrain.refresh_every),
-        }[name]
+        # Of this variant alone: a budget may be too small for that of another row.
+        differing: dict[str, dict[str, Any]] = {
+            "realm": {},
+            "uniform": {"masking": "uniform"},
+            "span": {"masking": "span"},
+            "stale": {"refresh_every": STALE * settings.pretrain.refresh_every},
+        }
+        config = dataclasses.replace(settings.pretrain, **differing[name])
         start = self._model(BASELINE)
         more = ["--index", str(self._index(BASELINE)), "--spans", str(self._inputs.spans)]
         more += ["--builder-device", self._inputs.builder_device]

@@ -151,6 +151,14 @@ def test_an_index_that_would_never_be_stale_is_refused_before_anything_runs(
     assert not case.output.exists()
 
 
+def test_that_budget_does_for_the_other_rows(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    case = Case(towns, tmp_path, f"[pretrain]\nsteps = 100\nrefresh_every = {100 // STALE}\n")
+    inline.kill_at = "ict"
+    with pytest.raises(RealmError, match="ict"):
+        case.run(*(name for name in ROWS if name != "stale"))
+    assert inline.started == ["ict"]
+
+
 def same(first: torch.nn.Module, second: torch.nn.Module) -> bool:
     other = second.state_dict()
     return all(torch.equal(tensor, other[name]) for name, tensor in first.state_dict().items())
