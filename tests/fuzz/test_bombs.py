@@ -291,6 +291,15 @@ def test_a_backup_leads_nowhere_else(tmp_path: Path) -> None:
     assert unpack(backup(tmp_path / "b.tar", paths=["a"]), target) == ([], ["a"])
 
 
+def test_a_backup_that_ends_early(tmp_path: Path) -> None:
+    large = member("data/large")
+    large.size = 100_000
+    whole = backup(tmp_path / "b.tar", large).read_bytes()
+    (tmp_path / "b.tar").write_bytes(whole[: whole.index(bytes(50_000)) + 50_000])
+    with pytest.raises(RealmError, match="cannot be restored: unexpected end of data"):
+        unpack(tmp_path / "b.tar", tmp_path / "target")
+
+
 @pytest.mark.parametrize("packed", ["gz", "bz2", "xz"])
 def test_a_backup_is_not_compressed(tmp_path: Path, packed: str) -> None:
     with pytest.raises(RealmError, match="cannot be restored"):

@@ -61,6 +61,7 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     for path in (measured.predictions, measured.questions.path, f"runs/{ended.pk}/log.txt", "secret_key"):
         (data / path).parent.mkdir(parents=True, exist_ok=True)
         (data / path).write_text(path)
+    (data / "secret_key").chmod(0o600)
     browser = Client()
     browser.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
     before = shown(browser, asked)
@@ -79,6 +80,7 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     named = ("tiny/model", "tiny/indexes", "tiny/corpora", "questions/", "secret_key", measured.predictions)
     kept = {name: content for name, content in files.items() if name.startswith(named) and ".lock" not in name}
     assert contents(data) == kept
+    assert (data / "secret_key").stat().st_mode & 0o777 == 0o600
     part = Job.objects.get(pk=part.pk)
     assert part.parent == part.settings_of == ended
     assert JobMetric.objects.get().values == {"loss": 0.5} and Feedback.objects.get().by == person
