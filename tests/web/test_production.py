@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPMessage, HTTPSConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -192,6 +194,30 @@ def test_plain_text_is_led_to_tls(site: tuple[int, int]) -> None:
         if status == 301:
             assert response.headers["Location"].startswith("https://localhost")
         connection.close()
+
+
+def test_what_is_sent_while_the_web_server_is_started_anew_arrives(tmp_path: Path) -> None:
+    """Also what has a body: Caddy up to 2.11.1 sent the head alone once it had tried in vain."""
+    port, arrived = free_port(), []
+
+    class Late(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            arrived.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+    with proxy(tmp_path, port, waits=True) as proxied, ThreadPoolExecutor() as asking:
+        answers = [asking.submit(ask, proxied, "/api/v1/ask", "POST", body) for body in (b"a", b"b" * LARGEST_BYTES)]
+        time.sleep(1.5)
+        assert not any(answer.done() for answer in answers)
+        with HTTPServer((HOST, port), Late) as server:
+            serving = asking.submit(server.serve_forever, 0.05)
+            try:
+                assert [answer.result(20)[0] for answer in answers] == [204, 204]
+            finally:
+                server.shutdown()
+            serving.result()
+    assert sorted(arrived) == [b"a", b"b" * LARGEST_BYTES]
 
 
 def test_what_the_proxy_says_itself(site: tuple[int, int], tmp_path: Path) -> None:
