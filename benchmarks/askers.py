@@ -64,15 +64,14 @@ class Askers:
         """The questions that were under way at some time from `start` to `end`, in the order of their answers."""
         return [one for one in list(self._asked) if one.at + one.took_ms / 1e3 >= start and one.at <= end]
 
-    def in_windows(self, start: float, end: float, length_s: float) -> list[Asked]:
-        """The questions of all windows of a length between `start` and `end`, in each those that `since` tells of it.
+    def windows(self, start: float, end: float, length_s: float) -> list[list[Asked]]:
+        """The questions of each of the windows of a length between `start` and `end`, those that `since` tells of it.
 
         Whoever is under way at the edge of a window is more likely one that takes long. What happens in one window is
         compared with what happens in others as long, so that both have as many of these.
         """
-        length_s = min(length_s, end - start)
         edges = [start + number * length_s for number in range(int((end - start) / length_s + 1e-9) + 1)]
-        return [one for edge, after in itertools.pairwise(edges) for one in self.since(edge, after)]
+        return [self.since(edge, after) for edge, after in itertools.pairwise(edges)]
 
     def _run(self, random: Random) -> None:
         for question in self._questions:
@@ -87,10 +86,12 @@ class Askers:
 class Change:
     """One deployment under load.
 
-    until_new_s, until_all_s: from the change to the first answer of the new pair, and to the last of the earlier one.
-    took_ms: of the questions that were under way from the change to that last answer. failed: how many got none.
+    at: when it was asked for (time.perf_counter). until_new_s, until_all_s: from then to the first answer of the new
+    pair, and to the last of the earlier one. took_ms: of the questions that were under way until that last answer.
+    failed: how many got none.
     """
 
+    at: float
     until_new_s: float
     until_all_s: float
     took_ms: tuple[float, ...]
@@ -130,6 +131,7 @@ def change_over(
     end = max((_end(one) for one in good if one.answered_by != new), default=start)
     meanwhile = [one for one in answered if one.at <= end] or answered
     return Change(
+        at=start,
         until_new_s=min(_end(one) for one in good if one.answered_by == new) - start,
         until_all_s=end - start,
         took_ms=tuple(one.took_ms for one in meanwhile),

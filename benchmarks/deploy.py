@@ -8,13 +8,13 @@ think before they ask. It answers first from the model that is given and then, b
 first: the other was fine-tuned for two steps, so query embedder and reader have weights of their own, and its index is
 a copy under another name. Each round has a new web server, and each change a line: how long until the first answer of
 the new pair and until the last of the earlier one, how long the slowest question took that was under way meanwhile, and
-the server's memory. Before each change there is a rest; windows of it as long as the change say what questions usually
-take, and so how many of those under way meanwhile took longer than the usual 99th percentile of their round. All of it
-is written, too.
+the server's memory. Before each change there is a rest. Windows of the rests, as long as the longest change of their
+round, say what questions usually take, and so how many took longer than the usual 99th percentile in the windows that
+begin with a change. All of it is written, too.
 
-That share would be 1 % without any deployment. Its interval of 95 % takes changes for independent, not questions: what
-makes one of them wait makes its neighbours wait, too. It takes the usual percentile for known; what the rounds show
-apart from one another stands beside it.
+That share would be 1 % without any deployment. Its interval of 95 % takes windows for independent, not questions: what
+makes one of them wait makes its neighbours wait, too. How often windows taken at random show that share or more, and
+what the rounds show apart from one another, stands beside it.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.askers import Askers, Change, asker, change_over, operate, percentile
+import numpy as np
+
+from benchmarks.askers import Asked, Askers, Change, asker, change_over, operate, percentile
 from benchmarks.inputs import TOP, Inputs, prepare, run_activity
 from benchmarks.machine import describe
-from benchmarks.rounds import share_of_clusters, summary
+from benchmarks.rounds import summary
 from benchmarks.web import memory, server
+from benchmarks.windows import Window, Windows, longer, share_longer
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
 from tests.postgres import postgres
@@ -52,24 +55,10 @@ _LEARNT_QUESTIONS = 32  # two steps
 
 @dataclass(frozen=True)
 class Round:
-    """What one web server showed. usual_ms: what questions took in windows of its rests."""
+    """What one web server showed."""
 
-    usual_ms: list[float]
     changes: list[Change]
-
-    @property
-    def p99_ms(self) -> float:
-        return percentile(self.usual_ms, 0.99)
-
-    @property
-    def meanwhile_ms(self) -> list[float]:
-        """What those took that were asked while a pair was loaded."""
-        return [took_ms for change in self.changes for took_ms in change.took_ms]
-
-    @property
-    def longer(self) -> list[tuple[int, int]]:
-        """Of each change, how many of these took longer than the usual 99th percentile, and of how many."""
-        return [(sum(took_ms > self.p99_ms for took_ms in one.took_ms), len(one.took_ms)) for one in self.changes]
+    windows: Windows
 
 
 def main() -> int:
@@ -142,42 +131,42 @@ def _round(inputs: Inputs, arguments: argparse.Namespace, first: int, port: int,
     with Askers(asker(port, "index"), questions, arguments.askers, thinks_s=arguments.thinks) as askers:
         time.sleep(5)  # what is made on first use
         names = (f"other-{inputs.index.name}", inputs.index.name)
-        done = Round([], [])
+        rests, changes = [], []
         for number in range(first, first + arguments.changes):
-            began, ended = _rest(askers, arguments.seconds, master)
-            change = _change(askers, number, names[number % 2], port, token, master)
-            done.changes.append(change)
-            done.usual_ms.extend(one.took_ms for one in askers.in_windows(began, ended, change.until_all_s))
-    return done
+            rests.append(_rest(askers, arguments.seconds, master))
+            changes.append(_change(askers, number, names[number % 2], port, token, master))
+        # Not until its own last earlier answer: whatever ends a window so is more likely a question that takes long.
+        length_s = min(arguments.seconds, max(change.until_all_s for change in changes))
+        time.sleep(max(0.0, changes[-1].at + length_s - time.perf_counter()))
+        usual = [window for began, ended in rests for window in askers.windows(began, ended, length_s)]
+        changed = [askers.since(change.at, change.at + length_s) for change in changes]
+    return Round(changes, Windows(*(list(map(_took_ms, windows)) for windows in (usual, changed))))
 
 
 def _figures(rounds: list[Round]) -> dict[str, Any]:
     """What all rounds show; longer_than_usual_p99 counts within each round."""
-    meanwhile = [took_ms for one in rounds for took_ms in one.meanwhile_ms]
-    longer = [change for one in rounds for change in one.longer]
+    windows = [one.windows for one in rounds]
     return {
-        "usual": _times([took_ms for one in rounds for took_ms in one.usual_ms]),
+        "usual": _times([window for one in windows for window in one.usual]),
         "meanwhile": {
-            **_times(meanwhile),
+            **_times([window for one in windows for window in one.changed]),
             "failed": sum(change.failed for one in rounds for change in one.changes),
-            "longer_than_usual_p99": sum(count for count, _ in longer),
-            "share": share_of_clusters(longer),
-            "share_of_rounds": summary([share_of_clusters(one.longer)["share"] for one in rounds]),
+            "longer_than_usual_p99": sum(sum(one.longer) for one in windows),
+            "share": share_longer(windows),
+            "share_of_rounds": summary([longer([one]) for one in windows]),
         },
         "rounds": [
             {
-                "usual_p99_ms": one.p99_ms,
-                "questions": len(one.meanwhile_ms),
-                "longer_than_usual_p99": sum(count for count, _ in one.longer),
+                "usual_p99_ms": one.windows.p99_ms,
                 "changes": [
                     {
                         "first_answer_s": change.until_new_s,
                         "all_s": change.until_all_s,
-                        "slowest_ms": change.slowest_ms,
-                        "questions": of,
+                        "slowest_ms": float(window.max()),
+                        "questions": len(window),
                         "longer_than_usual_p99": count,
                     }
-                    for change, (count, of) in zip(one.changes, one.longer, strict=True)
+                    for change, window, count in zip(one.changes, one.windows.changed, one.windows.longer, strict=True)
                 ],
             }
             for one in rounds
@@ -185,8 +174,14 @@ def _figures(rounds: list[Round]) -> dict[str, Any]:
     }
 
 
-def _times(took_ms: list[float]) -> dict[str, float]:
+def _took_ms(asked: list[Asked]) -> Window:
+    return np.array([one.took_ms for one in asked])
+
+
+def _times(windows: list[Window]) -> dict[str, float]:
+    took_ms = np.concatenate(windows).tolist()
     return {
+        "windows": len(windows),
         "questions": len(took_ms),
         "median_ms": statistics.median(took_ms),
         "p99_ms": percentile(took_ms, 0.99),
@@ -198,15 +193,16 @@ def _print(figures: dict[str, Any]) -> None:
     for name in ("usual", "meanwhile"):
         told = figures[name]
         print(
-            f"{name}: {told['questions']} questions, median {told['median_ms']:.0f} ms, p99 {told['p99_ms']:.0f} ms, "
-            f"slowest {told['slowest_ms']:.0f} ms"
+            f"{name}: {told['questions']} questions in {told['windows']} windows, median {told['median_ms']:.0f} ms, "
+            f"p99 {told['p99_ms']:.0f} ms, slowest {told['slowest_ms']:.0f} ms"
         )
     meanwhile = figures["meanwhile"]
     whole, apart = meanwhile["share"], meanwhile["share_of_rounds"]
     print(
         f"{meanwhile['failed']} failed. {meanwhile['longer_than_usual_p99']} took longer than the usual p99 of their "
         f"round: {whole['share']:.2%} (95 %: {whole['low']:.2%} to {whole['high']:.2%}; rounds {apart['low']:.2%} to "
-        f"{apart['high']:.2%}), where 1 % would have anyway."
+        f"{apart['high']:.2%}), where 1 % would have anyway; windows taken at random show that in "
+        f"{whole['by_chance']:.0%} of draws."
     )
 
 

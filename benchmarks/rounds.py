@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import numpy as np
-
 Result = TypeVar("Result")
 Summary = dict[str, float]
 
@@ -40,19 +38,6 @@ def apart(work: Callable[[], Result]) -> Result:
 def summary(values: Sequence[float]) -> Summary:
     """Median, lowest and highest."""
     return {"median": statistics.median(values), "low": min(values), "high": max(values)}
-
-
-def share_of_clusters(counts: Sequence[tuple[int, int]]) -> Summary:
-    """The share of all clusters together, each (how many, of how many), and between what it is likely to lie.
-
-    95 in 100 of what as many clusters drawn from these show: whatever is alike within a cluster counts once.
-    """
-    count_of = np.array(counts, dtype=float)
-    drawn = np.random.default_rng(0).integers(len(counts), size=(10_000, len(counts)))
-    totals = count_of[drawn].sum(axis=1)
-    low, high = np.percentile(totals[:, 0] / totals[:, 1], (2.5, 97.5))
-    count, of = count_of.sum(axis=0)
-    return {"share": float(count / of), "low": float(low), "high": float(high)}
 
 
 def ratios(theirs: Sequence[float], ours: Sequence[float]) -> Summary:

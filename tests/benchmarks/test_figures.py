@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from benchmarks.askers import Asked, Askers, Change
 from benchmarks.deploy import Round, _figures
 from benchmarks.load import figures, growth, report
 from benchmarks.load import ratios as load_ratios
-from benchmarks.rounds import latencies, ratios, run_rounds, share_of_clusters, summary
+from benchmarks.rounds import latencies, ratios, run_rounds, summary
+from benchmarks.windows import Window, Windows, share_longer
 
 
 def test_every_contestant_works_once_a_round_and_the_order_turns() -> None:
@@ -23,35 +25,51 @@ def test_a_ratio_is_taken_within_its_round() -> None:
     assert summary([3.0, 1.0]) == {"median": 2.0, "low": 1.0, "high": 3.0}
 
 
-def test_the_interval_of_a_share_is_that_of_its_clusters() -> None:
-    apart = share_of_clusters([(number % 10 == 0, 1) for number in range(1000)])
-    assert apart["share"] == pytest.approx(0.1)  # each question by itself: the interval is the binomial one
-    assert (apart["low"], apart["high"]) == (pytest.approx(0.082, abs=0.003), pytest.approx(0.119, abs=0.003))
-    together = share_of_clusters([(10 * (number % 10 == 0), 10) for number in range(100)])
-    assert together["share"] == pytest.approx(0.1)  # all of a change wait or none: a hundred, not a thousand
-    assert (together["low"], together["high"]) == (pytest.approx(0.045, abs=0.011), pytest.approx(0.16, abs=0.011))
-    assert share_of_clusters([(0, 5), (0, 7)]) == {"share": 0.0, "low": 0.0, "high": 0.0}
+def a_round(random: np.random.Generator, *, windows: int, slow_of_changes: float = 0.0) -> Windows:
+    """Rests and a fifth as many changes, ten questions each; some windows are slow as a whole."""
+
+    def window(slow: float) -> Window:
+        return random.exponential(100.0, 10) + 500.0 * (random.random() < slow)
+
+    return Windows(
+        [window(0.02) for _ in range(windows)], [window(0.02 + slow_of_changes) for _ in range(windows // 5)]
+    )
+
+
+def test_changes_that_change_nothing_are_told_from_those_that_do() -> None:
+    random = np.random.default_rng(1)
+    told = [share_longer([a_round(random, windows=60) for _ in range(3)], draws=200) for _ in range(60)]
+    assert sum(one["low"] <= 0.01 <= one["high"] for one in told) >= 48  # an interval of 95 % of few windows is narrow
+    assert 0.3 < np.mean([one["by_chance"] for one in told]) < 0.7
+    told = [
+        share_longer([a_round(random, windows=60, slow_of_changes=0.3) for _ in range(3)], draws=200) for _ in range(20)
+    ]
+    assert all(one["low"] > 0.01 and one["by_chance"] < 0.05 for one in told)
 
 
 def test_who_waited_because_of_a_deployment_is_told_by_the_rests_of_the_same_round() -> None:
     def one(usual_ms: float, *meanwhile_ms: float) -> Round:
-        return Round([usual_ms] * 99 + [2 * usual_ms], [Change(1.0, 2.0, meanwhile_ms, 0)])
+        usual = np.array([usual_ms] * 99 + [2 * usual_ms])
+        return Round([Change(0.0, 1.0, 2.0, (), 0)], Windows([usual], [np.array(meanwhile_ms)]))
 
     told = _figures([one(100.0, 150.0, 201.0), one(300.0, 201.0, 599.0, 601.0, 700.0)])
-    assert [row["longer_than_usual_p99"] for row in told["rounds"]] == [1, 2]
+    assert [row["changes"][0]["longer_than_usual_p99"] for row in told["rounds"]] == [1, 2]
     assert told["meanwhile"]["longer_than_usual_p99"] == 3 and told["meanwhile"]["share"]["share"] == 0.5
     assert told["meanwhile"]["share_of_rounds"] == {"median": 0.5, "low": 0.5, "high": 0.5}
 
 
-def test_usual_is_what_windows_as_long_as_a_change_show() -> None:
+def test_windows_hold_who_was_under_way_in_them() -> None:
     askers = Askers(lambda question: (201, "x"), [], 0)
     for at, took_s in [(0.0, 0.5), (0.9, 0.2), (1.5, 0.1), (2.9, 0.3), (3.5, 0.1)]:
         askers._asked.append(Asked(at=at, took_ms=took_s * 1e3, status=201, answered_by="x"))
-    told = [one.at for one in askers.in_windows(0.2, 3.2, 1.0)]
-    assert told == [0.0, 0.9, 1.5, 2.9]  # windows to 1.2, 2.2 and 3.2; the second began in the first and ended in it
-    assert [one.at for one in askers.in_windows(0.0, 3.0, 1.0)] == [0.0, 0.9, 0.9, 1.5, 2.9]  # across 1.0
-    assert [one.at for one in askers.in_windows(0.0, 3.3, 2.0)] == [0.0, 0.9, 1.5]
-    assert [one.at for one in askers.in_windows(1.0, 3.3, 9.0)] == [0.9, 1.5, 2.9]
+
+    def told(start: float, end: float, length_s: float) -> list[list[float]]:
+        return [[one.at for one in window] for window in askers.windows(start, end, length_s)]
+
+    assert told(0.2, 3.2, 1.0) == [[0.0, 0.9], [1.5], [2.9]]
+    assert told(0.0, 3.0, 1.0) == [[0.0, 0.9], [0.9, 1.5], [2.9]]  # 0.9 is under way across 1.0
+    assert told(0.0, 3.3, 2.0) == [[0.0, 0.9, 1.5]]
+    assert told(1.0, 3.3, 9.0) == []
 
 
 @pytest.mark.parametrize(("count", "p50", "p95"), [(1, 1.0, 1.0), (20, 10.0, 19.0), (100, 50.0, 95.0)])
