@@ -135,12 +135,16 @@ def _round(inputs: Inputs, arguments: argparse.Namespace, first: int, port: int,
         for number in range(first, first + arguments.changes):
             rests.append(_rest(askers, arguments.seconds, master))
             changes.append(_change(askers, number, names[number % 2], port, token, master))
-        # Not until its own last earlier answer: whatever ends a window so is more likely a question that takes long.
         length_s = min(arguments.seconds, max(change.until_all_s for change in changes))
         time.sleep(max(0.0, changes[-1].at + length_s - time.perf_counter()))
-        usual = [window for began, ended in rests for window in askers.windows(began, ended, length_s)]
-        changed = [askers.since(change.at, change.at + length_s) for change in changes]
-    return Round(changes, Windows(*(list(map(_took_ms, windows)) for windows in (usual, changed))))
+        return Round(changes, _windows(askers, rests, changes, length_s))
+
+
+def _windows(askers: Askers, rests: list[tuple[float, float]], changes: list[Change], length_s: float) -> Windows:
+    """All of one length: that of a change does not end with its own last earlier answer, which likely takes long."""
+    usual = [window for began, ended in rests for window in askers.windows(began, ended, length_s)]
+    changed = [askers.since(change.at, change.at + length_s) for change in changes]
+    return Windows([_took_ms(window) for window in usual], [_took_ms(window) for window in changed])
 
 
 def _figures(rounds: list[Round]) -> dict[str, Any]:

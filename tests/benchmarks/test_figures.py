@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.askers import Asked, Askers, Change
-from benchmarks.deploy import Round, _figures
+from benchmarks.deploy import Round, _figures, _windows
 from benchmarks.load import figures, growth, report
 from benchmarks.load import ratios as load_ratios
 from benchmarks.rounds import latencies, ratios, run_rounds, summary
@@ -45,6 +45,25 @@ def test_changes_that_change_nothing_are_told_from_those_that_do() -> None:
         share_longer([a_round(random, windows=60, slow_of_changes=0.3) for _ in range(3)], draws=200) for _ in range(20)
     ]
     assert all(one["low"] > 0.01 and one["by_chance"] < 0.05 for one in told)
+
+
+def test_chance_takes_windows_for_changes_whatever_they_are() -> None:
+    random = np.random.default_rng(1)
+    told = a_round(random, windows=60)
+    mixed = told.mixed(random)
+    assert (len(mixed.usual), len(mixed.changed)) == (len(told.usual), len(told.changed))
+    assert {id(one) for one in [*mixed.usual, *mixed.changed]} == {id(one) for one in [*told.usual, *told.changed]}
+    assert {id(one) for one in mixed.changed} != {id(one) for one in told.changed}
+
+
+def test_windows_of_rests_and_of_changes_are_as_long_as_each_other() -> None:
+    askers = Askers(lambda question: (201, "x"), [], 0)
+    for second in range(20):
+        askers._asked.append(Asked(at=second + 0.5, took_ms=float(second), status=201, answered_by="x"))
+    changes = [Change(at, 1.0, until_all_s, (), 0) for at, until_all_s in ((6.0, 1.0), (15.0, 3.0))]
+    told = _windows(askers, [(0.0, 6.0), (9.0, 15.0)], changes, 3.0)
+    assert [window.tolist() for window in told.usual] == [[0, 1, 2], [3, 4, 5], [9, 10, 11], [12, 13, 14]]
+    assert [window.tolist() for window in told.changed] == [[6, 7, 8], [15, 16, 17]]
 
 
 def test_who_waited_because_of_a_deployment_is_told_by_the_rests_of_the_same_round() -> None:
