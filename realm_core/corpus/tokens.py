@@ -54,7 +54,8 @@ class BlockTokens:
 
 
 def text_hash(text: str) -> int:
-    """64 bits of a text's hash: what "the same text" means where trivial retrievals are dropped."""
+    """64 bits of a text's hash: what "the same text" means where trivial retrievals are dropped, and by which passages
+    are held out."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

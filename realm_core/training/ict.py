@@ -100,7 +100,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     world = World.join(device)
     check_batch(config, world, each=2)
     snapshot = Snapshot.open(arguments.corpus)
-    learnt, held_out = split_passages(len(snapshot), config.holdout)
+    tokens = open_tokens(snapshot, activity)
+    learnt, held_out = split_passages(tokens.text_hashes_N, config.holdout)
     if len(learnt) < 2 * world.size:
         raise RealmError(
             f"{arguments.corpus} holds {len(learnt)} blocks to learn from; a sentence's block needs others to be told "
@@ -109,7 +110,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     examples = min(config.batch, len(learnt))
     _check_parts(examples, config.at_once, world)
     model = load_model(arguments.model)
-    joiner = Joiner(open_tokens(snapshot, activity), device)
+    joiner = Joiner(tokens, device)
     embedder, limit = model.block, model.config.block_wordpieces
     embedder.to(device)
     freeze(embedder.bert.embeddings)

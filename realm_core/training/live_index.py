@@ -28,6 +28,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import read_json, remove_folder, write_json
 from realm_core.index.generation import Generation, read_manifest
@@ -38,6 +39,7 @@ from realm_core.training.distributed import World
 KNOWN = "known.json"
 _BEGAN = "began.json"  # when the first index's parameters were the trainer's, in seconds since the epoch
 _POLL_S = 0.2
+_LONGEST_PAUSE_S = 10.0  # between two attempts to take an index, each of which waits twice as long as the one before
 
 
 class LiveIndex:
@@ -107,6 +109,11 @@ class Refreshing(ABC):
     @abstractmethod
     def before(self, step: int) -> LiveIndex:
         """The index for a step."""
+
+    @property
+    def current(self) -> LiveIndex:
+        """The index that the last step used."""
+        return self._index
 
     def close(self) -> None:  # noqa: B027 — most have nothing to end
         """Training is over."""
@@ -198,9 +205,17 @@ class HandedOver(Refreshing):
     """Built by another process; a thread loads what it publishes, so that training never waits."""
 
     def __init__(
-        self, model: Model, first: Generation, folder: Path, every: int, device: torch.device, world: World
+        self,
+        model: Model,
+        first: Generation,
+        folder: Path,
+        every: int,
+        device: torch.device,
+        world: World,
+        activity: Activity,
     ) -> None:
         super().__init__(model, first, folder, every, device, world)
+        self._activity = activity
         self._arrived: LiveIndex | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="index watcher", daemon=True)
@@ -222,8 +237,8 @@ class HandedOver(Refreshing):
         return bool(manifest.get("snapshot") == known_snapshots(self._snapshots).get(step_name(step)))
 
     def _watch(self) -> None:
-        seen = 0
-        while not self._closed.wait(_POLL_S):
+        seen, said, pause_s = 0, "", _POLL_S
+        while not self._closed.wait(pause_s):
             newest = newest_step(self._generations)
             if newest is None or newest <= seen:
                 continue
@@ -233,8 +248,16 @@ class HandedOver(Refreshing):
                         remove_folder(self._generations / step_name(newest))
                     continue
                 self._arrived = self._open(newest)
-            except (RealmError, OSError):  # another trainer's process removed it for a newer one
+            except Exception as error:  # whatever it is (a device has no room for two), training goes on
+                if not (self._generations / step_name(newest)).exists():
+                    continue  # another trainer's process removed it for a newer one
+                if str(error) != said:
+                    self._activity.warn(
+                        f"The index of step {newest:,} cannot be taken: {str(error).rstrip('.')}. Training goes on "
+                        "with the one before, and tries again."
+                    )
+                said, pause_s = str(error), min(2 * pause_s, _LONGEST_PAUSE_S)
                 continue
-            seen = newest
+            seen, said, pause_s = newest, "", _POLL_S
             if self._world.leads:
                 self._remove_generations_before(newest)

@@ -64,7 +64,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     freeze(encoder.bert.embeddings)
     no_dropout_in_attention(encoder.bert, config.dropout)
     joiner, limit = Joiner(tokens, device), model.config.block_wordpieces
-    learnt, held_out = (np.array(rows) for rows in split_passages(len(snapshot), config.holdout))
+    learnt, held_out = (np.array(rows) for rows in split_passages(tokens.text_hashes_N, config.holdout))
     if not len(learnt):
         raise RealmError(f"{arguments.corpus} holds no blocks to learn from.")
 
@@ -73,8 +73,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         rows = learnt[draw.integers(len(learnt), size=config.batch)][world.share(config.batch)]
         for which in even_parts(len(rows), config.at_once):
             part = rows[which]
-            loss, accuracy = _loss(encoder, joiner.blocks(part, limit), config.mask_share, draw, device)
-            yield loss * world.weight(len(part), config.batch), {"accuracy": accuracy, "sequences": len(part)}
+            loss, right, hidden = _loss(encoder, joiner.blocks(part, limit), config.mask_share, draw, device)
+            yield loss * world.weight(len(part), config.batch), {"accuracy": right / hidden, "sequences": len(part)}
 
     def measure() -> dict[str, float]:
         if not len(held_out):
@@ -83,14 +83,14 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         draw = np.random.default_rng(0)
         with torch.no_grad():
             results = [
-                _loss(encoder, joiner.blocks(held_out[i : i + config.at_once], limit), config.mask_share, draw, device)
-                for i in range(0, len(held_out), config.at_once)
+                _loss(encoder, joiner.blocks(held_out[which], limit), config.mask_share, draw, device)
+                for which in even_parts(len(held_out), config.at_once)
             ]
         encoder.train()
-        losses, accuracies = zip(*results, strict=True)
+        total = sum(hidden for _, _, hidden in results)
         return {
-            "loss": sum(loss.item() for loss in losses) / len(results),
-            "accuracy": sum(accuracies) / len(results),
+            "loss": sum(loss.item() * hidden for loss, _, hidden in results) / total,
+            "accuracy": sum(right for _, right, _ in results) / total,
         }
 
     groups = [Group(encoder.bert, config.learning_rate), Group(encoder.head, config.learning_rate * _HEAD_FASTER)]
@@ -110,14 +110,14 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
 
 def _loss(
     encoder: Encoder, blocks: Packed, share: float, draw: np.random.Generator, device: torch.device
-) -> tuple[Tensor, float]:
-    """Mean −log p of the hidden wordpieces, and how often the likeliest word is right."""
+) -> tuple[Tensor, int, int]:
+    """Mean −log p of the hidden wordpieces, how many of their likeliest words are right, and how many are hidden."""
     masked, hidden_M = hide(blocks, share, draw)
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
         logits_MV = encoder.word_logits(encoder.encode(masked)[hidden_M])
     targets_M = blocks.ids_T[hidden_M]
-    accuracy = (logits_MV.detach().argmax(-1) == targets_M).float().mean().item()
-    return torch.nn.functional.cross_entropy(logits_MV, targets_M), accuracy
+    right = int((logits_MV.detach().argmax(-1) == targets_M).sum())
+    return torch.nn.functional.cross_entropy(logits_MV, targets_M), right, len(targets_M)
 
 
 def hide(blocks: Packed, share: float, draw: np.random.Generator) -> tuple[Packed, Tensor]:

@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
-from realm_core.corpus.tokens import open_tokens
+from realm_core.corpus.tokens import open_tokens, text_hash
 from realm_core.errors import RealmError
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
@@ -50,6 +52,8 @@ from realm_core.training.stage import (
     split_passages,
     stage_loop,
 )
+
+_ROWS_AT_ONCE = 10_000  # of a corpus whose texts are hashed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,12 +115,23 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         title=config.title,
         per_token=config.loss == "release",
     )
-    identity = identity_of(model.hash, snapshot.snapshot_id, source.snapshot_id, len(spans), _deciding(config))
+    hashes_N = tokens.text_hashes_N if source is snapshot else _text_hashes(source)
+    passages = split_passages(hashes_N[spans.rows_N], config.holdout)
+    if not passages[0]:
+        raise RealmError("The spans hold no passage to learn from.")
+    of = (model.hash, snapshot.snapshot_id, source.snapshot_id, spans.manifest["files"])
+    identity = identity_of(*of, _deciding(config))
     groups = [Group(model.block, config.learning_rate), Group(model.encoder, config.learning_rate)]
     loop = stage_loop("pretrain", groups, config, identity, run, activity, world)
     if world.leads:
         forget_after(run, loop.saved_step() or 0)
     world.wait()
+    begins, wanted_another = not loop.saved_step(), config.refresh != "never" and config.refresh_every < config.steps
+    if world.leads and config.refresh != "never" and not wanted_another:
+        activity.say(
+            f"The index will not be replaced: refresh_every is {config.refresh_every:,}, and there are only "
+            f"{config.steps:,} steps."
+        )
     with ExitStack() as stack:
         if config.refresh in ("process", "elsewhere"):
             stack.enter_context(beside_a_builder(device))
@@ -125,7 +140,12 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             stack.enter_context(BuilderProcess(run, corpus, own, activity))
         index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
-        measured = _train(loop, step, index, source, spans, config, world, stack, activity)
+        measured = _train(loop, step, index, source, spans, passages, config, world, stack, activity)
+        if world.leads and wanted_another and begins and index.current.step == 0:
+            activity.warn(
+                "The index was never replaced: a builder needed longer than the training. What was learnt was learnt "
+                "against the index that it began with."
+            )
     if world.leads:
         model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader begins where the encoder ended
         recipe = (
@@ -134,6 +154,13 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         )
         left = ("pretrain", "snapshots", "generations")
         publish(model, arguments.output, recipe, measured, run, activity, left=left)
+
+
+def _text_hashes(snapshot: Snapshot) -> NDArray[np.uint64]:
+    hashes: list[int] = []
+    while len(hashes) < len(snapshot):
+        hashes += map(text_hash, snapshot.titles_texts(len(hashes), len(hashes) + _ROWS_AT_ONCE)[1])
+    return np.array(hashes, np.uint64)
 
 
 def _same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
@@ -147,14 +174,13 @@ def _train(
     index: Refreshing,
     source: Snapshot,
     spans: SalientSpans,
+    passages: tuple[list[int], list[int]],
     config: PretrainConfig,
     world: World,
     stack: ExitStack,
     activity: Activity,
 ) -> dict[str, float]:
-    learnt, held_out = split_passages(len(spans.rows_N), config.holdout)
-    if not learnt:
-        raise RealmError("The spans hold no passage to learn from.")
+    learnt, held_out = passages
     batches = MaskedBatches(
         source,
         spans,
@@ -238,7 +264,7 @@ def _refreshing(
             lambda made, output, step: build_generation(made, corpus, output, step, str(device), activity),
             config.checkpoint_every,
         )
-    return HandedOver(*common)
+    return HandedOver(*common, activity)
 
 
 def _deciding(config: PretrainConfig) -> list[tuple[str, object]]:

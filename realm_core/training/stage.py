@@ -9,6 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
@@ -51,11 +54,16 @@ def run_folder(arguments: argparse.Namespace, activity: Activity) -> Path:
     return activity.run or output.with_name(f".{output.name}.run")
 
 
-def split_passages(passages: int, holdout: float) -> tuple[list[int], list[int]]:
-    """(learnt, held out) among passages 0 … passages − 1; the same for every seed."""
-    wanted = min(MOST_HELD_OUT, round(holdout * passages))
-    drawn = sorted(range(passages), key=lambda i: hashlib.sha256(f"held out {i}".encode()).digest())
-    return sorted(drawn[wanted:]), sorted(drawn[:wanted])
+def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[int], list[int]]:
+    """(learnt, measured on), places in `hashes_N`, the text hashes of all passages.
+
+    A passage is held out for what it says, so that no stage learns what another measures on, whatever its corpus,
+    order or seed. Of many that are held out those with the smallest hashes are measured on.
+    """
+    held_N = hashes_N < np.uint64(int(holdout * 2**64))
+    held = np.flatnonzero(held_N)
+    measured = held[np.argsort(hashes_N[held], kind="stable")[:MOST_HELD_OUT]]
+    return np.flatnonzero(~held_N).tolist(), np.sort(measured).tolist()
 
 
 def check_batch(config: Schedule, world: World, each: int = 1) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
@@ -74,9 +75,25 @@ def in_loop(towns: Towns, first: Generation, model: Model, tmp_path: Path) -> Ca
     return made
 
 
+class Listening(Activity):
+    """Keeps what went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.warned: list[str] = []
+
+    def warn(self, message: str) -> None:
+        self.warned.append(message)
+
+
 @pytest.fixture
-def handed_over(first: Generation, model: Model, tmp_path: Path) -> Iterator[HandedOver]:
-    made = HandedOver(model, first, tmp_path, 4, CPU, World())
+def listening() -> Listening:
+    return Listening()
+
+
+@pytest.fixture
+def handed_over(first: Generation, model: Model, tmp_path: Path, listening: Listening) -> Iterator[HandedOver]:
+    made = HandedOver(model, first, tmp_path, 4, CPU, World(), listening)
     yield made
     made.close()
 
@@ -220,6 +237,39 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
     wait_until(lambda: newest_step(generations) == 12 and len(list(generations.glob("step-*"))) == 1)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 6.37 GiB."), RealmError("a shard is damaged.")],
+)
+def test_an_index_that_cannot_be_taken_is_told_of_once_and_taken_later(
+    towns: Towns,
+    model: Model,
+    tmp_path: Path,
+    handed_over: HandedOver,
+    listening: Listening,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    tries, take = 0, HandedOver._open
+
+    def later(self: HandedOver, step: int) -> LiveIndex:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise error
+        return take(self, step)
+
+    monkeypatch.setattr(HandedOver, "_open", later)
+    handed_over.before(4)
+    build_generation(tmp_path / "snapshots" / step_name(4), towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)
+    wait_until(lambda: handed_over.before(5).step == 4)
+    assert tries == 3 and handed_over.current.step == 4
+    told = str(error).rstrip(".")
+    assert listening.warned == [
+        f"The index of step 4 cannot be taken: {told}. Training goes on with the one before, and tries again."
+    ]
+
+
 def test_a_generation_that_was_passed_over_is_never_taken(
     towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver
 ) -> None:
@@ -241,7 +291,7 @@ def test_a_generation_of_parameters_that_were_lost_is_never_taken(
     handed_over.close()
     forget_after(tmp_path, 0)  # the trainer was killed before its first checkpoint
     move(model)
-    resumed = HandedOver(model, first, tmp_path, 4, CPU, World())
+    resumed = HandedOver(model, first, tmp_path, 4, CPU, World(), QUIET)
     try:
         lost = Path(shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations"))
         wait_until(lambda: not lost.exists())
@@ -278,7 +328,7 @@ def test_a_snapshot_that_is_forgotten_while_it_is_built_from_is_not_published(
 
 
 def test_the_watcher_ends_with_the_training(first: Generation, model: Model, tmp_path: Path) -> None:
-    made = HandedOver(model, first, tmp_path, 4, CPU, World())
+    made = HandedOver(model, first, tmp_path, 4, CPU, World(), QUIET)
     assert "index watcher" in [thread.name for thread in threading.enumerate()]
     made.close()
     assert "index watcher" not in [thread.name for thread in threading.enumerate()]

@@ -102,7 +102,7 @@ def test_the_loss_is_of_the_hidden_words_alone(towns: Towns, blocks: Packed, mon
     shown, hidden_M = hide(some, 0.15, np.random.default_rng(4))
     with torch.no_grad():  # one hidden word is guessed right wherever it stands
         encoder.head.bias[some.ids_T[hidden_M[0]]] += 10.0
-        loss, accuracy = mlm._loss(encoder, some, 0.15, np.random.default_rng(4), torch.device("cpu"))
+        loss, right, hidden = mlm._loss(encoder, some, 0.15, np.random.default_rng(4), torch.device("cpu"))
     plain = plain_masked_words(encoder)
     sequences = zip(shown.ids_T.split(shown.lengths), shown.segments_T.split(shown.lengths), strict=True)
     log_TV = torch.cat(
@@ -110,8 +110,8 @@ def test_the_loss_is_of_the_hidden_words_alone(towns: Towns, blocks: Packed, mon
     )
     truth_M = some.ids_T[hidden_M]
     assert loss.item() == pytest.approx(-log_TV[hidden_M, truth_M].mean().item(), rel=1e-4)
-    right = (log_TV[hidden_M].argmax(-1) == truth_M).float().mean().item()
-    assert accuracy == pytest.approx(right) and 0 < right < 1
+    assert hidden == len(truth_M)
+    assert right == int((log_TV[hidden_M].argmax(-1) == truth_M).sum()) and 0 < right < hidden
 
 
 # ── The training ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -139,6 +139,28 @@ def test_it_learns(learnt: Path) -> None:
     held_out, accuracies = (metrics(learnt / "run", f"mlm.held_out.{name}") for name in ("loss", "accuracy"))
     assert list(held_out) == [20, 40, 60] and held_out[60] < 0.8 * held_out[20]
     assert accuracies[60] > 0.3
+
+
+def test_what_is_held_out_counts_word_by_word_however_it_is_cut_into_parts(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts: list[tuple[float, int, int]] = []
+    loss_of = mlm._loss
+
+    def watched(encoder: Encoder, *rest: Any) -> tuple[torch.Tensor, int, int]:
+        loss, right, hidden = loss_of(encoder, *rest)
+        if not encoder.training:
+            parts.append((loss.item(), right, hidden))
+        return loss, right, hidden
+
+    monkeypatch.setattr(mlm, "_loss", watched)
+    settings = LEARNING | {"steps": 1, "at_once": 3, "checkpoint_every": 1}
+    activity_of("mlm", towns.warm_up(tmp_path / "made", settings), run=tmp_path / "run")
+    words = [loss for loss, _, hidden in parts for _ in range(hidden)]
+    assert len({hidden for *_, hidden in parts}) > 1
+    assert metrics(tmp_path / "run", "mlm.held_out.loss")[1] == pytest.approx(sum(words) / len(words))
+    rights = sum(right for _, right, _ in parts)
+    assert metrics(tmp_path / "run", "mlm.held_out.accuracy")[1] == pytest.approx(rights / len(words))
 
 
 def test_the_model_gains_an_encoder_whose_decoder_is_the_word_embeddings(headless: Path, learnt: Path) -> None:

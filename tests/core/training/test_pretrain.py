@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import signal
 from dataclasses import replace
@@ -284,6 +285,51 @@ def test_a_checkpoint_of_other_settings_is_refused_but_a_longer_run_goes_on(
     longer = SHORT | {"steps": 4, "checkpoint_every": 1, "metrics_every": 1, "at_once": 2}
     activity_of("pretrain", towns.pretrain(tmp_path / "made", longer), run=tmp_path / "run")
     assert list(metrics(tmp_path / "run", "pretrain.loss")) == [2, 3, 4]
+
+
+def test_a_checkpoint_that_began_with_other_spans_is_refused(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many of them, of other blocks: the batches of a step would be others."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    spans = [
+        extract(towns.corpus, tmp_path / str(seed), QUIET, TaggerOptions("dates"), blocks=9, seed=seed)
+        for seed in (0, 1)
+    ]
+    assert len(spans[0]) == len(spans[1]) and spans[0].rows_N.tolist() != spans[1].rows_N.tolist()
+    with monkeypatch.context() as patched:
+        patched.setattr("realm_core.training.pretrain.publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            words = [*towns.pretrain(tmp_path / "made", SHORT), "--spans", tmp_path / "0"]
+            activity_of("pretrain", words, run=tmp_path / "run")
+    refused(towns, tmp_path, "checkpoint-2 is of other rows or settings than this run's", "--spans", tmp_path / "1")
+    activity_of("pretrain", words, run=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"refresh": "elsewhere", "refresh_every": 2},
+            "The index will not be replaced: refresh_every is 2, and .* 2 steps",
+        ),
+        ({"refresh": "elsewhere", "refresh_every": 1}, "The index was never replaced: a builder needed longer"),
+        ({"refresh": "in-loop", "refresh_every": 1}, None),
+        ({"refresh": "never"}, None),
+    ],
+)
+def test_an_index_that_stays_is_told_of(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], said: str | None
+) -> None:
+    told: list[str] = []
+    for way in ("say", "warn"):
+        monkeypatch.setattr(Activity, way, lambda self, message: told.append(message))
+    activity_of("pretrain", towns.pretrain(tmp_path / "made", SHORT | settings), run=tmp_path / "run")
+    about = [sentence for sentence in told if "replaced" in sentence]
+    assert len(about) == (said is not None) and (said is None or re.match(said, about[0]))
 
 
 def test_spans_that_are_all_held_out_teach_nothing(towns: Towns, tmp_path: Path) -> None:

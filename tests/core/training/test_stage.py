@@ -1,0 +1,93 @@
+"""What the trainings of a whole corpus share: the passages held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from realm_core.corpus.tokens import text_hash
+from realm_core.salient.extract import extract
+from realm_core.salient.worker import TaggerOptions
+from realm_core.training import ict, mlm, pretrain
+from realm_core.training.stage import MOST_HELD_OUT, split_passages
+from tests.core.running import activity_of
+from tests.core.training.towns import QUIET, TEXTS, Towns
+from tests.tiny import tiny_snapshot
+
+
+def hashes(texts: Iterable[str]) -> NDArray[np.uint64]:
+    return np.array([text_hash(text) for text in texts], np.uint64)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=60), st.lists(st.floats(0, 1, exclude_max=True), min_size=2))
+def test_every_passage_is_learnt_or_measured_on_and_a_larger_share_holds_out_more(
+    drawn: list[int], shares: list[float]
+) -> None:
+    hashes_N = np.array(drawn, np.uint64)
+    before: set[int] = set()
+    for share in sorted(shares):
+        learnt, measured = split_passages(hashes_N, share)
+        assert sorted([*learnt, *measured]) == list(range(len(drawn)))
+        assert before <= set(measured)
+        assert all(drawn[place] / 2**64 <= share for place in measured)
+        before = set(measured)
+
+
+def test_a_share_of_many_is_held_out_and_some_of_them_are_measured_on() -> None:
+    hashes_N = hashes(map(str, range(100_000)))
+    learnt, measured = split_passages(hashes_N, 0.03)
+    assert len(measured) == MOST_HELD_OUT and 96_800 < len(learnt) < 97_200
+    fewer, others = split_passages(hashes_N, 0.003)
+    assert set(measured) >= set(others) and 240 < len(others) < 360 and len(fewer) + len(others) == 100_000
+
+
+def test_a_text_is_held_out_wherever_it_stands() -> None:
+    texts = list(TEXTS.values())
+    learnt, measured = split_passages(hashes(texts), 0.2)
+    turned = split_passages(hashes([*reversed(texts), *texts[:3]]), 0.2)
+    assert len(measured) > 3
+    for own, places in ((learnt, turned[0]), (measured, turned[1])):
+        assert {texts[place] for place in own} == {[*reversed(texts), *texts[:3]][place] for place in places}
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[set[int], set[int]]]:
+    """The text hashes that each stage learns, and those that it measures on."""
+    stages: list[tuple[set[int], set[int]]] = []
+
+    def watched(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[int], list[int]]:
+        learnt, measured = split_passages(hashes_N, holdout)
+        stages.append((set(hashes_N[learnt].tolist()), set(hashes_N[measured].tolist())))
+        return learnt, measured
+
+    for module in (ict, mlm, pretrain):
+        monkeypatch.setattr(module, "split_passages", watched)
+    return stages
+
+
+def test_no_stage_learns_what_another_measures_on(
+    towns: Towns, tmp_path: Path, seen: list[tuple[set[int], set[int]]]
+) -> None:
+    common: dict[str, Any] = {"steps": 1, "batch": 2, "holdout": 0.2, "checkpoint_every": 1}
+    for name in ("ict", "mlm"):
+        activity_of(name, towns.warm_up(tmp_path / name, common), run=tmp_path / "run")
+    latent = common | {"k": 3, "refresh": "never"}
+    activity_of("pretrain", towns.pretrain(tmp_path / "made", latent), run=tmp_path / "run")
+    # Sentences of another corpus: some of the same texts, in other rows, and one that is new.
+    texts = {title: TEXTS[title] for title in list(TEXTS)[::-2]} | {"Rome": "Rome was built in 753 BC."}
+    other = tiny_snapshot(tmp_path, texts)
+    extract(other, tmp_path / "spans", QUIET, TaggerOptions("dates"))
+    words = ["--spans", tmp_path / "spans", "--sentences", other]
+    activity_of("pretrain", [*towns.pretrain(tmp_path / "others", latent), *words], run=tmp_path / "other-run")
+    assert len(seen) == 4 and {hash for stage in seen[3] for hash in stage} == set(hashes(texts.values()).tolist())
+    assert all(measured for _, measured in seen)
+    for learnt, _ in seen:
+        for _, measured in seen:
+            assert not learnt & measured
