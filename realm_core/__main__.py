@@ -69,6 +69,11 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_STOPPED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has gone
+    except OSError as error:  # of a path that nobody thought of: a file in the place of a folder, one without rights
+        if error.filename is None:
+            raise
+        print(f"error: {os.fsdecode(error.filename)}: {error.strerror}.", file=sys.stderr)
+        return EXIT_REFUSED
     return 0
 
 

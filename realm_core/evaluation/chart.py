@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from realm_core.errors import RealmError
 from realm_core.evaluation.calibration import Bin
 from realm_core.files import disk_errors
 
@@ -28,6 +30,15 @@ _STYLE: dict[Any, Any] = {
     "xtick.color": _INK,
     "ytick.color": _INK,
 }
+
+
+def check_plot(path: Path) -> None:
+    """`RealmError` unless an SVG can be written to `path`: to be called before what takes long."""
+    if path.suffix != ".svg":
+        raise RealmError(f"{path}: the diagram is an SVG; give it a name that ends in .svg.")
+    if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        why = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that can be written to"
+        raise RealmError(f"{path}: the diagram cannot be written there, {why}.")
 
 
 def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: float) -> None:
@@ -108,5 +119,10 @@ def _drawing(path: Path, inches: tuple[float, float]) -> Iterator[Figure]:
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=inches, facecolor="white", layout="constrained")
         yield figure
-        with disk_errors(path):
-            figure.savefig(path, format="svg", facecolor="white", metadata={"Date": None})
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with disk_errors(path):
+                figure.savefig(temporary, format="svg", facecolor="white", metadata={"Date": None})
+                os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
-from realm_core.evaluation.chart import curves
+from realm_core.evaluation.chart import check_plot, curves
 from realm_core.files import parse_json
 
 
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Draw a panel for each figure, with a line for each run that has it."""
+    check_plot(arguments.plot)
     measured = {}
     for run in arguments.runs:
         name, _, folder = run.rpartition("=")

@@ -22,7 +22,7 @@ from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import normalise_answer
-from realm_core.evaluation.chart import reliability_diagram
+from realm_core.evaluation.chart import check_plot, reliability_diagram
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Header, Prediction, PredictionFile, read_predictions
@@ -64,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Ask all questions and print the figures."""
     check_retriever_options(arguments)
+    if arguments.plot:
+        check_plot(arguments.plot)
     questions = _sample(_questions(arguments.questions), arguments.sample)
     parts = _load(arguments, activity)
     score_scale = _score_scale(arguments, parts, questions, activity)
@@ -113,9 +115,6 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
                 activity.say(f"Going on behind {file.count:,} of {len(questions):,} questions.")
             file.extend(watched(file.count))
         figures = summarise(read_predictions(path))
-    if arguments.plot:
-        title = f"{header.model} on {header.questions}"
-        reliability_diagram(arguments.plot, figures.reliability, title=title, error=figures.ece)
     result = {"model": header.model, "questions": header.questions, **figures.as_dict(), "of": header.identity}
     if arguments.json:
         print(json.dumps(result, indent=1, ensure_ascii=False))
@@ -124,6 +123,9 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             if not isinstance(value, list | dict):
                 print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
     activity.result(result)
+    if arguments.plot:
+        title = f"{header.model} on {header.questions}"
+        reliability_diagram(arguments.plot, figures.reliability, title=title, error=figures.ece)
 
 
 class _SoFar:

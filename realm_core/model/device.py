@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import torch
 
@@ -18,10 +19,11 @@ def pick_device(name: str = "auto") -> torch.device:
     """`auto` is the first GPU where there is one, else the CPU; otherwise what torch calls it (cpu, cuda, cuda:1)."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    device = None
+    with suppress(RuntimeError):
         device = torch.device(name)
-    except RuntimeError:
-        raise RealmError(f"device must be auto, cpu, cuda or cuda:N, not {name!r}.") from None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise RealmError(f"device must be auto, cpu, cuda or cuda:N, not {name!r}.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RealmError(f"There is no GPU here that torch can use, so device {name!r} cannot be had; try cpu.")
     return device

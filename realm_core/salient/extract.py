@@ -20,7 +20,7 @@ import numpy as np
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import read_json, write_json
+from realm_core.files import disk_errors, read_json, write_json
 from realm_core.processes import Workers
 from realm_core.salient.cache import (
     FORMAT,
@@ -130,7 +130,8 @@ def extract(
         "drawn_by_seed": seed if drawn else None,
         "shards": -(-len(rows) // shard_blocks),
     }
-    output.mkdir(parents=True, exist_ok=True)
+    with disk_errors(output):
+        output.mkdir(parents=True, exist_ok=True)
     with _only_one(output):
         _claim(output, identity, activity)
         if not (output / MANIFEST_FILE).exists():

@@ -17,26 +17,28 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import fcntl
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from realm_core.activity import Activity
+from realm_core.alone import LOCK, only_one
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import compare
+from realm_core.evaluation.answers import normalise_answer
 from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
+from realm_core.model.device import pick_device
 from realm_core.model.identity import read_hashes
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
-from realm_core.training.questions import read_questions
+from realm_core.training.questions import Question, read_questions, read_titles
 from realm_core.training.relay import Relay, passed_on
 
 _LOOK_S = 0.2  # between looks at a stage
@@ -71,7 +73,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     settings.check_rows(names)
     inputs, identity = _inputs(arguments, settings)
     plan = Plan(names, inputs, settings, arguments.output)
-    with _only_one(arguments.output, activity) as lock:
+    with only_one(arguments.output, activity) as lock:  # stages inherit it: one that outlives its starter is waited for
         _claim(arguments.output, {**identity, "settings": dataclasses.asdict(settings)})
         stages = _Stages(plan, arguments.output, lock, activity)
         results: dict[str, Any] = {}
@@ -90,6 +92,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
 
 def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[Inputs, dict[str, Any]]:
     """(what the ablation starts from, what identifies it); every file is opened and looked at."""
+    for device in (arguments.device, arguments.builder_device):
+        pick_device(device)
     questions, dev = ({path.stem: path for path in paths} for paths in (arguments.questions, arguments.dev))
     if len(questions) < len(arguments.questions) or len(dev) < len(arguments.dev):
         raise RealmError("Question files are told apart by their names; two of them have the same.")
@@ -101,7 +105,10 @@ def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[In
     SalientSpans.open(arguments.spans, snapshot)
     excluded: Path | None = arguments.exclude_titles
     if excluded is not None:
-        read_json(excluded)
+        read_titles(excluded)
+    learnt = {path: read_questions(path) for path in arguments.questions}
+    measured = {path: read_questions(path) for path in arguments.dev}
+    _refuse_common(learnt, measured)
     inputs = Inputs(
         model=arguments.model,
         corpus=arguments.corpus,
@@ -112,8 +119,8 @@ def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[In
         device=arguments.device,
         builder_device=arguments.builder_device,
         blocks=len(snapshot),
-        asked=sum(len(read_questions(path)) * repeat.get(name, 1) for name, path in questions.items()),
-        dev_asked={name: len(read_questions(path)) for name, path in dev.items()},
+        asked=sum(len(own) * repeat.get(path.stem, 1) for path, own in learnt.items()),
+        dev_asked={path.stem: len(own) for path, own in measured.items()},
     )
     return inputs, {
         "model": read_hashes(arguments.model)[0],
@@ -125,30 +132,23 @@ def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[In
     }
 
 
-@contextmanager
-def _only_one(output: Path, activity: Activity) -> Iterator[int]:
-    """Hold the folder's lock, which stages inherit: one that outlives its starter is waited for."""
-    with disk_errors(output):
-        output.mkdir(parents=True, exist_ok=True)
-    with open(output / ".lock", "w") as file:
-        waited = False
-        while True:
-            activity.check()
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            if not waited:
-                activity.say(f"Waiting for another process that works in {output}.")
-                waited = True
-            time.sleep(_LOOK_S)
-        yield file.fileno()
+def _refuse_common(learnt: dict[Path, list[Question]], measured: dict[Path, list[Question]]) -> None:
+    """Questions to measure by are not learnt from; fine-tuning itself doesn't know which these are."""
+    asked = {normalise_answer(one.question): path for path, own in measured.items() for one in own}
+    for path, own in learnt.items():
+        common = [asked[key] for one in own if (key := normalise_answer(one.question)) in asked]
+        if common:
+            raise RealmError(
+                f"{len(common):,} questions of {path} are also in {common[0]}; what is measured by must not be learnt "
+                "from. `questions --without` leaves them out."
+            )
 
 
 def _claim(output: Path, identity: dict[str, Any]) -> None:
     """Mark an empty folder as this ablation's, or see that it was."""
     path = output / "plan.json"
     if not path.exists():
-        if any(child.name != ".lock" for child in output.iterdir()):
+        if any(child.name != LOCK for child in output.iterdir()):
             raise RealmError(f"{output} holds other files; name a new folder for the ablation.")
         write_json(path, identity)
     known, wanted = _flat(read_json(path)), _flat(identity)

@@ -26,7 +26,6 @@ from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import normalise_answer
 from realm_core.evaluation.evaluate import check_retriever_options
-from realm_core.files import read_json
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
@@ -40,7 +39,7 @@ from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
-from realm_core.training.questions import Question, read_questions
+from realm_core.training.questions import Question, read_questions, read_titles
 from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder
 
 _RANKED = 200  # blocks that BM25 ranks for a question
@@ -67,7 +66,11 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Fine-tune and save the model."""
     check_retriever_options(arguments)
     config = read_settings(FinetuneConfig, arguments.config, arguments.set)
-    run = run_folder(arguments, activity)
+    with run_folder(arguments, activity) as run:
+        _make(config, run, arguments, activity)
+
+
+def _make(config: FinetuneConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
     device = place(pick_device(arguments.device))
     world = World.join(device)
     files: dict[str, list[Question]] = {}
@@ -147,10 +150,7 @@ def _excluded(path: Path | None, snapshot: Snapshot) -> _Array:
     excluded_N = np.zeros(len(snapshot), np.bool_)
     if path is None:
         return excluded_N
-    titles = read_json(path)
-    if not isinstance(titles, list) or not all(isinstance(title, str) for title in titles):
-        raise RealmError(f"{path} is not a JSON list of titles.")
-    wanted = {normalise_answer(title) for title in titles}
+    wanted = {normalise_answer(title) for title in read_titles(path)}
     for start in range(0, len(snapshot), _ROWS_AT_ONCE):
         own = snapshot.titles_texts(start, start + _ROWS_AT_ONCE)[0]
         excluded_N[start : start + len(own)] = [normalise_answer(title) in wanted for title in own]
@@ -187,6 +187,7 @@ def _supervision(
     rankings = [None] * len(texts) if score_scale is None else _rankings(retriever, texts, score_scale, activity)
     learnt: list[Supervised] = []
     held_out: list[Supervised] = []
+    unwanted = 0
     for (group, question), own_ids, (everywhere, expressions), ranking in zip(
         questions, ids, found, rankings, strict=True
     ):
@@ -197,8 +198,13 @@ def _supervision(
             held_out.append(one)
         elif len(occurrences.rows_O):
             learnt.extend([one] * config.repeat.get(group, 1))
+            unwanted += config.repeat.get(group, 1) == 0
     if not learnt:
-        raise RealmError("No answer of the questions stands in the corpus; there is nothing to learn from.")
+        standing = sum(bool(len(one.occurrences.rows_O)) for one in held_out) + unwanted
+        why = "No answer of the questions stands in the corpus"
+        if standing:
+            why = f"The questions whose answer stands in the corpus, {standing:,}, are all held out or repeated 0 times"
+        raise RealmError(f"{why}; there is nothing to learn from.")
     return learnt, held_out
 
 

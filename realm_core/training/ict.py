@@ -13,6 +13,7 @@ import dataclasses
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,11 @@ class ClozeBatches:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Warm the embedder up and save the model."""
     config = read_settings(IctConfig, arguments.config, arguments.set)
-    run = run_folder(arguments, activity)
+    with run_folder(arguments, activity) as run:
+        _make(config, run, arguments, activity)
+
+
+def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
     device = place(pick_device(arguments.device))
     world = World.join(device)
     check_batch(config, world, each=2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -53,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Warm the encoder up and save the model."""
     config = read_settings(MlmConfig, arguments.config, arguments.set)
-    run = run_folder(arguments, activity)
+    with run_folder(arguments, activity) as run:
+        _make(config, run, arguments, activity)
+
+
+def _make(config: MlmConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
     device = place(pick_device(arguments.device))
     world = World.join(device)
     check_batch(config, world)

@@ -74,8 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Pre-train and save the model."""
     config = read_settings(PretrainConfig, arguments.config, arguments.set)
-    run = run_folder(arguments, activity)
+    with run_folder(arguments, activity) as run:
+        _make(config, run, arguments, activity)
+
+
+def _make(config: PretrainConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
     wanted = pick_device(arguments.device)
+    pick_device(arguments.builder_device)  # else it would be refused only when everything has been loaded
     device = place(wanted)
     world = World.join(device)
     check_batch(config, world)

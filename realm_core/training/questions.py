@@ -7,7 +7,7 @@ from pathlib import Path
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import answer_pattern
-from realm_core.files import parse_json
+from realm_core.files import parse_json, read_json
 from realm_core.settings import quoted, unfit_character
 
 _LONGEST_LINE = 16 << 20  # characters; no passage is that long
@@ -33,7 +33,7 @@ def read_questions(path: Path) -> list[Question]:
     """All questions of a file; the first bad row is an error that names file, line and what is wrong."""
     questions = []
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             number = 0
             while line := file.readline(_LONGEST_LINE + 1):
                 number += 1
@@ -50,6 +50,14 @@ def read_questions(path: Path) -> list[Question]:
     if not questions:
         raise RealmError(f"{path} holds no questions.")
     return questions
+
+
+def read_titles(path: Path) -> list[str]:
+    """A JSON list of articles' titles; `RealmError` for a file that is none."""
+    titles = read_json(path)
+    if not isinstance(titles, list) or not all(isinstance(title, str) for title in titles):
+        raise RealmError(f"{path} is not a JSON list of titles.")
+    return titles
 
 
 def _question(line: str, where: str) -> Question:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from realm_core.activity import Activity
+from realm_core.alone import LOCK, only_one
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
 from realm_core.index.corpus_of import add_corpus_argument
@@ -46,12 +49,30 @@ def add_settings_arguments(parser: argparse.ArgumentParser, settings: type[Setti
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
 
 
-def run_folder(arguments: argparse.Namespace, activity: Activity) -> Path:
-    """Where checkpoints go: the run's folder, or one beside the model to be made, which must not be there yet."""
+@contextmanager
+def run_folder(arguments: argparse.Namespace, activity: Activity) -> Iterator[Path]:
+    """Where checkpoints go: the run's folder, or one beside the model to be made, which must not be there yet.
+
+    No other training works there meanwhile. Of the processes of one training the first speaks for all.
+    """
     output: Path = arguments.output
+    run = activity.run or output.with_name(f".{output.name}.run")
+    _refuse_existing(output)
+    if os.environ.get("RANK", "0") != "0":
+        yield run
+        return
+    with only_one(run, activity):
+        _refuse_existing(output)  # by whom we have waited for
+        try:
+            yield run
+        finally:
+            if not activity.run and run.exists() and [path.name for path in run.iterdir()] == [LOCK]:
+                remove_folder(run)  # nothing was kept that could be gone on with
+
+
+def _refuse_existing(output: Path) -> None:
     if output.exists():
         raise RealmError(f"{output} exists already; choose another name for the new model.")
-    return activity.run or output.with_name(f".{output.name}.run")
 
 
 def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[int], list[int]]:

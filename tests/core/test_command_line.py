@@ -69,6 +69,30 @@ def test_what_is_wrong_is_one_sentence_and_status_two(
     assert (printed.out, printed.err.strip().splitlines()) == ("", [said])
 
 
+def test_a_file_in_the_place_of_a_folder_is_a_sentence_before_anything_is_worked_on(
+    deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("a file")
+    asked = write_lines(tmp_path / "asked.jsonl", questions())
+    made = ["--model", deployment.model, "--corpus", deployment.corpus]
+    for arguments, why in (
+        (["ict", *made, "--output", file / "made"], "Not a directory"),
+        (["ict", *made, "--output", tmp_path / "made", "--run", file], "Not a directory"),
+        (["mlm", *made, "--output", tmp_path / "made", "--run", file / "x"], "Not a directory"),
+        (["spans", "--corpus", deployment.corpus, "--tagger", "dates", "--output", file], "Not a directory"),
+        (["spans", "--corpus", deployment.corpus, "--tagger", "dates", "--output", file / "x"], "Not a directory"),
+        (["index", *made, "--output", file], "Not a directory"),
+        (["evaluate", *deployment.arguments(), "--questions", asked, "--predictions", tmp_path], "Is a directory"),
+        (["evaluate", *deployment.arguments(), "--questions", asked, "--predictions", file / "x"], "Not a directory"),
+        (["compare", tmp_path], "Is a directory"),
+    ):
+        assert command(*arguments, "--quiet") == 2, arguments
+        (said,) = capsys.readouterr().err.strip().splitlines()
+        assert said.startswith(f"error: {tmp_path}") and said.endswith(f": {why}."), (arguments, said)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["asked.jsonl", "file"]
+
+
 def test_a_process_ends_with_its_status(tmp_path: Path) -> None:
     """Once for real: the rest of this file runs in this process."""
     arguments = ["ingest", "--source", "jsonl", "--path", "/no.jsonl", "--name", "x", "--output", str(tmp_path)]

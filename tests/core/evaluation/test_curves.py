@@ -54,6 +54,9 @@ def test_what_cannot_be_drawn_is_a_sentence(tmp_path: Path) -> None:
     ):
         with pytest.raises(RealmError, match=message):
             activity_of("curves", [*arguments, "--plot", plot])
+    for elsewhere, message in ((tmp_path / "x.png", "ends in .svg"), (tmp_path / "no" / "x.svg", "no is no folder")):
+        with pytest.raises(RealmError, match=message):
+            activity_of("curves", [run, "--figures", "x.loss", "--plot", elsewhere])
     broken = metrics_of(tmp_path / "broken", [], 'no row\n{"step": 1, "x.loss": 1, "time": 1}\n')
     with pytest.raises(RealmError, match="line 1: not a row of metrics"):
         read_metrics(broken / "metrics.jsonl")

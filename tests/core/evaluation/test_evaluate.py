@@ -173,6 +173,36 @@ def test_figures_are_printed_and_left_behind(
     assert "of" not in shown and "reliability" not in shown
 
 
+@pytest.mark.parametrize(
+    ("plot", "why"),
+    [("none/plot.svg", "none is no folder that can be written to"), ("plot.png", "give it a name that ends in .svg")],
+)
+def test_a_diagram_that_cannot_be_written_is_refused_before_anything_is_asked(
+    deployment: Deployment, asked: Path, tmp_path: Path, plot: str, why: str
+) -> None:
+    with pytest.raises(RealmError, match=why):
+        evaluate(deployment, asked, "--plot", tmp_path / plot, run=tmp_path / "run")
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_figures_outlive_a_disk_without_room_for_the_diagram(
+    deployment: Deployment,
+    asked: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def filling(_: object, path: Path, **__: object) -> None:
+        path.write_bytes(b"<svg half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", filling)
+    with pytest.raises(RealmError, match=r"The disk that holds .*plot\.svg is full"):
+        evaluate(deployment, asked, "--json", "--plot", tmp_path / "plot.svg", run=tmp_path / "run")
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "run" / "result.json").read_text())
+    assert sorted(path.name for path in tmp_path.iterdir() if "plot" in path.name) == []
+
+
 def test_what_was_right_so_far_is_left_behind_as_it_goes(
     deployment: Deployment, asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

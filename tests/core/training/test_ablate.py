@@ -226,7 +226,7 @@ def test_more_rows_later_use_what_is_there(
         tell(activity, done, *details)
 
     monkeypatch.setattr(Activity, "progress", note)
-    case.dev.append(case.questions("other", range(10)))
+    case.dev.append(case.questions("other", range(32, 40)))
     case.run("bm25")
     first = list(inline.started)
     assert first[-2:] == ["evaluate-bm25.plain", "evaluate-bm25.other"]
@@ -241,7 +241,7 @@ def test_more_rows_later_use_what_is_there(
     assert len(told) == len(inline.started) - len(first) + 1  # and when it had seen that the rest is there
     assert [row["name"] for row in case.results()["rows"]] == ["baseline", "bm25"]
     assert (
-        "| row | EM % plain (10) | R@5 % plain (10) | EM % other (10) | R@5 % other (10) |"
+        "| row | EM % plain (10) | R@5 % plain (10) | EM % other (8) | R@5 % other (8) |"
         in (case.output / "results.md").read_text()
     )
 
@@ -281,7 +281,7 @@ def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path,
     with pytest.raises(RealmError):
         case.run("bm25")
     passed, own = case.measured()
-    assert passed == own and {step for name, step, _ in own if name == "mlm"} == set(range(10, 121, 10))
+    assert passed == own and {step for name, step, _ in own if name == "mlm"} == set(range(5, 121, 5))
     settings = {"steps": 120, "checkpoint_every": 5, "batch": 8}
     undisturbed = ["--model", case.output / "models" / "ict", "--corpus", towns.corpus]
     activity_of("mlm", [*undisturbed, *training(tmp_path / "undisturbed", settings)])
@@ -342,6 +342,18 @@ def test_wrong_inputs_are_refused_before_anything_runs(towns: Towns, tmp_path: P
     with pytest.raises(RealmError, match="two of them have the same"):
         case.run("bm25")
     case.dev.pop()
+    case.dev.append(case.questions("other", range(28, 34)))  # of which two are learnt from
+    with pytest.raises(
+        RealmError, match=r"2 questions of .*train\.jsonl are also in .*other\.jsonl; .* `questions --with"
+    ):
+        case.run("bm25")
+    case.dev.pop()
+    for option in ("--device", "--builder-device"):
+        with pytest.raises(RealmError, match="device must be auto, cpu, cuda or cuda:N, not 'gpu'"):
+            activity_of("ablate", [*case.arguments("bm25"), option, "gpu"])
+    (tmp_path / "titles.json").write_text("{}")
+    with pytest.raises(RealmError, match=r"titles\.json is not a JSON list of titles"):
+        activity_of("ablate", [*case.arguments("bm25"), "--exclude-titles", tmp_path / "titles.json"])
     case.towns = Towns(towns.root, towns.model, towns.index, towns.corpus, tmp_path / "spans")
     with pytest.raises(RealmError, match=r"spans/identity\.json does not exist"):
         case.run("bm25")

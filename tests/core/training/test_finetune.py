@@ -388,6 +388,13 @@ def test_questions_that_nothing_answers_teach_nothing(
     refused(deployment, tmp_path, "No answer of the questions stands in the corpus", *options)
 
 
+@pytest.mark.parametrize("settings", [{"holdout": "0.9999999"}, {"repeat": "{tiny = 0}"}])
+def test_answers_that_stand_there_but_are_not_learnt_from_are_told_of(
+    deployment: Deployment, tmp_path: Path, settings: dict[str, str]
+) -> None:
+    refused(deployment, tmp_path, "answer stands in the corpus, 12, are all held out or repeated 0 times", **settings)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

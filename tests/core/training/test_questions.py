@@ -19,7 +19,7 @@ def test_questions_are_read_as_written(tmp_path: Path) -> None:
             {"question": "When?", "answers": ["18\\d\\d"], "answer_type": "regex", "id": "is left aside"},
         ],
     )
-    path.write_text(path.read_text() + "\n\n")
+    path.write_text("\ufeff" + path.read_text() + "\n\n")  # as some editors begin a file in UTF-8
     assert read_questions(path) == [
         Question("Who?", ("Ada", "Lovelace"), "string", "Ada Lovelace", "Ada."),
         Question("When?", ("18\\d\\d",), "regex"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from realm_core.corpus.tokens import text_hash
+from realm_core.model.checkpoint import load_model
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training import ict, mlm, pretrain
 from realm_core.training.stage import MOST_HELD_OUT, split_passages
+from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, TEXTS, Towns
 from tests.tiny import tiny_snapshot
+from tests.waiting import wait_until
 
 
 def hashes(texts: Iterable[str]) -> NDArray[np.uint64]:
@@ -55,6 +59,24 @@ def test_a_text_is_held_out_wherever_it_stands() -> None:
     assert len(measured) > 3
     for own, places in ((learnt, turned[0]), (measured, turned[1])):
         assert {texts[place] for place in own} == {[*reversed(texts), *texts[:3]][place] for place in places}
+
+
+@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
+def test_of_two_trainings_in_one_folder_the_second_waits_and_finds_the_model_made(towns: Towns, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"steps": 30, "batch": 4, "checkpoint_every": 5, "metrics_every": 1}
+    words = ["ict", *towns.warm_up(tmp_path / "made", settings), "--run", str(tmp_path / "run")]
+    log = tmp_path / "run" / "metrics.jsonl"
+    first = start(words)
+    wait_until(log.exists, first)
+    second = start(words)
+    assert finish(first)[0] == 0
+    status, errors = finish(second)
+    assert status == 2 and errors.splitlines()[-1].endswith(
+        "made exists already; choose another name for the new model."
+    )
+    steps = [json.loads(line)["step"] for line in log.read_text().splitlines() if "ict.loss" in line]
+    assert steps == list(range(1, 31))
+    load_model(tmp_path / "made")
 
 
 @pytest.fixture
