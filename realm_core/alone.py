@@ -35,7 +35,10 @@ def only_one(folder: Path, activity: Activity) -> Iterator[int]:
                 activity.check()
                 time.sleep(_LOOK_S)
             if _is_there(lock, folder / LOCK):
-                yield lock
+                try:
+                    yield lock
+                finally:
+                    (folder / LOCK).unlink(missing_ok=True)
                 return
         finally:
             os.close(lock)
@@ -49,7 +52,7 @@ def _locked(lock: int) -> bool:
 
 
 def _is_there(lock: int, path: Path) -> bool:
-    """Whether what was locked is still what others would lock: whoever had it may have removed the folder."""
+    """Whether what was locked is still what others would lock: whoever had it has removed it."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(lock), path.stat())
     return False

@@ -67,7 +67,7 @@ def run_folder(arguments: argparse.Namespace, activity: Activity) -> Iterator[Pa
             yield run
         finally:
             if not activity.run and run.exists() and [path.name for path in run.iterdir()] == [LOCK]:
-                remove_folder(run)  # nothing was kept that could be gone on with
+                remove_folder(run)  # nothing is kept there that could be gone on with
 
 
 def _refuse_existing(output: Path) -> None:
