@@ -140,7 +140,7 @@ def _refuse_common(learnt: dict[Path, list[Question]], measured: dict[Path, list
         if common:
             raise RealmError(
                 f"{len(common):,} questions of {path} are also in {common[0]}; what is measured by must not be learnt "
-                "from. `questions --without` leaves them out."
+                "from. `questions --format own --without` leaves them out."
             )
 
 

@@ -33,7 +33,9 @@ _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\)'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `questions`."""
     parser.add_argument("files", type=Path, nargs="+", help="files as they were published, in the order wanted")
-    parser.add_argument("--format", choices=FORMATS, required=True, help="of which question set")
+    parser.add_argument(
+        "--format", choices=FORMATS, required=True, help="of which question set; own: question files, to leave some out"
+    )
     parser.add_argument("--output", type=Path, required=True, help="question file to write")
     parser.add_argument(
         "--without",
@@ -85,6 +87,11 @@ def _lines(text: str, path: str) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(text.split("\n"), start=1):  # a text may hold other separators of lines
         if line.strip():
             yield f"{path}, line {number}", line
+
+
+def _own(text: str, path: str) -> Iterator[tuple[str, Row]]:
+    for place, line in _lines(text, path):
+        yield place, _json(line, place)
 
 
 def _nq(text: str, path: str) -> Iterator[tuple[str, Row]]:
@@ -162,6 +169,7 @@ def _dpr(text: str, path: str) -> Iterator[tuple[str, Row]]:
 
 
 FORMATS: dict[str, Callable[[str, str], Iterator[tuple[str, Row]]]] = {
+    "own": _own,
     "nq": _nq,
     "webq": _webq,
     "trec": _trec,

@@ -66,6 +66,11 @@ def lines(*rows: object) -> str:
             json.dumps(WEBQ),
             {"question": "who is the sister?", "answers": ['Jazmyn "J" Bieber', "Jaxon", "A (b)"]},
         ),
+        (
+            "own",
+            "\ufeff" + lines({"question": "Who?", "answers": ["A"], "answer_type": "regex", "title": "T", "id": 7}),
+            {"question": "Who?", "answers": ["A"], "answer_type": "regex", "title": "T", "id": 7},
+        ),
         ("trivia", json.dumps(TRIVIA), {"question": "A type of what?", "answers": ["Helicopter", "🚁"]}),
         (
             "squad",
@@ -110,6 +115,8 @@ def test_questions_to_measure_by_are_left_out_however_they_are_written(tmp_path:
             r"published, line 1: there is no 'answer'; is this another",
         ),
         ("nq", lines({"question": "who", "answer": []}), r"published, line 1: `answers` must be a list of texts"),
+        ("own", lines({"question": "who"}), r"published, line 1: `answers` must be a list of texts"),
+        ("own", "[1]", "published, line 1: a JSON object is wanted, not list"),
         ("nq", "\n[1]\n", "published, line 2: not built as this format is"),
         ("nq", "{", "published, line 1 is not valid JSON"),
         ("trec", "7\tfactoid\tHow high?\n", "published, line 1: four columns are wanted"),
