@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:  # of a path that nobody thought of: a file in the place of a folder, one without rights
         if error.filename is None:
             raise
-        print(f"error: {os.fsdecode(error.filename)}: {error.strerror}.", file=sys.stderr)
+        print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
         return EXIT_REFUSED
     return 0
 

@@ -23,7 +23,7 @@ _SEAL = "checksum"  # the key under which a manifest keeps the checksum of every
 _LONGEST_NAME = 255  # bytes, of a file on any disk
 _SETTLED_NS = 2_000_000_000  # since its last change; the times of a file are this exact on the coarsest disk
 # Numbers of errors that say that something cannot be written at a place, whatever room there is.
-_UNFIT = (errno.EACCES, errno.EROFS, errno.ENOENT, errno.EFBIG, errno.ENOTDIR, errno.EISDIR)
+_UNFIT = (errno.EACCES, errno.EROFS, errno.ENOENT, errno.EFBIG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 _LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings: what is longer would fill the memory
 
 
@@ -142,7 +142,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         number = _error_number(error)
         if number in (errno.ENOSPC, errno.EDQUOT):
             raise RealmError(f"The disk that holds {path} is full; free some space and run this again.") from error
-        if number == errno.EEXIST:  # a folder was to be made, or found, where a file is
+        if number == errno.EEXIST and not path.is_dir():  # a folder was wanted where a file is
             number = errno.ENOTDIR
         if number in _UNFIT:
             raise RealmError(f"{path} cannot be written: {os.strerror(number)}.") from error

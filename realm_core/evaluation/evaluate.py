@@ -122,10 +122,10 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         for name, value in result.items():
             if not isinstance(value, list | dict):
                 print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
-    activity.result(result)
     if arguments.plot:
         title = f"{header.model} on {header.questions}"
         reliability_diagram(arguments.plot, figures.reliability, title=title, error=figures.ece)
+    activity.result(result)
 
 
 class _SoFar:

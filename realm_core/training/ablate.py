@@ -108,7 +108,7 @@ def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[In
         read_titles(excluded)
     learnt = {path: read_questions(path) for path in arguments.questions}
     measured = {path: read_questions(path) for path in arguments.dev}
-    _refuse_common(learnt, measured)
+    _refuse_common({path: own for path, own in learnt.items() if repeat.get(path.stem, 1)}, measured)
     inputs = Inputs(
         model=arguments.model,
         corpus=arguments.corpus,
@@ -134,13 +134,14 @@ def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[In
 
 def _refuse_common(learnt: dict[Path, list[Question]], measured: dict[Path, list[Question]]) -> None:
     """Questions to measure by are not learnt from; fine-tuning itself doesn't know which these are."""
-    asked = {normalise_answer(one.question): path for path, own in measured.items() for one in own}
     for path, own in learnt.items():
-        common = [asked[key] for one in own if (key := normalise_answer(one.question)) in asked]
-        if common:
+        asked = {normalise_answer(one.question) for one in own}
+        common = {dev: sum(normalise_answer(one.question) in asked for one in rows) for dev, rows in measured.items()}
+        if any(common.values()):
+            where = ", ".join(f"{count:,} of {dev}" for dev, count in common.items() if count)
             raise RealmError(
-                f"{len(common):,} questions of {path} are also in {common[0]}; what is measured by must not be learnt "
-                "from. `questions --format own --without` leaves them out."
+                f"{path} holds questions that are to be measured by, {where}; these must not be learnt from. "
+                "`questions --format own --without` leaves them out."
             )
 
 

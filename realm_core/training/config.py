@@ -73,7 +73,9 @@ class Schedule(Settings):
     checkpoint_every: int = setting(250, _CHECKPOINT, at_least(1))
     metrics_every: int = setting(10, _METRICS, _METRICS_LIMIT)
     holdout: float = setting(
-        0.01, "share of the passages never learnt from, the same in each stage; at most 512 are measured on", SHARE
+        0.01,
+        "share of the passages never learnt from, the same in all stages of this share; at most 512 are measured on",
+        SHARE,
     )
 
 

@@ -19,6 +19,11 @@ from torch import Tensor
 _PATIENCE = timedelta(days=1)
 
 
+def leads() -> bool:
+    """Whether this process will be the one that writes and speaks, before it has met the others."""
+    return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK") == "0"
+
+
 @dataclass(frozen=True)
 class World:
     """rank: number of this process, from 0; size: how many there are."""

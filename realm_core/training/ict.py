@@ -35,6 +35,7 @@ from realm_core.training.config import IctConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import Group, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
+    HELD_OUT_BY,
     Ahead,
     add_stage_arguments,
     check_batch,
@@ -148,7 +149,10 @@ def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity:
 
     free = ("steps", "checkpoint_every", "metrics_every")
     identity = identity_of(
-        model.hash, snapshot.snapshot_id, [item for item in dataclasses.asdict(config).items() if item[0] not in free]
+        model.hash,
+        snapshot.snapshot_id,
+        HELD_OUT_BY,
+        [item for item in dataclasses.asdict(config).items() if item[0] not in free],
     )
     loop = stage_loop("ict", [Group(embedder, config.learning_rate)], config, identity, run, activity, world)
     embedder.train()

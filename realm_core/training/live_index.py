@@ -110,11 +110,6 @@ class Refreshing(ABC):
     def before(self, step: int) -> LiveIndex:
         """The index for a step."""
 
-    @property
-    def current(self) -> LiveIndex:
-        """The index that the last step used."""
-        return self._index
-
     def close(self) -> None:  # noqa: B027 — most have nothing to end
         """Training is over."""
 
@@ -237,7 +232,7 @@ class HandedOver(Refreshing):
         return bool(manifest.get("snapshot") == known_snapshots(self._snapshots).get(step_name(step)))
 
     def _watch(self) -> None:
-        seen, said, pause_s = 0, "", _POLL_S
+        seen, said, pause_s = 0, (0, object), _POLL_S
         while not self._closed.wait(pause_s):
             newest = newest_step(self._generations)
             if newest is None or newest <= seen:
@@ -249,15 +244,15 @@ class HandedOver(Refreshing):
                     continue
                 self._arrived = self._open(newest)
             except Exception as error:  # whatever it is (a device has no room for two), training goes on
-                if not (self._generations / step_name(newest)).exists():
+                if newest_step(self._generations) != newest:
                     continue  # another trainer's process removed it for a newer one
-                if str(error) != said:
+                if (newest, type(error)) != said:  # the text may have changing numbers of bytes in it
                     self._activity.warn(
                         f"The index of step {newest:,} cannot be taken: {str(error).rstrip('.')}. Training goes on "
                         "with the one before, and tries again."
                     )
-                said, pause_s = str(error), min(2 * pause_s, _LONGEST_PAUSE_S)
+                said, pause_s = (newest, type(error)), min(2 * pause_s, _LONGEST_PAUSE_S)
                 continue
-            seen, said, pause_s = newest, "", _POLL_S
+            seen, pause_s = newest, _POLL_S
             if self._world.leads:
                 self._remove_generations_before(newest)

@@ -32,6 +32,7 @@ from realm_core.training.config import MlmConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import Group, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
+    HELD_OUT_BY,
     add_stage_arguments,
     check_batch,
     even_parts,
@@ -101,7 +102,10 @@ def _make(config: MlmConfig, run: Path, arguments: argparse.Namespace, activity:
     groups = [Group(encoder.bert, config.learning_rate), Group(encoder.head, config.learning_rate * _HEAD_FASTER)]
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
     identity = identity_of(
-        model.hash, snapshot.snapshot_id, [item for item in dataclasses.asdict(config).items() if item[0] not in free]
+        model.hash,
+        snapshot.snapshot_id,
+        HELD_OUT_BY,
+        [item for item in dataclasses.asdict(config).items() if item[0] not in free],
     )
     loop = stage_loop("mlm", groups, config, identity, run, activity, world)
     encoder.train()

@@ -131,11 +131,10 @@ def _make(config: PretrainConfig, run: Path, arguments: argparse.Namespace, acti
     if world.leads:
         forget_after(run, loop.saved_step() or 0)
     world.wait()
-    begins, wanted_another = not loop.saved_step(), config.refresh != "never" and config.refresh_every < config.steps
-    if world.leads and config.refresh != "never" and not wanted_another:
+    if world.leads and config.refresh != "never" and config.refresh_every >= config.steps:
         activity.say(
-            f"The index will not be replaced: refresh_every is {config.refresh_every:,}, and there are only "
-            f"{config.steps:,} steps."
+            f"No step will see another index than the first: refresh_every is {config.refresh_every:,}, and there are "
+            f"only {config.steps:,} steps."
         )
     with ExitStack() as stack:
         if config.refresh in ("process", "elsewhere"):
@@ -146,11 +145,6 @@ def _make(config: PretrainConfig, run: Path, arguments: argparse.Namespace, acti
         index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
         measured = _train(loop, step, index, source, spans, passages, config, world, stack, activity)
-        if world.leads and wanted_another and begins and index.current.step == 0:
-            activity.warn(
-                "The index was never replaced: a builder needed longer than the training. What was learnt was learnt "
-                "against the index that it began with."
-            )
     if world.leads:
         model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader begins where the encoder ended
         recipe = (
@@ -216,9 +210,15 @@ def _train(
     def measure() -> dict[str, float]:
         return _measure(step, measured_on, index.before(loop.step), config.at_once)
 
+    begins = not loop.saved_step()
     step.train()
     measured = loop.run(losses_of, measure)
     step.eval()
+    if world.leads and begins and not index_step and config.refresh != "never" and config.refresh_every < config.steps:
+        activity.warn(
+            "The index was never replaced: none of newer parameters came in time. All was learnt against the one that "
+            "it began with."
+        )
     return measured
 
 

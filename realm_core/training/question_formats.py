@@ -1,5 +1,6 @@
 """Published question sets, turned into question files: `python -m realm_core questions --format squad FILE --output …`
 
+own     question files, to leave some of their questions out
 nq      NQ-open and EfficientQA: JSON lines of {"question", "answer": [text, …]}
 webq    WebQuestions: a JSON list of {"utterance", "targetValue": "(list (description text) …)"}
 trec    CuratedTREC: JSON lines as nq, or number ⇥ kind ⇥ question ⇥ expression; answers are regular expressions

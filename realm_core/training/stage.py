@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,18 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from realm_core.activity import Activity
-from realm_core.alone import LOCK, only_one
+from realm_core.alone import only_one
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
 from realm_core.index.corpus_of import add_corpus_argument
 from realm_core.model.checkpoint import Model, save_model
 from realm_core.settings import Settings, explain
 from realm_core.training.config import Schedule
-from realm_core.training.distributed import World
+from realm_core.training.distributed import World, leads
 from realm_core.training.loop import Group, Loop
 
 T = TypeVar("T")
 MOST_HELD_OUT = 512
+HELD_OUT_BY = "text"  # of an identity: checkpoints from when it was by place have learnt what is held out now
 
 
 def add_stage_arguments(parser: argparse.ArgumentParser, settings: type[Settings], *, by_index: bool = False) -> None:
@@ -58,16 +58,17 @@ def run_folder(arguments: argparse.Namespace, activity: Activity) -> Iterator[Pa
     output: Path = arguments.output
     run = activity.run or output.with_name(f".{output.name}.run")
     _refuse_existing(output)
-    if os.environ.get("RANK", "0") != "0":
+    if not leads():
         yield run
         return
-    with only_one(run, activity):
-        _refuse_existing(output)  # by whom we have waited for
-        try:
+    try:
+        with only_one(run, activity):
+            _refuse_existing(output)  # by whom we have waited for
             yield run
-        finally:
-            if not activity.run and run.exists() and [path.name for path in run.iterdir()] == [LOCK]:
-                remove_folder(run)  # nothing is kept there that could be gone on with
+    finally:
+        if not activity.run:
+            with suppress(OSError):
+                run.rmdir()  # unless something is kept there that can be gone on with
 
 
 def _refuse_existing(output: Path) -> None:
@@ -78,8 +79,8 @@ def _refuse_existing(output: Path) -> None:
 def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[int], list[int]]:
     """(learnt, measured on), places in `hashes_N`, the text hashes of all passages.
 
-    A passage is held out for what it says, so that no stage learns what another measures on, whatever its corpus,
-    order or seed. Of many that are held out those with the smallest hashes are measured on.
+    A passage is held out for what it says, so that of the same share no stage learns what another measures on, whatever
+    its corpus, order or seed. Of many that are held out those with the smallest hashes are measured on.
     """
     held_N = hashes_N < np.uint64(int(holdout * 2**64))
     held = np.flatnonzero(held_N)

@@ -96,6 +96,36 @@ def test_whoever_waits_can_be_stopped(tmp_path: Path) -> None:
     first.communicate()
 
 
+def waits(folder: Path) -> Entering:
+    """Someone who comes, and has to wait."""
+    activity = Watched()
+    coming = Entering(folder, activity)
+    coming.start()
+    wait_until(lambda: bool(activity.said))
+    assert not coming.was_in
+    return coming
+
+
+def test_whoever_leaves_a_folder_that_was_made_anew_lets_nobody_in(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with only_one(folder, Watched()):
+        remove_folder(folder)
+        first = hold(folder)
+    second = waits(folder)
+    first.communicate()
+    second.join()
+    assert second.was_in and not list(folder.iterdir())
+
+
+def test_a_child_that_lives_on_keeps_the_lock(tmp_path: Path) -> None:
+    with only_one(tmp_path, Watched()) as lock:
+        child = Popen([sys.executable, "-c", "input()"], stdin=PIPE, text=True, pass_fds=[lock])
+    second = waits(tmp_path)
+    child.communicate("\n")
+    second.join()
+    assert second.was_in and not list(tmp_path.iterdir())
+
+
 def test_where_no_folder_can_be_it_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = pytest.raises(RealmError, match=r"file/run cannot be written: Not a directory")

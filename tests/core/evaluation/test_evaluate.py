@@ -199,8 +199,9 @@ def test_figures_outlive_a_disk_without_room_for_the_diagram(
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", filling)
     with pytest.raises(RealmError, match=r"The disk that holds .*plot\.svg is full"):
         evaluate(deployment, asked, "--json", "--plot", tmp_path / "plot.svg", run=tmp_path / "run")
-    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "run" / "result.json").read_text())
-    assert sorted(path.name for path in tmp_path.iterdir() if "plot" in path.name) == []
+    assert json.loads(capsys.readouterr().out)["n"] == len(MANY)
+    assert not [path for path in tmp_path.iterdir() if "plot" in path.name]
+    assert not (tmp_path / "run" / "result.json").exists()  # which says that all was done
 
 
 def test_what_was_right_so_far_is_left_behind_as_it_goes(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from realm_core.alone import only_one
 from realm_core.corpus.tokens import text_hash
-from realm_core.model.checkpoint import load_model
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training import ict, mlm, pretrain
 from realm_core.training.stage import MOST_HELD_OUT, split_passages
-from tests.core.processes import finish, start
+from tests.core.processes import TOP
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, TEXTS, Towns
 from tests.tiny import tiny_snapshot
@@ -61,22 +62,28 @@ def test_a_text_is_held_out_wherever_it_stands() -> None:
         assert {texts[place] for place in own} == {[*reversed(texts), *texts[:3]][place] for place in places}
 
 
-@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
-def test_of_two_trainings_in_one_folder_the_second_waits_and_finds_the_model_made(towns: Towns, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"steps": 30, "batch": 4, "checkpoint_every": 5, "metrics_every": 1}
-    words = ["ict", *towns.warm_up(tmp_path / "made", settings), "--run", str(tmp_path / "run")]
-    log = tmp_path / "run" / "metrics.jsonl"
-    first = start(words)
-    wait_until(log.exists, first)
-    second = start(words)
-    assert finish(first)[0] == 0
-    status, errors = finish(second)
-    assert status == 2 and errors.splitlines()[-1].endswith(
-        "made exists already; choose another name for the new model."
-    )
-    steps = [json.loads(line)["step"] for line in log.read_text().splitlines() if "ict.loss" in line]
-    assert steps == list(range(1, 31))
-    load_model(tmp_path / "made")
+@pytest.mark.timeout(900)  # a process is started, on a machine that may be busy
+@pytest.mark.parametrize("run", ["run", None])
+def test_who_comes_second_into_a_folder_waits_and_finds_the_model_made(
+    towns: Towns, tmp_path: Path, run: str | None
+) -> None:
+    words = ["ict", *towns.warm_up(tmp_path / "made", {"steps": 1, "batch": 4})]
+    words += ["--run", str(tmp_path / run)] if run else []
+    folder = tmp_path / (run or ".made.run")
+    with only_one(folder, QUIET), open(tmp_path / "said", "w+") as said:  # as a first training would
+        second = subprocess.Popen([sys.executable, "-m", "realm_core", *words], stderr=said, cwd=TOP)
+        wait_until(lambda: "Waiting for another process" in (tmp_path / "said").read_text())
+        assert not (folder / "ict").exists()
+        (tmp_path / "made").mkdir()
+    assert second.wait() == 2
+    told = (tmp_path / "said").read_text().splitlines()
+    assert told == [
+        f"Waiting for another process that works in {folder}.",
+        f"error: {tmp_path / 'made'} exists already; choose another name for the new model.",
+    ]
+    assert not (tmp_path / ".made.run").exists()
+    if run:
+        assert not list(folder.iterdir())
 
 
 @pytest.fixture
