@@ -141,9 +141,16 @@ def test_one_builder_serves_two_processes_which_end_at_the_same_step(towns: Town
     assert errors.count("computes on cpu, as the training does") == 1
 
 
-@pytest.mark.parametrize(("activity", "loss_of_part"), [("ict", "in_batch_loss"), ("mlm", "_loss")])
+@pytest.mark.parametrize(
+    ("activity", "loss_of_part", "rest"), [("ict", "in_batch_loss", [0.0]), ("mlm", "_loss", [0, 1])]
+)
 def test_every_example_counts_alike_whichever_process_has_it(
-    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, activity: str, loss_of_part: str
+    towns: Towns,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    activity: str,
+    loss_of_part: str,
+    rest: list[float],
 ) -> None:
     """Of five examples one process takes two, the other three; what each minimises has the batch's loss as its mean."""
     numbers, minimised = iter([2.0, 3.0]), []
@@ -153,7 +160,7 @@ def test_every_example_counts_alike_whichever_process_has_it(
         raise Stopped
 
     module = importlib.import_module(f"realm_core.training.{activity}")
-    monkeypatch.setattr(module, loss_of_part, lambda *_: (torch.tensor(next(numbers)), 0.0))
+    monkeypatch.setattr(module, loss_of_part, lambda *_: (torch.tensor(next(numbers)), *rest))
     monkeypatch.setattr(Loop, "run", first_step)
     for rank in range(2):
         monkeypatch.setattr(World, "join", lambda device, rank=rank: World(rank, 2))
