@@ -4,7 +4,7 @@ Newest snapshot → generation, again and again, on a device of its own where th
 and goes on behind its last finished shard; the trainer neither waits for it nor notices.
 
 Where both compute on a CPU, each takes half of its threads: two teams of as many threads as there are cores keep
-each other's barriers waiting, and the trainer kept a ninth of its speed (docs/cost.md).
+each other's barriers waiting, and the trainer kept a ninth of its speed (docs/cost.md: what it keeps now).
 """
 
 from __future__ import annotations
