@@ -64,6 +64,8 @@ def run_folder(arguments: argparse.Namespace, activity: Activity) -> Iterator[Pa
     try:
         with only_one(run, activity):
             _refuse_existing(output)  # by whom we have waited for
+            for left in run.glob(".*.json.*.tmp"):  # by one that was killed just then
+                left.unlink(missing_ok=True)
             yield run
     finally:
         if not activity.run:

@@ -62,6 +62,7 @@ QUESTIONS: Final = (
     b'{"question": "When?", "answers": ["18\\\\d\\\\d"], "answer_type": "regex"}\n'
 )
 PUBLISHED: Final = {
+    "own": QUESTIONS,
     "nq": b'{"question": "who sang it", "answer": ["A", "B"]}\n',
     "webq": b'[{"utterance": "who?", "targetValue": "(list (description \\"A\\") (description B))"}]',
     "trec": b"7\tfactoid\tHow high is it?\t8,?848\n",

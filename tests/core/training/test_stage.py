@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -14,12 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from realm_core.alone import only_one
+from realm_core.activity import Activity
+from realm_core.alone import LOCK, only_one
 from realm_core.corpus.tokens import text_hash
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training import ict, mlm, pretrain
-from realm_core.training.stage import MOST_HELD_OUT, split_passages
+from realm_core.training.stage import MOST_HELD_OUT, run_folder, split_passages
 from tests.core.processes import TOP
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, TEXTS, Towns
@@ -84,6 +86,13 @@ def test_who_comes_second_into_a_folder_waits_and_finds_the_model_made(
     assert not (tmp_path / ".made.run").exists()
     if run:
         assert not list(folder.iterdir())
+
+
+def test_what_a_killed_process_was_writing_goes(tmp_path: Path) -> None:
+    (tmp_path / ".progress.json.7.tmp").write_text('{"done": 3, "to')
+    with run_folder(argparse.Namespace(output=tmp_path / "made"), Activity(tmp_path, quiet=True)) as folder:
+        assert [path.name for path in folder.iterdir()] == [LOCK]
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture
