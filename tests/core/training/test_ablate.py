@@ -361,6 +361,14 @@ def test_wrong_inputs_are_refused_before_anything_runs(towns: Towns, tmp_path: P
     assert not case.output.exists() and not inline.started
 
 
+def test_questions_that_count_zero_times_may_be_measured_by(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
+    case = Case(towns, tmp_path, SETTINGS.replace("[finetune]", "[finetune]\nrepeat = {train = 0}"))
+    case.dev.append(case.questions("other", range(28, 34)))
+    inline.kill_at = "ict"
+    with pytest.raises(RealmError, match="ict failed"):
+        case.run("bm25")
+
+
 def test_a_folder_is_of_one_ablation(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
     case = Case(towns, tmp_path)
     inline.kill_at = "ict"

@@ -270,6 +270,30 @@ def test_an_index_that_cannot_be_taken_is_told_of_once_and_taken_later(
     ]
 
 
+def test_an_index_that_another_process_removed_meanwhile_is_not_told_of(
+    towns: Towns,
+    model: Model,
+    tmp_path: Path,
+    handed_over: HandedOver,
+    listening: Listening,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries = 0
+
+    def gone(self: HandedOver, step: int) -> LiveIndex:
+        nonlocal tries
+        shutil.rmtree(tmp_path / "generations" / step_name(step))
+        tries += 1
+        raise RealmError("a shard is missing.")
+
+    monkeypatch.setattr(HandedOver, "_open", gone)
+    handed_over.before(4)
+    build_generation(tmp_path / "snapshots" / step_name(4), towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)
+    wait_until(lambda: tries == 1)
+    time.sleep(0.5)
+    assert (tries, listening.warned, handed_over.before(5).step) == (1, [], 0)
+
+
 def test_a_generation_that_was_passed_over_is_never_taken(
     towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver
 ) -> None:
