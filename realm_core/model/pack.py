@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Rounding the block embedder would make it another one, and every index built with it useless; it is small, as
     # long as its BERT is the base's.
     parser.add_argument("--block", choices=storages, default="float32", help="storage of the block embedder")
-    parser.add_argument("--reader", choices=storages, default="float16", help="storage of the reader")
+    parser.add_argument("--reader", choices=(*storages, "delta4"), default="float16", help="storage of the reader")
     parser.add_argument("--normalisation", choices=NORMALISATIONS, help="how the model reads")
     parser.add_argument("--min-probability", type=float, help="an answer less likely than this is not given")
 

@@ -50,6 +50,9 @@ class WarmstartConfig(Settings):
     sample: int = setting(2000, "blocks looked at, not fewer than dimension", at_least(8))
     scale: float = setting(20.0, "f(x, z) = scale × cosine at the start", POSITIVE)
     seed: int = setting(0, "of the sample, and of the span scores that the reader starts with", SEED)
+    reader_base: str = setting(
+        "", "base weights of the reader, an installed package or a folder; empty: those of the embedder"
+    )
 
     def check_together(self) -> None:
         """There are as many blocks as directions at least."""
@@ -148,6 +151,43 @@ class PretrainConfig(Schedule):
                 f"query_wordpieces{behind}, not {self.pair_wordpieces}; raise it, up to {_LONGEST}, or lower "
                 "query_wordpieces.",
             )
+
+
+@dataclass(frozen=True)
+class MineConfig(Settings):
+    """Reading rows from questions."""
+
+    seed: int = setting(1, _SEED, SEED)
+    take: dict[str, int] = setting({}, "how many questions of a file are taken, by its name without the ending")
+    depth: int = setting(20, "blocks retrieved in which answers are looked for", between(1, 100))
+    read: int = setting(5, "blocks retrieved that are set against the question where they hold none", between(1, 100))
+    not_here: float = setting(0.15, "how often each of these is taken", SHARE)
+    same_article: float = setting(0.2, "how often a passage of the same article without the answer is taken", SHARE)
+    false_premise: float = setting(0.3, "how often the question is asked of another article", SHARE)
+    window: int = setting(600, "characters of a passage that are read", at_least(100))
+
+
+@dataclass(frozen=True)
+class ReaderConfig(Settings):
+    """Reading comprehension: the reader alone, on questions that are each set against one block."""
+
+    seed: int = setting(1, _SEED, SEED)
+    steps: int = setting(1000, "of the training", at_least(1))
+    batch: int = setting(32, "rows a step", at_least(1))
+    at_once: int = setting(16, "rows whose graph is in memory together", at_least(1))
+    frozen_layers: int = setting(0, "layers of the reader, from the first, that are not trained", NOT_NEGATIVE)
+    casual: float = setting(
+        0.0, "share of the questions that are typed casually: without capitals, as keywords, misspelt", SHARE
+    )
+    reader_lr: float = setting(4e-5, "peak learning rate of the reader's layers", POSITIVE)
+    head_lr: float = setting(5e-4, "peak learning rate of the span scores, which start from nothing", POSITIVE)
+    holdout: float = setting(0.01, "share of the questions measured on, drawn by a hash of the question", SHARE)
+    checkpoint_every: int = setting(100, _CHECKPOINT, at_least(1))
+    metrics_every: int = setting(10, _METRICS, _METRICS_LIMIT)
+    warmup: float = setting(0.06, _WARMUP, SHARE)
+    weight_decay: float = setting(0.01, _DECAY, NOT_NEGATIVE)
+    clip: float = setting(1.0, _CLIP, POSITIVE)
+    dropout: float = setting(0.1, _DROPOUT, SHARE)
 
 
 @dataclass(frozen=True)

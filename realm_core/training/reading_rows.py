@@ -1,0 +1,101 @@
+"""Reading rows: JSON lines of {"question", "title", "context", "answers"}, each a question set against one block.
+
+Without answers the block does not hold one: "not here" is right. `mine` makes such rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from realm_core.errors import RealmError
+from realm_core.files import parse_json
+from realm_core.model.config import ModelConfig
+from realm_core.model.pairs import ReadingPair
+from realm_core.settings import quoted
+from realm_core.text.matching import NormalText, answer_spans
+from realm_core.text.wordpieces import Wordpieces
+
+
+@dataclass(frozen=True)
+class ReadingRow:
+    """A question, a block, and the answers that the block holds; none where it holds none."""
+
+    question: str
+    title: str
+    context: str
+    answers: tuple[str, ...]
+
+    @property
+    def draw(self) -> float:
+        """A number from 0 to 1 that the question alone decides."""
+        return int(hashlib.sha256(self.question.encode()).hexdigest()[:8], 16) / 2**32
+
+
+def read_rows(path: Path) -> list[ReadingRow]:
+    """All rows of a file; the first bad one is an error that names file, line and what is wrong."""
+    rows = []
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    rows.append(_row(line, f"{path}, line {number}"))
+    except FileNotFoundError:
+        raise RealmError(f"{path} does not exist.") from None
+    except UnicodeDecodeError as error:
+        raise RealmError(f"{path} is not UTF-8: {error}.") from None
+    if not rows:
+        raise RealmError(f"{path} holds no rows.")
+    return rows
+
+
+def _row(line: str, where: str) -> ReadingRow:
+    try:
+        row = parse_json(line)
+    except RealmError as error:
+        raise RealmError(f"{where} {error}") from None
+    if not isinstance(row, dict):
+        raise RealmError(f"{where}: an object is wanted.")
+    for name in ("question", "title", "context"):
+        if not isinstance(row.get(name), str) or (name != "title" and not row[name].strip()):
+            raise RealmError(f"{where}: `{name}` must be a text.")
+    answers = row.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        raise RealmError(f"{where}: `answers` must be a list of texts, not {quoted(answers)}.")
+    return ReadingRow(row["question"].strip(), row["title"], row["context"], tuple(answers))
+
+
+@dataclass(frozen=True)
+class ReadingExample:
+    """A row as the reader takes it. spans: (first, last) body wordpieces that read an answer; none: "not here"."""
+
+    pair: ReadingPair
+    spans: frozenset[tuple[int, int]]
+
+
+def example_of(row: ReadingRow, config: ModelConfig, wordpieces: Wordpieces) -> ReadingExample | None:
+    """The row joined and its answers found; None where it has answers, but none stands in what is read of its block."""
+    question, title, body = wordpieces.encode([row.question, row.title, row.context])
+    pair = ReadingPair.of(wordpieces, config, question, title, body)
+    if not row.answers:
+        return ReadingExample(pair, frozenset())
+    found = answer_spans(
+        row.context, NormalText.of(row.context), body, row.answers, "string", config.span_wordpieces
+    )
+    spans = frozenset(span for span in found if span[1] < len(pair.offsets))
+    return ReadingExample(pair, spans) if spans else None
+
+
+def correct_spans(examples: Sequence[ReadingExample], width: int, like_PS: Tensor) -> Tensor:
+    """bool [P, S], True at the spans that read an answer; `width` as of the reader's logits."""
+    correct_PS = torch.zeros_like(like_PS, dtype=torch.bool)
+    for number, example in enumerate(examples):
+        for first, last in example.spans:
+            if last - first < width:
+                correct_PS[number, first * width + last - first] = True
+    return correct_PS & torch.isfinite(like_PS)

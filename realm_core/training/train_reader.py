@@ -1,0 +1,198 @@
+"""Reading comprehension: `python -m realm_core train-reader`.
+
+    rows (question, block, answers or none) → −log p(correct spans or "not here" | z, x) in a loop → model folder
+
+The reader alone learns; embedders, and with them every index, stay as they are. Under `block+null` each block answers
+for itself, so a row needs no other block beside it, and a block without the answer teaches "not here": the marginal
+likelihood over the k blocks gives such blocks no gradient at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.model.checkpoint import load_model
+from realm_core.model.config import ModelConfig
+from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.marginal import log_pair_reading
+from realm_core.model.pairs import collate
+from realm_core.model.reader import Reader, by_block
+from realm_core.settings import read_settings
+from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.casual import casually
+from realm_core.training.config import ReaderConfig
+from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
+from realm_core.training.reading_rows import ReadingExample, ReadingRow, correct_spans, example_of, read_rows
+from realm_core.training.stage import (
+    MOST_HELD_OUT,
+    Ahead,
+    add_settings_arguments,
+    even_parts,
+    identity_of,
+    publish,
+    run_folder,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `train-reader`."""
+    parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
+    parser.add_argument("--rows", type=Path, nargs="+", required=True, help="files of reading rows (JSON lines)")
+    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+    add_settings_arguments(parser, ReaderConfig)
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Train the reader and save the model."""
+    config = read_settings(ReaderConfig, arguments.config, arguments.set)
+    with run_folder(arguments, activity) as run:
+        _make(config, run, arguments, activity)
+
+
+def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
+    model = load_model(arguments.model)
+    if not model.config.not_here:
+        raise RealmError(f"{arguments.model} has no score of “not here”, which this training teaches.")
+    if config.frozen_layers >= len(model.reader.bert.layers):
+        raise RealmError(f"frozen_layers must be below the reader's {len(model.reader.bert.layers)} layers.")
+    rows = [row for path in arguments.rows for row in read_rows(path)]
+    held_out = [row for row in rows if row.draw < config.holdout][:MOST_HELD_OUT]
+    learnt = [row for row in rows if row.draw >= config.holdout]
+    if not learnt:
+        raise RealmError("All rows are held out; there is nothing to learn from.")
+    device = pick_device(arguments.device)
+    reader = model.reader.to(device)
+    freeze(reader.bert.embeddings)
+    if reader.bert.encoder.relative_attention_bias is not None:
+        freeze(reader.bert.encoder.relative_attention_bias)
+    for layer in reader.bert.layers[: config.frozen_layers]:
+        freeze(layer)
+    no_dropout_in_attention(reader.bert, config.dropout)
+    config_read = dataclasses.replace(model.config, normalisation="block+null")
+    step = _Step(reader, config_read)
+    free = ("steps", "checkpoint_every", "metrics_every", "at_once")
+    loop = Loop(
+        "train-reader",
+        [Group(reader.bert, config.reader_lr)]
+        + [Group(part, config.head_lr) for part in (reader.ends, reader.norm, reader.score)],
+        steps=config.steps,
+        warmup=config.warmup,
+        weight_decay=config.weight_decay,
+        clip=config.clip,
+        seed=config.seed,
+        checkpoint_every=config.checkpoint_every,
+        metrics_every=config.metrics_every,
+        identity=identity_of(
+            model.hash, [item for item in dataclasses.asdict(config).items() if item[0] not in free], learnt
+        ),
+        folder=run / "train-reader",
+        activity=activity,
+    )
+    activity.say(f"{len(learnt):,} rows to learn from, {len(held_out):,} held out.")
+    measured = _train(loop, step, learnt, held_out, config)
+    names = ", ".join(path.stem for path in arguments.rows)
+    recipe = f"reader of {model.hash} trained on {len(learnt)} rows of {names}: {dataclasses.asdict(config)}"
+    publish(
+        dataclasses.replace(model, config=config_read), arguments.output, recipe, measured, run, activity,
+        left=["train-reader"],
+    )
+
+
+def _train(
+    loop: Loop, step: _Step, learnt: Sequence[ReadingRow], held_out: Sequence[ReadingRow], config: ReaderConfig
+) -> dict[str, float]:
+    ahead = Ahead(lambda number: step.examples(batch_of(learnt, config, number)))
+
+    def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
+        examples = ahead(number)
+        for part in even_parts(len(examples), config.at_once):
+            own = examples[part]
+            loss_P, _ = step(own)
+            share = len(own) / len(examples)
+            yield loss_P.mean() * share, {"sequences": len(own), "not_here": sum(not e.spans for e in own) / len(own)}
+
+    step.reader.train()
+    try:
+        return loop.run(losses_of, lambda: _measure(step, held_out, config.at_once))
+    finally:
+        ahead.close()
+        step.reader.eval()
+
+
+def batch_of(learnt: Sequence[ReadingRow], config: ReaderConfig, number: int) -> list[ReadingRow]:
+    """The rows of a step: passes over all rows, each in another order; some questions casually typed."""
+    draw = random.Random(f"{config.seed} rows {number}")
+    rows = []
+    for place in range(number * config.batch, (number + 1) * config.batch):
+        epoch, position = divmod(place, len(learnt))
+        row = learnt[_order(len(learnt), f"{config.seed} {epoch}")[position]]
+        if draw.random() < config.casual:
+            row = dataclasses.replace(row, question=casually(row.question, draw))
+        rows.append(row)
+    return rows
+
+
+_orders: dict[tuple[int, str], list[int]] = {}
+
+
+def _order(count: int, seed: str) -> list[int]:
+    if (count, seed) not in _orders:
+        _orders.clear()
+        order = list(range(count))
+        random.Random(seed).shuffle(order)
+        _orders[count, seed] = order
+    return _orders[count, seed]
+
+
+class _Step:
+    """The reader and how rows go through it."""
+
+    def __init__(self, reader: Reader, config: ModelConfig) -> None:
+        self.reader, self._config = reader, config
+        self._wordpieces = Wordpieces.default()
+        self._device = reader.ends.weight.device
+        self._autocast = fast_dtype(self._device) == torch.bfloat16
+
+    def examples(self, rows: Sequence[ReadingRow]) -> list[ReadingExample]:
+        """Those rows whose answers stand in what is read of their blocks."""
+        made = (example_of(row, self._config, self._wordpieces) for row in rows)
+        return [example for example in made if example is not None]
+
+    def __call__(self, examples: Sequence[ReadingExample]) -> tuple[Tensor, Tensor]:
+        """(−log p of what is right [P], bool [P]: whether it is what the reader says)."""
+        packed, bodies = collate([example.pair for example in examples])
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            logits_NM = self.reader(packed.to(self._device), bodies.to(self._device)).float()
+        logits_PS = by_block(logits_NM, bodies.lengths)
+        correct_PS = correct_spans(examples, logits_NM.shape[1], logits_PS)
+        best = logits_PS.detach().max(dim=1)
+        said_P = correct_PS.gather(1, best.indices.unsqueeze(1)).squeeze(1) & (best.values > 0)
+        right_P = torch.where(correct_PS.any(1), said_P, best.values <= 0)
+        return -log_pair_reading(logits_PS, correct_PS), right_P
+
+
+@torch.no_grad()
+def _measure(step: _Step, held_out: Sequence[ReadingRow], at_once: int) -> dict[str, float]:
+    """How often the reader is right, of blocks that hold an answer and of blocks that do not."""
+    right: dict[str, list[bool]] = {"answered": [], "not_here": []}
+    losses: list[float] = []
+    step.reader.eval()
+    examples = step.examples(held_out)
+    for part in even_parts(len(examples), at_once):
+        loss_P, right_P = step(examples[part])
+        losses.extend(loss_P.tolist())
+        for example, own in zip(examples[part], right_P.tolist(), strict=True):
+            right["answered" if example.spans else "not_here"].append(own)
+    step.reader.train()
+    figures = {name: sum(own) / len(own) for name, own in right.items() if own}
+    return {"loss": sum(losses) / len(losses), **figures} if losses else {}
