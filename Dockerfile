@@ -14,7 +14,7 @@ ENV PYTHONUNBUFFERED=1 PYTHONFAULTHANDLER=1 PIP_NO_CACHE_DIR=1 REALM_DATA=/data 
 
 # Packages first: they change seldom, and this layer is the large one.
 COPY pyproject.toml constraints.txt ./
-COPY workers/__init__.py workers/bootstrap.py workers/environment.py workers/guards.py workers/refusal.py workers/
+COPY workers/__init__.py workers/bootstrap.py workers/environment.py workers/base_weights.py workers/guards.py workers/refusal.py workers/
 RUN if [ "$HARDWARE" = cpu ]; then export PIP_EXTRA_INDEX_URL="$TORCH_CPU_INDEX"; fi; \
     python -m workers.bootstrap --hardware "$HARDWARE" install \
     && { python -m compileall -q .venv/lib || true; }  # a package may bring a file for another Python

@@ -73,7 +73,7 @@ class Answer:
     evidence: tuple[Evidence, ...]
     explains: str
     normalisation: str
-    min_probability: float  # a candidate below this is not given as the answer
+    min_probability: float  # a candidate below this, by itself or against "not here", is not given as the answer
     model: str
     index: str
     corpus: str
@@ -129,7 +129,7 @@ def conclude(reading: Answer) -> Answer:
     no_answer_K = [likelihood or 0.0 for likelihood in null_K]
     no_answer_probability = marginal.marginal(prior_K, no_answer_K) if has_null else None
 
-    answered = bool(answers) and answers[0].probability >= reading.min_probability
+    answered = bool(answers) and _surety(answers[0].probability, no_answer_probability) >= reading.min_probability
     explains = "answer" if answered else "no_answer" if has_null or not answers else "candidate"
     explained_key = None if explains == "no_answer" else ranked_keys[0]
     likelihood_K = no_answer_K if explained_key is None else likelihoods_YK[explained_key]
@@ -159,6 +159,18 @@ def conclude(reading: Answer) -> Answer:
         evidence=tuple(replace(block, rank=rank) for rank, block in enumerate(evidence, start=1)),
         explains=explains,
     )
+
+
+def _surety(probability: float, no_answer_probability: float | None) -> float:
+    """What is compared with `min_probability`: where there is a "not here", the answer's share against it.
+
+    "Not here" tells questions without an answer better than the answer's own probability, which falls as well where
+    several answers are right.
+    """
+    if no_answer_probability is None:
+        return probability
+    both = probability + no_answer_probability
+    return probability / both if both > 0 else 0.0
 
 
 def _spelling(blocks: Collection[Evidence], prior_K: list[float], key: str) -> str:

@@ -41,6 +41,15 @@ def envint(name: str, default: int, *, minimum: int = 0) -> int:
     return number
 
 
+def shipped_model(models: Path, default: str) -> str:
+    """The model that comes with the source and is served: MODEL, one of the folders in `models`."""
+    name = os.environ.get("MODEL", "").strip() or default
+    known = sorted(path.parent.name for path in models.glob("*/config.json"))
+    if name != default and name not in known:
+        raise ImproperlyConfigured(f"MODEL must be one of {', '.join(known)}, not {name!r}.")
+    return name
+
+
 def envlist(name: str, default: list[str]) -> list[str]:
     """Words separated by commas; spaces around them do not count."""
     value = os.environ.get(name)

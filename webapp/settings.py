@@ -27,6 +27,7 @@ REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (def
 REALM_HOST           what a machine is called, the same in all its containers (default: the host's name)
 JOB_NICENESS         by how much jobs yield to the web server on the same machine: 0, not at all, to 19 (default: 10)
 JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
+MODEL                the model that comes with the source and is served (default: realm-base)
 LOG_LEVEL            default: INFO
 LOG_FORMAT           line (the default), or json for one object a line
 """
@@ -42,7 +43,16 @@ import dj_database_url
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from webapp.environment import check_production, envbool, envint, envlist, envrate, reached_by_others, secret_key
+from webapp.environment import (
+    check_production,
+    envbool,
+    envint,
+    envlist,
+    envrate,
+    reached_by_others,
+    secret_key,
+    shipped_model,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 REALM_DATA = Path(os.environ.get("REALM_DATA") or BASE_DIR / "var").absolute()
@@ -51,6 +61,8 @@ try:
 except OSError as error:
     raise ImproperlyConfigured(f"The data folder {REALM_DATA} (REALM_DATA) cannot be made: {error.strerror}.") from None
 MODELS_DIR = BASE_DIR / "models"  # those that come with the source
+MODEL = shipped_model(MODELS_DIR, "realm-base")
+MODEL_IS_CHOSEN = bool(os.environ.get("MODEL", "").strip())
 REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
 
 HTTPS = envbool("HTTPS", False)

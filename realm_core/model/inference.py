@@ -88,7 +88,9 @@ class InferenceEncoder:
     def __init__(self, bert: Bert, *, int8: bool = False) -> None:
         self._embeddings = bert.embeddings
         self._heads = bert.config.num_attention_heads
-        self._fused = _attends_fused()
+        # Of relative positions, or none: torch's compiler knows tensors that may be missing, but no modules.
+        self._position_bias = bert.position_bias
+        self._fused = _attends_fused() and bert.encoder.relative_attention_bias is None
         scale = (bert.config.hidden_size // self._heads) ** -0.5  # of the attention scores, put into the queries
         self.product = "int8" if int8 and _multiplies_int8() else "bfloat16"
         largest = _largest_inputs(bert) if self.product == "int8" else {}
@@ -136,8 +138,9 @@ class InferenceEncoder:
         rows_R = torch.arange(_rounded(count))
         rows_R[count:] = 0
         hidden_RW: Tensor = self._embeddings(batch.ids_T[rows_R], batch.segments_T[rows_R], batch.positions_T[rows_R])
+        bias_HLL = self._position_bias(max(batch.lengths))
         windows = _windows(batch.lengths, len(rows_R), hidden_RW.dtype)
-        return _through(hidden_RW, self._layers, windows, self._heads, self._fused)[:count]
+        return _through(hidden_RW, self._layers, windows, bias_HLL, self._heads, self._fused)[:count]
 
 
 def _rounded(count: int) -> int:
@@ -265,7 +268,7 @@ def _windows(lengths: tuple[int, ...], rows: int, dtype: torch.dtype) -> list[_W
     return windows
 
 
-def _attend(qkv_RW: Tensor, windows: list[_Window], heads: int, fused: bool) -> Tensor:
+def _attend(qkv_RW: Tensor, windows: list[_Window], bias_HLL: Tensor | None, heads: int, fused: bool) -> Tensor:
     """One sequence at a time: nothing is padded, and its scores stay in cache. Queries come scaled.
 
     fused: by torch's kernel, in bfloat16; otherwise by two plain products in float32.
@@ -281,7 +284,12 @@ def _attend(qkv_RW: Tensor, windows: list[_Window], heads: int, fused: bool) -> 
         else:
             own_31HLD = qkv_31HRD[:, :, :, window.start + window.own_start : window.start + window.own_end]
             query_HLD, key_HLD, value_HLD = own_31HLD.squeeze(1).float().contiguous().unbind()
-            weights_HLL = torch.softmax(torch.bmm(query_HLD, key_HLD.transpose(1, 2)), dim=-1)
+            if bias_HLL is None:
+                scores_HLL = torch.bmm(query_HLD, key_HLD.transpose(1, 2))
+            else:
+                length = query_HLD.size(1)
+                scores_HLL = torch.baddbmm(bias_HLL[:, :length, :length].float(), query_HLD, key_HLD.transpose(1, 2))
+            weights_HLL = torch.softmax(scores_HLL, dim=-1)
             contexts.append(torch.bmm(weights_HLL, value_HLD).unsqueeze(0).to(qkv_RW.dtype))
     behind = rows - sum([context.size(2) for context in contexts])
     contexts.append(contexts[0][:, :, :1].expand(-1, -1, behind, -1))
@@ -292,10 +300,17 @@ def _normed(rows_RW: Tensor, norm: _Norm) -> Tensor:
     return torch.layer_norm(rows_RW, [rows_RW.size(1)], norm.gain_W, norm.offset_W, norm.epsilon)
 
 
-def _layers(hidden_RW: Tensor, layers: list[_Layer], windows: list[_Window], heads: int, fused: bool) -> Tensor:
+def _layers(
+    hidden_RW: Tensor,
+    layers: list[_Layer],
+    windows: list[_Window],
+    bias_HLL: Tensor | None,
+    heads: int,
+    fused: bool,
+) -> Tensor:
     """Hidden states behind the last layer. The rows behind those of the sequences are the first one again."""
     for layer in layers:
-        context_RW = _attend(_multiply(hidden_RW, layer.qkv, False), windows, heads, fused)
+        context_RW = _attend(_multiply(hidden_RW, layer.qkv, False), windows, bias_HLL, heads, fused)
         hidden_RW = _normed(_multiply_and_add(context_RW, hidden_RW, layer.output), layer.attention_norm)
         raised_RI = _multiply(hidden_RW, layer.rise, True)
         hidden_RW = _normed(_multiply_and_add(raised_RI, hidden_RW, layer.fall), layer.output_norm)

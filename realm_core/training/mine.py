@@ -56,12 +56,12 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     config = read_settings(MineConfig, arguments.config, arguments.set)
     if arguments.output.exists():
         raise RealmError(f"{arguments.output} exists already; choose another name.")
-    left_out = {
-        normalise_answer(question.question) for path in arguments.without for question in read_questions(path)
-    }
-    excluded = {normalise_answer(title) for title in read_titles(arguments.exclude_titles)} if (
-        arguments.exclude_titles
-    ) else set()
+    left_out = {normalise_answer(question.question) for path in arguments.without for question in read_questions(path)}
+    excluded = (
+        {normalise_answer(title) for title in read_titles(arguments.exclude_titles)}
+        if (arguments.exclude_titles)
+        else set()
+    )
     questions: list[Question] = []
     for path in arguments.questions:
         own = [q for q in read_questions(path) if normalise_answer(q.question) not in left_out]
@@ -70,7 +70,9 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         wanted = config.take.get(path.stem)
         questions += own if wanted is None else own[:wanted]
     corpus = corpus_of(arguments.index, arguments.corpus)
-    miner = _Miner(config, DenseRetriever.load(arguments.model, arguments.index, corpus), Snapshot.open(corpus), excluded)
+    miner = _Miner(
+        config, DenseRetriever.load(arguments.model, arguments.index, corpus), Snapshot.open(corpus), excluded
+    )
     counts: dict[str, int] = defaultdict(int)
     temporary = arguments.output.with_name(f".{arguments.output.name}.tmp")
     with disk_errors(arguments.output), open(temporary, "w", encoding="utf-8") as file:
@@ -86,9 +88,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
 class _Miner:
     """Makes the rows of questions. excluded: normalised titles whose blocks are not taken."""
 
-    def __init__(
-        self, config: MineConfig, retriever: DenseRetriever, snapshot: Snapshot, excluded: set[str]
-    ) -> None:
+    def __init__(self, config: MineConfig, retriever: DenseRetriever, snapshot: Snapshot, excluded: set[str]) -> None:
         self._config, self._retriever, self._snapshot, self._excluded = config, retriever, snapshot, excluded
         self._draw = random.Random(config.seed)
 
@@ -106,9 +106,7 @@ class _Miner:
                 yield from self._of(question, own, passages.get(question.title or "", []))
             activity.progress(start + len(batch), len(questions), "questions")
 
-    def _of(
-        self, question: Question, rows: Sequence[int], passages: Sequence[str]
-    ) -> Iterator[tuple[str, ReadingRow]]:
+    def _of(self, question: Question, rows: Sequence[int], passages: Sequence[str]) -> Iterator[tuple[str, ReadingRow]]:
         config, draw = self._config, self._draw
         blocks = [self._snapshot.block(row) for row in rows]
         blocks = [block for block in blocks if normalise_answer(block.title) not in self._excluded]

@@ -84,9 +84,7 @@ def example_of(row: ReadingRow, config: ModelConfig, wordpieces: Wordpieces) -> 
     pair = ReadingPair.of(wordpieces, config, question, title, body)
     if not row.answers:
         return ReadingExample(pair, frozenset())
-    found = answer_spans(
-        row.context, NormalText.of(row.context), body, row.answers, "string", config.span_wordpieces
-    )
+    found = answer_spans(row.context, NormalText.of(row.context), body, row.answers, "string", config.span_wordpieces)
     spans = frozenset(span for span in found if span[1] < len(pair.offsets))
     return ReadingExample(pair, spans) if spans else None
 

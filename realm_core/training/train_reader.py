@@ -103,7 +103,12 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
     names = ", ".join(path.stem for path in arguments.rows)
     recipe = f"reader of {model.hash} trained on {len(learnt)} rows of {names}: {dataclasses.asdict(config)}"
     publish(
-        dataclasses.replace(model, config=config_read), arguments.output, recipe, measured, run, activity,
+        dataclasses.replace(model, config=config_read),
+        arguments.output,
+        recipe,
+        measured,
+        run,
+        activity,
         left=["train-reader"],
     )
 

@@ -108,7 +108,9 @@ def check(answer: Answer, blocks: Sequence[Evidence]) -> None:
         assert answer.no_answer_probability == pytest.approx(nothing, abs=1e-12)
     else:
         assert answer.no_answer_probability is None
-    given_answer = bool(shown) and shown[0] >= answer.min_probability
+    against = answer.no_answer_probability
+    surety = 0.0 if not shown else shown[0] if against is None else shown[0] / (shown[0] + against)
+    given_answer = bool(shown) and surety >= answer.min_probability
     assert answer.answer == (answer.answers[0] if given_answer else None)
     assert answer.explains == ("answer" if given_answer else "no_answer" if has_null or not shown else "candidate")
     about = None if answer.explains == "no_answer" else spelt[answer.answers[0].text]

@@ -33,6 +33,12 @@ def test_every_requirement_is_pinned() -> None:
     assert sorted(set(map(canonical, wanted)) - set(pins())) == []
 
 
+def test_parts_of_base_weights_are_exact() -> None:
+    for module, one in PROJECT["tool"]["realm"]["joined"].items():
+        assert module.isidentifier() and re.fullmatch(r"[0-9a-f]{64}", one["sha256"]) and one["bytes"] > 0
+        assert all(re.fullmatch(r"[\w-]+==[\d.]+", part) for part in one["parts"])
+
+
 def test_torch_is_pinned_once_and_exactly() -> None:
     text = (TOP / "constraints.txt").read_text(encoding="utf-8")
     assert re.findall(r"^torch==\d+\.\d+\.\d+$", text, re.MULTILINE) == [f"torch=={pins()['torch']}"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from realm_core.model.attention import Layout, _padded
+from realm_core.model.attention import Layout, _padded, attend
 from realm_core.model.bert import Bert
 from realm_core.model.packed import Packed, encode
 from tests.core.model.small import VOCABULARY, padded_hidden, small_bert
@@ -45,17 +45,20 @@ def test_hidden_states_equal_the_padded_computation(lengths: list[int]) -> None:
 
 
 @settings(max_examples=25)
-@given(LENGTHS)
-def test_the_way_for_a_gpu_attends_as_the_way_for_a_cpu(lengths: list[int]) -> None:
+@given(LENGTHS, st.booleans())
+def test_the_way_for_a_gpu_attends_as_the_way_for_a_cpu(lengths: list[int], biased: bool) -> None:
     torch.manual_seed(0)
     query, key, value = torch.randn(3, sum(lengths), 2, 4).unbind()
     layout = Layout(tuple(lengths), query.device)
-    context_THD = _padded(query, key, value, layout, 0.0)
+    bias_HLL = torch.randn(2, max(lengths), max(lengths)) if biased else None
+    context_THD = _padded(query, key, value, layout, bias_HLL, 0.0)
+    torch.testing.assert_close(context_THD, attend(query, key, value, layout, bias_HLL), rtol=1e-4, atol=1e-5)
     start = 0
     for length in lengths:
         own = slice(start, start + length)
         query_HLD, key_HLD, value_HLD = (rows_THD[own].transpose(0, 1) for rows_THD in (query, key, value))
-        weights_HLL = torch.softmax(query_HLD @ key_HLD.transpose(1, 2) / 2, dim=-1)  # √D = 2
+        own_bias = 0.0 if bias_HLL is None else bias_HLL[:, :length, :length]
+        weights_HLL = torch.softmax(query_HLD @ key_HLD.transpose(1, 2) / 2 + own_bias, dim=-1)  # √D = 2
         context_HLD = context_THD[own].transpose(0, 1)
         torch.testing.assert_close(context_HLD, weights_HLL @ value_HLD, rtol=1e-4, atol=1e-5)
         start += length

@@ -44,7 +44,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_source_arguments(parser)
         parser.add_argument("--name", default=DEFAULT_CORPUS, help=f"the corpus's name (default: {DEFAULT_CORPUS})")
-        parser.add_argument("--model", type=Path, default=settings.MODELS_DIR / "realm-mini", help="the first model")
+        parser.add_argument("--model", type=Path, default=settings.MODELS_DIR / settings.MODEL, help="the first model")
         parser.add_argument(
             "--show-password", action="store_true", help="say a new administrator's password, as on a terminal"
         )
@@ -175,11 +175,13 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _is_newer(model: ModelVersion, corpus: CorpusSnapshot, active: Deployment) -> bool:
-    """Whether the model that comes with the source is to follow an earlier one of its name, which answers from the
-    default corpus. One that was deployed before is none: somebody went back from it."""
+    """Whether the model that comes with the source is to follow an earlier one that did, which answers from the
+    default corpus. One that was deployed before does not, unless MODEL names it: an administrator went back from it."""
     earlier = active.model
-    follows = earlier != model and earlier.name == model.name and earlier.job_id is None
-    return follows and active.index.corpus.name == corpus.name and not model.deployments.exists()
+    shipped = {model.name, *(path.parent.name for path in settings.MODELS_DIR.glob("*/config.json"))}
+    follows = earlier != model and earlier.name in shipped and earlier.job_id is None
+    wanted = settings.MODEL_IS_CHOSEN or not model.deployments.exists()
+    return follows and active.index.corpus.name == corpus.name and wanted
 
 
 def _can_serve(deployment: Deployment) -> bool:

@@ -1,0 +1,155 @@
+"""Reading comprehension: rows, casual questions, and a reader that learns where a block answers and where not."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realm_core.errors import RealmError
+from realm_core.evaluation.answers import holds_answer, normalise_answer
+from realm_core.model.checkpoint import load_model
+from realm_core.model.config import ModelConfig
+from realm_core.model.marginal import log_pair_reading, log_reading
+from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.casual import casually
+from realm_core.training.mine import cut_around
+from realm_core.training.reading_rows import ReadingRow, example_of, read_rows
+from tests.core.running import activity_of
+from tests.tiny import ARTICLES, tiny_deployment
+
+QUESTION = "Who directed 2001: A Space Odyssey?"
+SETTINGS = ("steps=60", "batch=8", "reader_lr=3e-3", "head_lr=3e-3", "dropout=0.0", "holdout=0.0", "warmup=0.0")
+
+
+def rows_file(folder: Path, rows: list[dict[str, object]]) -> Path:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def colour_rows() -> list[dict[str, object]]:
+    """Red things are answered, others are not here."""
+    things = ("tower", "bridge", "castle", "church", "mill", "market", "school", "harbour")
+    red = [
+        {"question": "what is red", "title": "", "context": f"The red one is a {t}.", "answers": [t]} for t in things
+    ]
+    blue = [
+        {"question": "what is red", "title": "", "context": f"The blue one is a {t}.", "answers": []} for t in things
+    ]
+    return [*red, *blue]
+
+
+def test_the_reader_learns_to_answer_and_to_say_not_here(tmp_path: Path) -> None:
+    model, _, _ = tiny_deployment(tmp_path)
+    rows, run = rows_file(tmp_path, colour_rows()), tmp_path / "run"
+    sets = [word for one in SETTINGS for word in ("--set", one)]
+    options = ["--model", model, "--rows", rows, "--device", "cpu", *sets]
+    activity_of("train-reader", [*options, "--output", tmp_path / "made"], run=run)
+    losses = [json.loads(line)["train-reader.loss"] for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert losses[-1] < 0.5 * losses[0]
+    before, after = load_model(model), load_model(tmp_path / "made")
+    assert after.config.normalisation == "block+null"
+    assert after.block_hash == before.block_hash  # indexes stay right
+    assert torch.equal(after.query.dense.weight, before.query.dense.weight)
+    assert torch.equal(
+        after.reader.bert.embeddings.word_embeddings.weight, before.reader.bert.embeddings.word_embeddings.weight
+    )
+    activity_of("train-reader", [*options, "--output", tmp_path / "again"])
+    assert load_model(tmp_path / "again").hash == after.hash  # the same rows and settings, the same weights
+
+
+def test_frozen_layers_stay(tmp_path: Path) -> None:
+    model, _, _ = tiny_deployment(tmp_path)
+    options = ["--model", model, "--rows", rows_file(tmp_path, colour_rows()), "--device", "cpu"]
+    sets = ["--set", "steps=2", "--set", "batch=4", "--set", "frozen_layers=1", "--set", "holdout=0.0"]
+    activity_of("train-reader", [*options, *sets, "--output", tmp_path / "made"])
+    before, after = (load_model(path).reader.bert.layers for path in (model, tmp_path / "made"))
+    assert torch.equal(before[0].output.dense.weight, after[0].output.dense.weight)
+    assert not torch.equal(before[1].output.dense.weight, after[1].output.dense.weight)
+    with pytest.raises(RealmError, match="frozen_layers"):
+        activity_of("train-reader", [*options, "--set", "frozen_layers=2", "--output", tmp_path / "none"])
+
+
+def test_a_pair_is_read_as_under_block_and_null() -> None:
+    logits_PS = torch.tensor([[1.0, -math.inf, 0.5], [2.0, 0.0, -math.inf], [-math.inf] * 3])
+    correct_PS = torch.tensor([[True, False, True], [False] * 3, [False] * 3])
+    _, likelihood, null = log_reading(logits_PS.unsqueeze(1), torch.zeros(3, 1), "block+null")
+    assert null is not None
+    answered = likelihood[0, 0, [0, 2]].exp().sum().log()
+    assert torch.allclose(log_pair_reading(logits_PS, correct_PS), torch.stack([answered, null[1, 0], null[2, 0]]))
+
+
+def test_rows_that_are_none_are_refused(tmp_path: Path) -> None:
+    good: dict[str, object] = {"question": "q", "title": "t", "context": "c", "answers": []}
+    for bad, says in (({"answers": "c"}, "answers"), ({"context": ""}, "context"), ({"title": 3}, "title")):
+        with pytest.raises(RealmError, match=rf"rows\.jsonl, line 2: `{says}`"):
+            read_rows(rows_file(tmp_path, [good, {**good, **bad}]))
+    (tmp_path / "rows.jsonl").write_text("\n")
+    with pytest.raises(RealmError, match="holds no rows"):
+        read_rows(tmp_path / "rows.jsonl")
+
+
+def test_an_answer_that_is_not_read_makes_no_example() -> None:
+    row = ReadingRow("q", "", "one two three", ("four",))
+    assert example_of(row, ModelConfig(), Wordpieces.default()) is None
+    found = example_of(ReadingRow("q", "", "one two three two", ("two",)), ModelConfig(), Wordpieces.default())
+    assert found is not None and found.spans == {(1, 1), (3, 3)}
+
+
+@given(st.integers(0, 10_000))
+def test_casual_questions_keep_something_to_ask(seed: int) -> None:
+    typed = casually(QUESTION, random.Random(seed))
+    assert typed == typed.lower() and typed.strip() and "?" not in typed
+    assert typed == casually(QUESTION, random.Random(seed))
+
+
+def test_casual_questions_are_of_all_kinds() -> None:
+    typed = {casually(QUESTION, random.Random(seed)) for seed in range(200)}
+    assert "who directed 2001: a space odyssey" in typed and "directed 2001: space odyssey" in typed
+    assert len(typed) > 50
+
+
+@given(st.integers(0, 1000), st.integers(20, 200))
+def test_a_passage_is_cut_to_whole_sentences_around_an_answer(seed: int, window: int) -> None:
+    text = "The first one is long enough. Here stands Thimphu in the middle. A third one follows. The last one ends it."
+    cut = cut_around(text, ("Thimphu",), window, random.Random(seed))
+    assert cut in text and holds_answer(cut, ("Thimphu",)) and cut.endswith(".")
+    assert len(cut) <= max(window, len("Here stands Thimphu in the middle."))
+
+
+def test_questions_are_set_against_blocks_that_answer_and_that_do_not(tmp_path: Path) -> None:
+    model, index, corpus = tiny_deployment(tmp_path)
+    asked = [
+        {"question": "What is the capital of Bhutan?", "answers": ["Thimphu"], "title": "Bhutan"},
+        {"question": "Where was Marie Curie born?", "answers": ["War[a-z]+"], "answer_type": "regex"},
+        {"question": "When did it open?", "answers": ["1869"], "title": "Canal", "context": "It opened in 1869. So."},
+        {"question": "Which planet has two moons?", "answers": ["Mars"]},
+    ]
+    for name, rows in (("some.jsonl", asked), ("left-out.jsonl", asked[3:])):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sets = ["--set", "not_here=0.999999", "--set", "false_premise=0.999999"]
+    options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "some.jsonl"]
+    activity_of(
+        "mine", [*options, "--without", tmp_path / "left-out.jsonl", "--output", tmp_path / "made.jsonl", *sets]
+    )
+    made = read_rows(tmp_path / "made.jsonl")
+    right = {(row.question, row.context, row.answers) for row in made if row.answers}
+    assert right == {
+        ("What is the capital of Bhutan?", ARTICLES["Bhutan"], ("Thimphu",)),
+        ("Where was Marie Curie born?", ARTICLES["Marie Curie"], ("Warsaw",)),
+        ("When did it open?", "It opened in 1869. So.", ("1869",)),
+    }
+    wrong = [row for row in made if not row.answers]
+    assert wrong and not any("Thimphu" in row.context and "Bhutan" in row.question for row in wrong)
+    exchanged = {row.question for row in wrong} - {normal["question"] for normal in asked}
+    assert all(question.startswith("What is the capital of ") for question in exchanged)
+    assert not any(normalise_answer("Which planet has two moons?") == normalise_answer(row.question) for row in made)
+    with pytest.raises(RealmError, match="exists already"):
+        activity_of("mine", [*options, "--output", tmp_path / "made.jsonl"])
