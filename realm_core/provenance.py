@@ -11,9 +11,12 @@ Legend: K blocks read, Y candidate answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from realm_core import naming
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,14 @@ class Evidence:
 
 @dataclass(frozen=True)
 class RankedAnswer:
-    """One of the answers, with its marginal probability Σ_z prior · likelihood."""
+    """One of the answers, with its marginal probability Σ_z prior · likelihood.
+
+    also: other wordings that name the same thing and are summed with it, see `naming.py`.
+    """
 
     text: str
     probability: float
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,8 +95,8 @@ class Answer:
     def from_dict(cls, value: dict[str, Any]) -> Answer:
         """The answer that `as_dict` (through JSON or not) was made from."""
         value = dict(value)
-        value["answer"] = None if value["answer"] is None else RankedAnswer(**value["answer"])
-        value["answers"] = tuple(RankedAnswer(**answer) for answer in value["answers"])
+        value["answer"] = None if value["answer"] is None else _ranked(value["answer"])
+        value["answers"] = tuple(_ranked(answer) for answer in value["answers"])
         value["evidence"] = tuple(
             Evidence(**{**block, "candidates": tuple(Candidate(**c) for c in block["candidates"])})
             for block in value["evidence"]
@@ -99,6 +106,10 @@ class Answer:
     def without(self, block_ids: Collection[str]) -> Answer:
         """The answer had the blocks `block_ids` not been read: closed form, exact, no model run."""
         return conclude(replace(self, evidence=tuple(e for e in self.evidence if e.block_id not in block_ids)))
+
+
+def _ranked(value: dict[str, Any]) -> RankedAnswer:
+    return RankedAnswer(value["text"], value["probability"], tuple(value.get("also", ())))
 
 
 def conclude(reading: Answer) -> Answer:
@@ -120,9 +131,18 @@ def conclude(reading: Answer) -> Answer:
     for position, block in enumerate(blocks):
         for candidate in block.candidates:
             likelihoods_YK.setdefault(candidate.key, [0.0] * len(blocks))[position] = candidate.likelihood
-    probabilities_Y = {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()}
-    ranked_keys = sorted(probabilities_Y, key=lambda key: (-probabilities_Y[key], key))
-    answers = tuple(RankedAnswer(_spelling(blocks, prior_K, key), probabilities_Y[key]) for key in ranked_keys)
+    named = _named(blocks, prior_K, {key: marginal.marginal(prior_K, row_K) for key, row_K in likelihoods_YK.items()})
+    rows_YK = [
+        [math.fsum(column) for column in zip(*(likelihoods_YK[key] for key in one.keys), strict=True)] for one in named
+    ]
+    ranked = sorted(
+        ((marginal.marginal(prior_K, row_K), one, row_K) for one, row_K in zip(named, rows_YK, strict=True)),
+        key=lambda item: (-item[0], item[1].keys),
+    )
+    answers = tuple(
+        RankedAnswer(one.text, probability, tuple(_spelling(blocks, prior_K, key) for key in one.keys[1:]))
+        for probability, one, _ in ranked
+    )
 
     null_K = [block.no_answer_likelihood for block in blocks]
     has_null = all(likelihood is not None for likelihood in null_K)
@@ -131,13 +151,14 @@ def conclude(reading: Answer) -> Answer:
 
     answered = bool(answers) and _surety(answers[0].probability, no_answer_probability) >= reading.min_probability
     explains = "answer" if answered else "no_answer" if has_null or not answers else "candidate"
-    explained_key = None if explains == "no_answer" else ranked_keys[0]
-    likelihood_K = no_answer_K if explained_key is None else likelihoods_YK[explained_key]
+    explained_keys = () if explains == "no_answer" else ranked[0][1].keys
+    likelihood_K = ranked[0][2] if explained_keys else no_answer_K
     posterior_K = marginal.posterior(prior_K, likelihood_K)
 
     evidence = []
     for position, block in enumerate(blocks):
-        span = next((c for c in block.candidates if c.key == explained_key), None)
+        own = [candidate for candidate in block.candidates if candidate.key in explained_keys]
+        span = max(own, key=lambda candidate: candidate.likelihood, default=None)
         evidence.append(
             replace(
                 block,
@@ -158,6 +179,22 @@ def conclude(reading: Answer) -> Answer:
         answers=answers,
         evidence=tuple(replace(block, rank=rank) for rank, block in enumerate(evidence, start=1)),
         explains=explains,
+    )
+
+
+def _named(blocks: Collection[Evidence], prior_K: list[float], probabilities: dict[str, float]) -> list[naming.Named]:
+    """The candidates in classes that name the same thing."""
+    wordings = [
+        naming.Wording(
+            key,
+            _spelling(blocks, prior_K, key),
+            probability,
+            {block.block_id: (c.start, c.end) for block in blocks for c in block.candidates if c.key == key},
+        )
+        for key, probability in probabilities.items()
+    ]
+    return naming.same_names(
+        wordings, {block.block_id: block.text for block in blocks}, {block.block_id: block.title for block in blocks}
     )
 
 

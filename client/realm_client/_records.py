@@ -19,10 +19,14 @@ class Question:
 
 @dataclass(frozen=True)
 class RankedAnswer:
-    """A candidate with its probability, the sum over the blocks read of prior × likelihood."""
+    """A candidate with its probability, the sum over the blocks read of prior × likelihood.
+
+    also: other wordings in the evidence that name the same thing; their probability is in the sum.
+    """
 
     text: str
     probability: float
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

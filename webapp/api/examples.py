@@ -14,9 +14,9 @@ ANSWER: Final[dict[str, Any]] = {
     "without": [],
     "serving_ms": {"store": 3.0},
     "question": QUESTION["question"],
-    "answer": {"text": "Stanley Kubrick", "probability": 0.91},
+    "answer": {"text": "Stanley Kubrick", "probability": 0.91, "also": ["Kubrick"]},
     "no_answer_probability": 0.06,
-    "answers": [{"text": "Stanley Kubrick", "probability": 0.91}],
+    "answers": [{"text": "Stanley Kubrick", "probability": 0.91, "also": ["Kubrick"]}],
     "evidence": [
         {
             "rank": 1,

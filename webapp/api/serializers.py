@@ -120,6 +120,10 @@ class RankedAnswerSerializer(serializers.Serializer[Any]):
 
     text = serializers.CharField(help_text="In the casing and spacing of the text that it was read from.")
     probability = serializers.FloatField(help_text="Sum over the blocks read of prior × likelihood.")
+    also = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Other wordings in the evidence that name the same thing; their probability is in the sum.",
+    )
 
 
 class CandidateSerializer(serializers.Serializer[Any]):

@@ -1,0 +1,161 @@
+"""One answer, one name: which wordings of the evidence name the same thing.
+
+A short wording joins a longer one, its head, where one of these holds (words are those of the normalised answers):
+
+    honorific   the longer one has only honorifics in front: "Isaac Newton", "Sir Isaac Newton"
+    surname     the short one is the last word of a name of two to four words, and a block offers both:
+                "Kubrick", "Stanley Kubrick"
+    year        a block reads the year at the beginning or end of a date or range: "1887", "1887 to 1889"
+    place       a block reads it in front of a comma that one more name follows: "Rome", "Rome, Italy"
+
+and where only one head would take it: "Curie" beside "Marie Curie" and "Pierre Curie" joins neither. There are no
+chains: a head joins nothing. Words such as North, New or Second make another name, never a fuller one, and a part of a
+list is not the list. A wording with which its article begins and that has the title's last word names the article's
+subject: "Aretha Louise Franklin" is shown as "Aretha Franklin", its title.
+
+What is shown: of honorific and place the short wording, of a surname the full name, of a year the likelier one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+_HONORIFICS = frozenset(
+    "sir dame dr doctor prof professor lord lady king queen prince princess emperor empress president chancellor "
+    "general captain admiral colonel saint st pope mr mrs ms rev reverend".split()
+)
+_QUALIFIERS = frozenset(
+    "north south east west northern southern eastern western new old upper lower greater great little central "
+    "first second third fourth fifth mount lake river saint san santa los las fort port cape".split()
+)
+_YEAR = re.compile(r"\d{3,4}")
+_DATED = re.compile(
+    r"(?:(?:about|around|between|from|c|circa|early|late|mid|to|and|until|\d{1,4}|january|february|march|april|may|june"
+    r"|july|august|september|october|november|december|bc|ad|ce|bce)\s*)+"
+)
+_NAME = re.compile(r"[^\W\d_][\w.'’-]*")
+_MOST_NAME_WORDS = 4
+_TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
+
+
+@dataclass(frozen=True)
+class Wording:
+    """One normalised answer as the evidence offers it.
+
+    key, text: as of a candidate; probability: Σ_z prior · likelihood. places: where each block reads it best, (start,
+    end) in characters, by the block's id.
+    """
+
+    key: str
+    text: str
+    probability: float
+    places: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Named:
+    """Wordings that name the same thing. keys: of all, the shown one's first; text: what is shown."""
+
+    keys: tuple[str, ...]
+    text: str
+
+
+def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Mapping[str, str]) -> list[Named]:
+    """The wordings in classes, each wording in one; texts, titles: of the blocks, by id."""
+    joined: dict[str, tuple[str, str]] = {}  # short key → (head's key, rule)
+    by_key = {wording.key: wording for wording in wordings}
+    for short in wordings:
+        fits = [(head, rule) for head in wordings if (rule := _rule(short, head, texts))]
+        # By place in the text a year or a place lies within each of these heads; by words alone it might be another's.
+        if len(fits) == 1 or (fits and all(rule in ("year", "place") for _, rule in fits)):
+            head, rule = max(fits, key=lambda fit: (fit[0].probability, fit[0].key))
+            joined[short.key] = (head.key, rule)
+    heads = {head for head, _ in joined.values()}
+    # No chains: what others join stays itself.
+    members: dict[str, list[tuple[str, str]]] = {}
+    for short_key, (head_key, rule) in joined.items():
+        if short_key not in heads:
+            members.setdefault(head_key, []).append((short_key, rule))
+    taken = {key for own in members.values() for key, _ in own}
+    classes = []
+    for wording in wordings:
+        if wording.key in taken:
+            continue
+        own = sorted(members.get(wording.key, ()), key=lambda one: (-by_key[one[0]].probability, one[0]))
+        shown = _shown(wording, [(by_key[key], rule) for key, rule in own])
+        keys = (shown.key, *sorted({wording.key, *(key for key, _ in own)} - {shown.key}))
+        classes.append(Named(keys, _title_of(shown, texts, titles) or shown.text))
+    return classes
+
+
+def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None:
+    """By which rule `short` joins `head`, if by any."""
+    shorter, longer = short.key.split(), head.key.split()
+    if not shorter or len(shorter) >= len(longer):
+        return None
+    extra_front = longer[: len(longer) - len(shorter)]
+    ends = longer[-len(shorter) :] == shorter
+    if ends and all(word in _HONORIFICS for word in extra_front) and len(shorter) > 1:
+        return "honorific"
+    if ends and len(shorter) == 1 and _is_surname(short, head) and set(short.places) & set(head.places):
+        return "surname"
+    begins = longer[: len(shorter)] == shorter
+    if not _within(short, head):
+        return None
+    if len(shorter) == 1 and _YEAR.fullmatch(short.key) and (begins or ends) and _DATED.fullmatch(head.key):
+        return "year"
+    if begins and _is_place_and_region(short, head, texts):
+        return "place"
+    return None
+
+
+def _is_surname(short: Wording, head: Wording) -> bool:
+    words = head.text.split()
+    return (
+        2 <= len(words) <= _MOST_NAME_WORDS
+        and short.text[:1].isupper()
+        and all(_NAME.fullmatch(word) and word[0].isupper() for word in words)
+        and not any(word in _QUALIFIERS for word in head.key.split())
+    )
+
+
+def _within(short: Wording, head: Wording) -> bool:
+    """Whether a block reads the short wording within the longer one."""
+    return any(
+        head.places[block][0] <= start and end <= head.places[block][1]
+        for block, (start, end) in short.places.items()
+        if block in head.places
+    )
+
+
+def _is_place_and_region(short: Wording, head: Wording, texts: Mapping[str, str]) -> bool:
+    front, comma, region = head.text.partition(", ")
+    names = all(part[:1].isupper() for part in (front, region))
+    if not comma or not names or front.split() != short.text.split() or "," in region or " and " in region:
+        return False
+    # In a list more would follow.
+    follows = [texts.get(block, "")[end : end + 5] for block, (_, end) in head.places.items()]
+    return not any(re.match(r",? (and|or)\b|, [^\W\d_]", text) for text in follows)
+
+
+def _shown(head: Wording, members: Sequence[tuple[Wording, str]]) -> Wording:
+    for member, rule in members:
+        if rule in ("honorific", "place"):
+            return member
+        if rule == "year" and member.probability > head.probability:
+            return member
+    return head
+
+
+def _title_of(shown: Wording, texts: Mapping[str, str], titles: Mapping[str, str]) -> str | None:
+    """The title of the article that begins with this wording, where it is a shorter form of the same name."""
+    for block, (start, end) in shown.places.items():
+        title = _TITLE_ASIDE.sub("", titles.get(block, ""))
+        own, full = title.split(), texts.get(block, "")[start:end].split()
+        begins = start == 0 and 2 <= len(own) < len(full)
+        names = all(_NAME.fullmatch(word) and word[0].isupper() for word in (*own, *full))
+        if begins and names and own[-1] == full[-1] and own[0][0] == full[0][0]:
+            return title
+    return None

@@ -1,0 +1,95 @@
+"""Which wordings name the same thing, and which must not be taken for one."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from realm_core.evaluation.answers import normalise_answer
+from realm_core.naming import Named, Wording, same_names
+
+TEXT = "Text of the block"
+
+
+def wording(text: str, probability: float, block: str = TEXT, *, at: int | None = None) -> Wording:
+    start = block.find(text) if at is None else at
+    return Wording(normalise_answer(text), text, probability, {"b": (start, start + len(text))} if start >= 0 else {})
+
+
+def named(block: str, *texts: str, title: str = "") -> set[tuple[str, frozenset[str]]]:
+    """(shown, keys) of each class; earlier texts are likelier."""
+    wordings = [wording(text, 1 / (2 + number), block) for number, text in enumerate(texts)]
+    return {(one.text, frozenset(one.keys)) for one in same_names(wordings, {"b": block}, {"b": title})}
+
+
+ONE_NAME = [
+    ("Directed by Stanley Kubrick in 1968.", ("Kubrick", "Stanley Kubrick"), "Stanley Kubrick"),
+    ("Patented by Alexander Graham Bell.", ("Bell", "Alexander Graham Bell"), "Alexander Graham Bell"),
+    ("Built from 1887 to 1889 in Paris.", ("1887", "1887 to 1889"), "1887"),
+    ("Built from 1887 to 1889 in Paris.", ("1887 to 1889", "1887"), "1887 to 1889"),
+    ("They landed on 20 July 1969.", ("1969", "20 July 1969"), "1969"),
+    ("Born in Rome, Italy.", ("Rome, Italy", "Rome"), "Rome"),
+    ("It was Sir Isaac Newton who found it.", ("Sir Isaac Newton", "Isaac Newton"), "Isaac Newton"),
+]
+
+
+@pytest.mark.parametrize(("block", "texts", "shown"), ONE_NAME)
+def test_wordings_of_one_thing_are_one(block: str, texts: tuple[str, ...], shown: str) -> None:
+    assert named(block, *texts) == {(shown, frozenset(map(normalise_answer, texts)))}
+
+
+TWO_NAMES = [
+    ("It was 1887, or 1888.", ("1887", "1888")),
+    ("Marie Curie and Pierre Curie.", ("Marie Curie", "Pierre Curie")),
+    ("Marie Curie and Pierre Curie.", ("Marie Curie", "Pierre Curie", "Curie")),
+    ("North Korea is not Korea.", ("North Korea", "Korea")),
+    ("South Korea is not Korea.", ("South Korea", "Korea")),
+    ("New York is not York.", ("New York", "York")),
+    ("World War I and World War II.", ("World War I", "World War II")),
+    ("Henry VII and Henry VIII.", ("Henry VII", "Henry VIII")),
+    ("It has 5 million people.", ("5", "5 million")),
+    ("It has 1500 metres.", ("1500", "1500 metres")),
+    ("Its moons are Phobos, Deimos.", ("Phobos", "Phobos and Deimos")),
+    ("Its moons are Phobos and Deimos.", ("Phobos", "Phobos and Deimos", "Deimos")),
+    ("Rivers are Rhine, Rhone, and Po.", ("Rhine", "Rhine, Rhone")),
+    ("In 1945 it began; on 8 May 1945 it ended.", ("1945", "8 May 1945")),  # read at another place
+]
+
+
+@pytest.mark.parametrize(("block", "texts"), TWO_NAMES)
+def test_other_things_stay_apart(block: str, texts: tuple[str, ...]) -> None:
+    assert named(block, *texts) == {(text, frozenset([normalise_answer(text)])) for text in texts}
+
+
+def test_an_articles_subject_is_called_by_its_title() -> None:
+    block = "Aretha Louise Franklin was an American singer."
+    assert named(block, "Aretha Louise Franklin", title="Aretha Franklin") == {
+        ("Aretha Franklin", frozenset(["aretha louise franklin"]))
+    }
+    for title in ("Frank Lampard", "Franklin", "Benjamin Franklin"):
+        assert named(block, "Aretha Louise Franklin", title=title) == {
+            ("Aretha Louise Franklin", frozenset(["aretha louise franklin"]))
+        }
+
+
+WORDS = st.sampled_from(["Curie", "Marie", "Pierre", "1887", "to", "1889", "Rome,", "Italy", "North", "Korea", "Sir"])
+
+
+@given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=8), st.randoms())
+def test_each_wording_is_in_one_class_whatever_the_order(texts: list[str], order: random.Random) -> None:
+    block = ". ".join(texts)
+    made = {
+        normalise_answer(text): wording(text, 1 / (1 + len(text)), at=block.find(text))
+        for text in texts
+        if normalise_answer(text)
+    }
+    wordings = list(made.values())
+    classes = same_names(wordings, {"b": block}, {"b": ""})
+    assert sorted(key for one in classes for key in one.keys) == sorted(made)
+    order.shuffle(wordings)
+    assert set(same_names(wordings, {"b": block}, {"b": ""})) == set(classes)
+    assert all(isinstance(one, Named) and re.search(r"\w", one.text) for one in classes)
