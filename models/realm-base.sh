@@ -23,4 +23,6 @@ vital=$(echo "$work"/corpora/vital/*/)
 [ -d "$work/read" ] || realm train-reader --model "$work/warm" --rows "$work/rows.jsonl" \
   --config models/realm-base.toml --run "$work/run" --output "$work/read"
 [ -d "$work/combined" ] || realm combine --retriever models/realm-mini --reader "$work/read" --output "$work/combined"
-PACK
+# The temperatures and the threshold were chosen on models/questions/*-dev.jsonl.
+[ -d "$work/realm-base" ] || realm pack --model "$work/combined" --output "$work/realm-base" --query delta4 \
+  --reader delta4 --normalisation block+null --prior-temperature 0.75 --reading-temperature 0.4 --min-probability 0.2

@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, help="model folder to read")
     parser.add_argument("--output", type=Path, required=True, help="model folder to make")
     parser.add_argument("--name", help="what the model is called in answers (default: the folder's name)")
-    parser.add_argument("--query", choices=storages, default="float16", help="storage of the query embedder")
+    parser.add_argument(
+        "--query", choices=(*storages, "delta4"), default="float16", help="storage of the query embedder"
+    )
     # Rounding the block embedder would make it another one, and every index built with it useless; it is small, as
     # long as its BERT is the base's.
     parser.add_argument("--block", choices=storages, default="float32", help="storage of the block embedder")

@@ -51,7 +51,7 @@ class WarmstartConfig(Settings):
     scale: float = setting(20.0, "f(x, z) = scale × cosine at the start", POSITIVE)
     seed: int = setting(0, "of the sample, and of the span scores that the reader starts with", SEED)
     reader_base: str = setting(
-        "", "base weights of the reader, an installed package or a folder; empty: those of the embedder"
+        "embedder", "base weights of the reader: the embedder's, or MPNet-base", one_of("embedder", "all_mpnet_base_v2")
     )
 
     def check_together(self) -> None:

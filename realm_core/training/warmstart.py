@@ -43,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Make the model and say how much of the encoder's inner products the projection keeps."""
     settings = read_settings(WarmstartConfig, arguments.config, arguments.set)
-    config = dataclasses.replace(ModelConfig(), dimension=settings.dimension, reader_base=settings.reader_base or None)
+    config = dataclasses.replace(
+        ModelConfig(),
+        dimension=settings.dimension,
+        reader_base=None if settings.reader_base == "embedder" else settings.reader_base,
+    )
     snapshot = Snapshot.open(arguments.corpus)
     if len(snapshot) < config.dimension:
         raise RealmError(

@@ -86,7 +86,9 @@ def payload(
     explains: str = "answer",
 ) -> dict[str, Any]:
     """What the engine would have said, as plain JSON."""
-    answers = [{"text": text, "probability": probability} for text, probability in marginals(blocks).items()]
+    answers = [
+        {"text": text, "probability": probability, "also": []} for text, probability in marginals(blocks).items()
+    ]
     has_null = normalisation == "block+null"
     no_answer = sum(block.prior * (block.null or 0.0) for block in blocks)
     evidence = []
