@@ -122,6 +122,7 @@ class RankedAnswerSerializer(serializers.Serializer[Any]):
     probability = serializers.FloatField(help_text="Sum over the blocks read of prior × likelihood.")
     also = serializers.ListField(
         child=serializers.CharField(),
+        required=False,  # answers that were kept before it existed have none
         help_text="Other wordings in the evidence that name the same thing; their probability is in the sum.",
     )
 
