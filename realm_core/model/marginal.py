@@ -102,6 +102,20 @@ def log_pair_reading(span_logits_PS: Tensor, correct_PS: Tensor) -> Tensor:
     return torch.where(correct_PS.any(-1), correct_P, torch.zeros_like(correct_P)) - total_P
 
 
+def pair_divergence(teacher_PS: Tensor, student_PS: Tensor) -> Tensor:
+    """KL divergence [P] of the student's distribution over a pair's spans and its "not here" from the teacher's.
+
+    Both are span logits relative to "not here", with −inf at the same places. Hinton, Vinyals, Dean (2015),
+    "Distilling the Knowledge in a Neural Network", at temperature 1.
+    """
+    log_teacher, log_student = (
+        torch.log_softmax(torch.nn.functional.pad(logits, (0, 1)), dim=-1) for logits in (teacher_PS, student_PS)
+    )
+    there = torch.isfinite(log_teacher) & torch.isfinite(log_student)
+    difference = torch.where(there, log_teacher, 0.0) - torch.where(there, log_student, 0.0)
+    return (log_teacher.exp() * difference).sum(-1)
+
+
 def log_retriever_marginal(scores_BK: Tensor, correct_BK: Tensor) -> Tensor:
     """log Σ over the correct blocks of softmax_K f [B]; −inf where no block is correct (ORQA's early loss)."""
     return _log_sum(log_prior(scores_BK).masked_fill(~correct_BK, -math.inf))

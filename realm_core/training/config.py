@@ -179,6 +179,9 @@ class ReaderConfig(Settings):
     casual: float = setting(
         0.0, "share of the questions that are typed casually: without capitals, as keywords, misspelt", SHARE
     )
+    teacher_share: float = setting(
+        0.7, "share of the teacher's spans and “not here” in the loss, where there is a teacher", SHARE
+    )
     reader_lr: float = setting(4e-5, "peak learning rate of the reader's layers", POSITIVE)
     head_lr: float = setting(5e-4, "peak learning rate of the span scores, which start from nothing", POSITIVE)
     holdout: float = setting(0.01, "share of the questions measured on, drawn by a hash of the question", SHARE)

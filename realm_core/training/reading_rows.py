@@ -24,12 +24,16 @@ from realm_core.text.wordpieces import Wordpieces
 
 @dataclass(frozen=True)
 class ReadingRow:
-    """A question, a block, and the answers that the block holds; none where it holds none."""
+    """A question, a block, and the answers that the block holds; none where it holds none.
+
+    typed: the question as somebody in a hurry types it; None: as it is written.
+    """
 
     question: str
     title: str
     context: str
     answers: tuple[str, ...]
+    typed: str | None = None
 
     @property
     def draw(self) -> float:
@@ -72,21 +76,29 @@ def _row(line: str, where: str) -> ReadingRow:
 
 @dataclass(frozen=True)
 class ReadingExample:
-    """A row as the reader takes it. spans: (first, last) body wordpieces that read an answer; none: "not here"."""
+    """A row as the reader takes it.
+
+    spans:   (first, last) body wordpieces that read an answer; none: "not here".
+    written: the pair with the question as it is written, of the same body wordpieces.
+    """
 
     pair: ReadingPair
     spans: frozenset[tuple[int, int]]
+    written: ReadingPair
 
 
 def example_of(row: ReadingRow, config: ModelConfig, wordpieces: Wordpieces) -> ReadingExample | None:
     """The row joined and its answers found; None where it has answers, but none stands in what is read of its block."""
-    question, title, body = wordpieces.encode([row.question, row.title, row.context])
-    pair = ReadingPair.of(wordpieces, config, question, title, body)
+    question, typed, title, body = wordpieces.encode([row.question, row.typed or row.question, row.title, row.context])
+    pair = ReadingPair.of(wordpieces, config, typed, title, body)
+    written = ReadingPair.of(wordpieces, config, question, title, body)
+    if len(written.offsets) != len(pair.offsets):
+        written = pair  # a question of another length left room for another part of the body
     if not row.answers:
-        return ReadingExample(pair, frozenset())
+        return ReadingExample(pair, frozenset(), written)
     found = answer_spans(row.context, NormalText.of(row.context), body, row.answers, "string", config.span_wordpieces)
     spans = frozenset(span for span in found if span[1] < len(pair.offsets))
-    return ReadingExample(pair, spans) if spans else None
+    return ReadingExample(pair, spans, written) if spans else None
 
 
 def correct_spans(examples: Sequence[ReadingExample], width: int, like_PS: Tensor) -> Tensor:

@@ -5,6 +5,9 @@
 The reader alone learns; embedders, and with them every index, stay as they are. Under `block+null` each block answers
 for itself, so a row needs no other block beside it, and a block without the answer teaches "not here": the marginal
 likelihood over the k blocks gives such blocks no gradient at all.
+
+With a teacher the loss is also the divergence from the teacher's distribution over the same spans and "not here"; the
+teacher reads the question as it is written, whatever the student is given.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from torch import Tensor
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
-from realm_core.model.checkpoint import load_model
+from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.model.marginal import log_pair_reading
-from realm_core.model.pairs import collate
+from realm_core.model.marginal import log_pair_reading, pair_divergence
+from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.settings import read_settings
 from realm_core.text.wordpieces import Wordpieces
@@ -48,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
     parser.add_argument("--rows", type=Path, nargs="+", required=True, help="files of reading rows (JSON lines)")
     parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--teacher", type=Path, help="model folder whose reader also teaches; none without")
     add_settings_arguments(parser, ReaderConfig)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
 
@@ -79,7 +83,8 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
         freeze(layer)
     no_dropout_in_attention(reader.bert, config.dropout)
     config_read = dataclasses.replace(model.config, normalisation="block+null")
-    step = _Step(reader, config_read)
+    teacher = None if arguments.teacher is None else _teacher(arguments.teacher, config_read, device)
+    step = _Step(reader, config_read, teacher.reader if teacher else None, config.teacher_share)
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
     loop = Loop(
         "train-reader",
@@ -93,7 +98,9 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
         checkpoint_every=config.checkpoint_every,
         metrics_every=config.metrics_every,
         identity=identity_of(
-            model.hash, [item for item in dataclasses.asdict(config).items() if item[0] not in free], learnt
+            [model.hash, teacher and teacher.hash],
+            [item for item in dataclasses.asdict(config).items() if item[0] not in free],
+            learnt,
         ),
         folder=run / "train-reader",
         activity=activity,
@@ -101,7 +108,8 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
     activity.say(f"{len(learnt):,} rows to learn from, {len(held_out):,} held out.")
     measured = _train(loop, step, learnt, held_out, config)
     names = ", ".join(path.stem for path in arguments.rows)
-    recipe = f"reader of {model.hash} trained on {len(learnt)} rows of {names}: {dataclasses.asdict(config)}"
+    taught = f", taught by {teacher.hash}," if teacher else ""
+    recipe = f"reader of {model.hash}{taught} trained on {len(learnt)} rows of {names}: {dataclasses.asdict(config)}"
     publish(
         dataclasses.replace(model, config=config_read),
         arguments.output,
@@ -113,6 +121,19 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
     )
 
 
+def _teacher(folder: Path, config: ModelConfig, device: torch.device) -> Model:
+    """The model that teaches; `RealmError` where its spans are not those of the reader that is trained."""
+    model = load_model(folder, frozen=fast_dtype(device))
+    if not model.config.not_here:
+        raise RealmError(f"{folder} cannot teach: it has no score of “not here”.")
+    for name in ("query_wordpieces", "reader_wordpieces", "reader_title", "span_wordpieces"):
+        theirs, ours = getattr(model.config, name), getattr(config, name)
+        if theirs != ours:
+            raise RealmError(f"{folder} cannot teach: its {name} is {theirs}, that of the reader to train is {ours}.")
+    model.reader.for_inference(device)
+    return model
+
+
 def _train(
     loop: Loop, step: _Step, learnt: Sequence[ReadingRow], held_out: Sequence[ReadingRow], config: ReaderConfig
 ) -> dict[str, float]:
@@ -122,7 +143,7 @@ def _train(
         examples = ahead(number)
         for part in even_parts(len(examples), config.at_once):
             own = examples[part]
-            loss_P, _ = step(own)
+            loss_P, _ = step(own, taught=True)
             share = len(own) / len(examples)
             yield loss_P.mean() * share, {"sequences": len(own), "not_here": sum(not e.spans for e in own) / len(own)}
 
@@ -142,7 +163,7 @@ def batch_of(learnt: Sequence[ReadingRow], config: ReaderConfig, number: int) ->
         epoch, position = divmod(place, len(learnt))
         row = learnt[_order(len(learnt), f"{config.seed} {epoch}")[position]]
         if draw.random() < config.casual:
-            row = dataclasses.replace(row, question=casually(row.question, draw))
+            row = dataclasses.replace(row, typed=casually(row.question, draw))
         rows.append(row)
     return rows
 
@@ -160,10 +181,10 @@ def _order(count: int, seed: str) -> list[int]:
 
 
 class _Step:
-    """The reader and how rows go through it."""
+    """The reader and how rows go through it. share: of the teacher in the loss."""
 
-    def __init__(self, reader: Reader, config: ModelConfig) -> None:
-        self.reader, self._config = reader, config
+    def __init__(self, reader: Reader, config: ModelConfig, teacher: Reader | None, share: float) -> None:
+        self.reader, self._config, self._teacher, self._share = reader, config, teacher, share
         self._wordpieces = Wordpieces.default()
         self._device = reader.ends.weight.device
         self._autocast = fast_dtype(self._device) == torch.bfloat16
@@ -173,17 +194,29 @@ class _Step:
         made = (example_of(row, self._config, self._wordpieces) for row in rows)
         return [example for example in made if example is not None]
 
-    def __call__(self, examples: Sequence[ReadingExample]) -> tuple[Tensor, Tensor]:
-        """(−log p of what is right [P], bool [P]: whether it is what the reader says)."""
-        packed, bodies = collate([example.pair for example in examples])
+    def __call__(self, examples: Sequence[ReadingExample], *, taught: bool = False) -> tuple[Tensor, Tensor]:
+        """(loss [P], bool [P]: whether what is right is what the reader says).
+
+        The loss is −log p of what is right; where it is `taught`, with the divergence from the teacher.
+        """
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            logits_NM = self.reader(packed.to(self._device), bodies.to(self._device)).float()
-        logits_PS = by_block(logits_NM, bodies.lengths)
-        correct_PS = correct_spans(examples, logits_NM.shape[1], logits_PS)
+            logits_PS, width = self._logits(self.reader, [example.pair for example in examples])
+        correct_PS = correct_spans(examples, width, logits_PS)
         best = logits_PS.detach().max(dim=1)
         said_P = correct_PS.gather(1, best.indices.unsqueeze(1)).squeeze(1) & (best.values > 0)
         right_P = torch.where(correct_PS.any(1), said_P, best.values <= 0)
-        return -log_pair_reading(logits_PS, correct_PS), right_P
+        loss_P = -log_pair_reading(logits_PS, correct_PS)
+        if taught and self._teacher is not None:
+            with torch.no_grad():
+                theirs_PS, _ = self._logits(self._teacher, [example.written for example in examples])
+            loss_P = (1 - self._share) * loss_P + self._share * pair_divergence(theirs_PS, logits_PS)
+        return loss_P, right_P
+
+    def _logits(self, reader: Reader, pairs: Sequence[ReadingPair]) -> tuple[Tensor, int]:
+        """Span logits [P, S] and the widest span."""
+        packed, bodies = collate(pairs)
+        logits_NM = reader(packed.to(self._device), bodies.to(self._device)).float()
+        return by_block(logits_NM, bodies.lengths), logits_NM.shape[1]
 
 
 @torch.no_grad()
