@@ -23,6 +23,8 @@ vital=$(echo "$work"/corpora/vital/*/)
 [ -d "$work/read" ] || realm train-reader --model "$work/warm" --rows "$work/rows.jsonl" \
   --config models/realm-base.toml --run "$work/run" --output "$work/read"
 [ -d "$work/combined" ] || realm combine --retriever models/realm-mini --reader "$work/read" --output "$work/combined"
-# The temperatures and the threshold were chosen on models/questions/*-dev.jsonl.
-[ -d "$work/realm-base" ] || realm pack --model "$work/combined" --output "$work/realm-base" --query delta4 \
-  --reader delta4 --normalisation block+null --prior-temperature 0.75 --reading-temperature 0.4 --min-probability 0.2
+[ -d "$work/packed" ] || realm pack --model "$work/combined" --name realm-base --output "$work/packed" --query delta4 \
+  --reader delta4 --normalisation block+null
+[ -d "$work/realm-base" ] || realm calibrate --model "$work/packed" --index models/realm-base/vectors --corpus "$vital" \
+  --questions models/questions/{stranger,attributes,casual,plain}-dev.jsonl \
+  --unanswerable models/questions/unanswerable-dev.jsonl --output "$work/realm-base"

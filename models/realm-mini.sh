@@ -4,7 +4,8 @@
 #              squad-38-articles (.jsonl; see models/realm-mini/README.md for where they come from)
 #   ENWIKI     whole articles as JSON lines (id, title, text), .xz: English Wikipedia of May 2015, oldest page ids
 #   WORK       folder for everything on the way (about 1 GB); run again, it goes on where it stopped
-# About five hours on two cores with bfloat16 instructions.
+#   REALM_BASE_WORK  in the environment: the WORK of `models/realm-base.sh`, whose reader teaches this one in the end
+# About six hours on two cores with bfloat16 instructions.
 set -euo pipefail
 questions=$1 enwiki=$2 work=$3
 realm() { python -m realm_core "$@"; }
@@ -72,7 +73,16 @@ realm index --model "$work/warm" --corpus "$corpus" --output "$work/indexes" --g
   --exclude-titles models/questions/held-out-titles.json --config models/realm-mini-second.toml \
   --run "$work/run-2" --output "$work/tuned-2"
 
-[ -d "$work/realm-mini" ] || realm pack --model "$work/tuned-2" --output "$work/realm-mini" --query int8 --reader int8 \
-  --min-probability 0.3
+# What realm-base's rows are mined with, and its retriever.
+[ -d "$work/retriever" ] || realm pack --model "$work/tuned-2" --output "$work/retriever" --query int8 --reader int8
 # The vectors of the default corpus go along, so that nobody has to compute them before the first question.
-realm index --model "$work/realm-mini" --corpus "$vital" --output "$work/realm-mini" --generation vectors
+realm index --model "$work/retriever" --corpus "$vital" --output "$work/retriever" --generation vectors
+
+# From here on `models/realm-base.sh` must have been run, with $work/retriever as its retriever: its reader teaches.
+[ -d "$work/taught" ] || realm train-reader --model "$work/retriever" --teacher "$REALM_BASE_WORK/read" \
+  --rows "$REALM_BASE_WORK/rows.jsonl" --config models/realm-mini-third.toml --run "$work/run-3" --output "$work/taught"
+[ -d "$work/packed" ] || realm pack --model "$work/taught" --name realm-mini --output "$work/packed" --query delta4 \
+  --reader delta4 --normalisation block+null
+[ -d "$work/realm-mini" ] || realm calibrate --model "$work/packed" --index "$work/retriever/vectors" --corpus "$vital" \
+  --questions models/questions/{stranger,attributes,casual,plain}-dev.jsonl \
+  --unanswerable models/questions/unanswerable-dev.jsonl --output "$work/realm-mini"

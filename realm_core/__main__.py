@@ -31,6 +31,7 @@ ACTIVITIES = {
     "finetune": ("realm_core.training.finetune", "train retriever and reader from questions with answers"),
     "evaluate": ("realm_core.evaluation.evaluate", "measure exact match and recall on a question file"),
     "ablate": ("realm_core.training.ablate", "the paper's ablations on any corpus: train and measure each, in a table"),
+    "calibrate": ("realm_core.evaluation.calibrate", "fit temperatures, threshold and confidence on questions"),
     "compare": ("realm_core.evaluation.compare", "tables of several evaluations, with significance"),
     "curves": ("realm_core.evaluation.curves", "draw what trainings measured, step by step"),
     "combine": ("realm_core.model.combine", "the retriever of one model with the encoder of another"),

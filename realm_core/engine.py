@@ -303,7 +303,7 @@ class Engine:
         searched = time.perf_counter()
         for (asked, q), own in zip(batch, found, strict=True):
             if not q.read:
-                asked.future.set_result(_retrieved(own))
+                asked.future.set_result(_retrieved(own, self.config.prior_temperature))
         reading = [(asked, q, own) for (asked, q), own in zip(batch, found, strict=True) if q.read]
         with closing(self._reading.read([own for *_, own in reading])) as read:
             # Each is answered as soon as its own blocks have been read.
@@ -373,9 +373,10 @@ def _checked_text(text: str, name: str) -> str:
     return text.strip()
 
 
-def _retrieved(found: Found) -> list[RetrievedBlock]:
-    priors = prior(found.scores) if found.scores else []
+def _retrieved(found: Found, temperature: float) -> list[RetrievedBlock]:
+    scores = [score / temperature for score in found.scores]
+    priors = prior(scores) if scores else []
     return [
         RetrievedBlock(rank, b.block_id, b.title, b.text, b.section, b.url, score, weight)
-        for rank, (b, score, weight) in enumerate(zip(found.blocks, found.scores, priors, strict=True), start=1)
+        for rank, (b, score, weight) in enumerate(zip(found.blocks, scores, priors, strict=True), start=1)
     ]

@@ -46,7 +46,7 @@ class Evidence:
     likelihood: float  # p(y | z, x)
     posterior: float  # p(z | y, x); sums to one over the blocks read
     support: float  # posterior − prior; positive: the block spoke for the answer
-    retriever_score: float  # f(x, z), the raw inner product
+    retriever_score: float  # f(x, z): the inner product, divided by the model's prior temperature
     retriever_prior: float  # softmax of f over the blocks read
     no_answer_likelihood: float | None  # p("not here" | z, x), where the normalisation has it
     candidates: tuple[Candidate, ...] = field(default=(), repr=False)
@@ -86,15 +86,25 @@ class Answer:
     corpus: str
     latency_ms: float
     timings_ms: dict[str, float]
+    confidence_slope: float = 1.0  # of the model: how `confidence` follows from the probabilities
+    confidence_offset: float = 0.0
+
+    @property
+    def confidence(self) -> float | None:
+        """How often answers like the best one are right, in 0 to 1; None where no block offers one."""
+        if not self.answers:
+            return None
+        share = _share(self.answers[0].probability, self.no_answer_probability)
+        return confidence(share, self.confidence_slope, self.confidence_offset)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON, keys as the fields."""
-        return asdict(self)
+        """Plain JSON, keys as the fields, and the confidence."""
+        return {**asdict(self), "confidence": self.confidence}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Answer:
         """The answer that `as_dict` (through JSON or not) was made from."""
-        value = dict(value)
+        value = {name: own for name, own in value.items() if name != "confidence"}
         value["answer"] = None if value["answer"] is None else _ranked(value["answer"])
         value["answers"] = tuple(_ranked(answer) for answer in value["answers"])
         value["evidence"] = tuple(
@@ -149,7 +159,7 @@ def conclude(reading: Answer) -> Answer:
     no_answer_K = [likelihood or 0.0 for likelihood in null_K]
     no_answer_probability = marginal.marginal(prior_K, no_answer_K) if has_null else None
 
-    answered = bool(answers) and _surety(answers[0].probability, no_answer_probability) >= reading.min_probability
+    answered = bool(answers) and _share(answers[0].probability, no_answer_probability) >= reading.min_probability
     explains = "answer" if answered else "no_answer" if has_null or not answers else "candidate"
     explained_keys = () if explains == "no_answer" else ranked[0][1].keys
     likelihood_K = ranked[0][2] if explained_keys else no_answer_K
@@ -198,7 +208,20 @@ def _named(blocks: Collection[Evidence], prior_K: list[float], probabilities: di
     )
 
 
-def _surety(probability: float, no_answer_probability: float | None) -> float:
+def confidence(share: float, slope: float, offset: float) -> float:
+    """σ(slope · logit(share) + offset), in 0 to 1: Platt scaling of an answer's share against "not here".
+
+    Platt (1999), "Probabilistic Outputs for Support Vector Machines". Under `block+null` p(y|x) cannot itself say how
+    often answers are right: it counts a block that the retriever finds likely and the reader finds empty against the
+    answer, whichever other block holds it.
+    """
+    if share <= 0.0 or share >= 1.0:
+        return float(share >= 1.0)
+    logit = slope * math.log(share / (1.0 - share)) + offset
+    return 1.0 / (1.0 + math.exp(-logit)) if logit > -700.0 else 0.0
+
+
+def _share(probability: float, no_answer_probability: float | None) -> float:
     """What is compared with `min_probability`: where there is a "not here", the answer's share against it.
 
     "Not here" tells questions without an answer better than the answer's own probability, which falls as well where

@@ -49,11 +49,14 @@ class Found:
 
 @dataclass(frozen=True)
 class ReadBlock:
-    """A block with what the reader made of it. logits_LM: span logits, relative to "not here"."""
+    """A block with what the reader made of it. logits_LM: span logits, relative to "not here".
+
+    Both as the model's calibration has them, see `ModelConfig.prior_temperature` and what follows it.
+    """
 
     block: Block
     body: Encoded
-    score: float  # f(x, z)
+    score: float  # the prior's logit
     logits_LM: Tensor
 
 
@@ -102,7 +105,12 @@ class BlockReading:
                     logits.update(zip(*next(coming), strict=True))
                 widest = max((logits[place].shape[1] for place in places), default=0)
                 yield [
-                    ReadBlock(block, bodies[place], score, _widened(logits.pop(place), widest))
+                    ReadBlock(
+                        block,
+                        bodies[place],
+                        score / self._config.prior_temperature,
+                        _widened(logits.pop(place), widest),
+                    )
                     for block, score, place in zip(own.blocks, own.scores, places, strict=True)
                 ]
 
@@ -111,6 +119,7 @@ class BlockReading:
         with torch.inference_mode():
             packed, bodies = collate(pairs)
             logits_NM = self._reader(packed.to(self.device), bodies.to(self.device)).cpu()
+            logits_NM = logits_NM / self._config.reading_temperature + self._config.reading_bias
             return list(logits_NM.split(bodies.lengths))
 
     def answer(self, question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
@@ -130,6 +139,8 @@ class BlockReading:
                 corpus=self._corpus,
                 latency_ms=0.0,
                 timings_ms={},
+                confidence_slope=self._config.confidence_slope,
+                confidence_offset=self._config.confidence_offset,
             )
         )
 

@@ -84,6 +84,7 @@ def some_of(called: Mapping[str, str]) -> Limit:
 
 ANY = Limit("anything", lambda _value: True)
 SHARE = Limit("a share from 0 up to 1", lambda value: 0.0 <= value < 1.0, low=0.0)
+WHOLE_SHARE = Limit("a share from 0 to 1", lambda value: 0.0 <= value <= 1.0, low=0.0)
 INNER_SHARE = Limit("between 0 and 1", lambda value: 0.0 < value < 1.0)
 POSITIVE = Limit("positive and finite", lambda value: 0 < value < math.inf)
 NOT_NEGATIVE = Limit("finite and not negative", lambda value: 0 <= value < math.inf, low=0)

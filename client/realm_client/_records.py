@@ -72,6 +72,7 @@ class Answer:
     """A kept answer with everything that it was made from.
 
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
+    confidence: how often answers like the best one are right.
     """
 
     id: str
@@ -91,6 +92,9 @@ class Answer:
     latency_ms: float
     timings_ms: dict[str, float]
     serving_ms: dict[str, float] = field(default_factory=dict)
+    confidence: float | None = None
+    confidence_slope: float = 1.0
+    confidence_offset: float = 0.0
 
     @property
     def text(self) -> str | None:

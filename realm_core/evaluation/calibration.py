@@ -1,4 +1,4 @@
-"""What a probability of 0.8 is worth: reliability and expected calibration error."""
+"""What a probability of 0.8 is worth: reliability, expected calibration error, and what it tells apart."""
 
 from __future__ import annotations
 
@@ -53,6 +53,30 @@ class Reliability:
         table = self.bins()
         total = sum(row.count for row in table)
         return sum(row.count / total * abs(row.mean_probability - row.share_right) for row in table)
+
+    def auc(self) -> float | None:
+        """Share of pairs of a right and a wrong answer in which the right one has the higher bin; equal ones half.
+
+        The area under the ROC curve; None where all are right or all are wrong.
+        """
+        right, wrong = sum(self._right), sum(self._counts) - sum(self._right)
+        if not right or not wrong:
+            return None
+        below = pairs = 0.0
+        for count, own in zip(self._counts, self._right, strict=True):
+            pairs += own * (below + (count - own) / 2)
+            below += count - own
+        return pairs / (right * wrong)
+
+    def selective(self, share: float) -> float:
+        """Share of right ones among this share of the answers, those with the highest bins; a bin is taken in part."""
+        wanted = share * sum(self._counts)
+        left, right = wanted, 0.0
+        for count, own in zip(reversed(self._counts), reversed(self._right), strict=True):
+            taken = min(count, left)
+            right += own * taken / count if count else 0.0
+            left -= taken
+        return right / wanted
 
 
 def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = 10) -> tuple[list[Bin], float]:

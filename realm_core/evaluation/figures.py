@@ -11,6 +11,8 @@ from realm_core.evaluation.calibration import Bin, Reliability
 from realm_core.evaluation.predictions import Prediction
 
 RECALL_AT = (1, 5, 20, 100)
+SELECTED = (0.5, 0.8, 0.9)
+_FINE = 2000  # bins from which AUC and risk–coverage are counted
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,10 @@ class Figures:
     """exact_match: share of questions whose best candidate is right; exact_match_given: right and given.
 
     withheld: share of questions whose best candidate was too unlikely to be given. recall: by k, the share of questions
-    for which some block of the top k holds an answer. ece, reliability: calibration. ms: mean time of a question.
+    for which some block of the top k holds an answer. ece, reliability: calibration of the confidence;
+    ece_probability: of p(y|x) taken for one. auc: how well the confidence tells right candidates from wrong ones.
+    selective: by share of the questions, the exact match of those with the highest confidence (the risk–coverage
+    curve). ms: mean time of a question.
     """
 
     n: int
@@ -27,6 +32,9 @@ class Figures:
     withheld: float
     recall: dict[int, float]
     ece: float
+    ece_probability: float
+    auc: float | None
+    selective: dict[float, float]
     reliability: tuple[Bin, ...]
     ms: float
 
@@ -40,6 +48,9 @@ class Figures:
             "withheld": self.withheld,
             **recall,
             "ece": self.ece,
+            "ece_probability": self.ece_probability,
+            "auc": self.auc,
+            **{f"exact_match@{share:.0%}": value for share, value in self.selective.items()},
             "ms_per_question": self.ms,
             "reliability": [dataclasses.asdict(row) for row in self.reliability],
         }
@@ -49,7 +60,7 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
     """The figures of many predictions; `RealmError` if there is none."""
     n = right = right_given = withheld = 0
     found = dict.fromkeys(RECALL_AT, 0)
-    calibration = Reliability()
+    calibration, fine, of_probability = Reliability(), Reliability(_FINE), Reliability()
     ms = 0.0
     for prediction in predictions:
         n += 1
@@ -58,7 +69,10 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
         withheld += not prediction.given
         for k in RECALL_AT:
             found[k] += prediction.found_within(k)
-        calibration.add(prediction.probability, prediction.right)
+        confidence = prediction.probability if prediction.confidence is None else prediction.confidence
+        calibration.add(confidence, prediction.right)
+        fine.add(confidence, prediction.right)
+        of_probability.add(prediction.probability, prediction.right)
         ms += prediction.ms
     if not n:
         raise RealmError("There are no predictions to summarise.")
@@ -69,6 +83,9 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
         withheld=withheld / n,
         recall={k: count / n for k, count in found.items()},
         ece=calibration.error(),
+        ece_probability=of_probability.error(),
+        auc=fine.auc(),
+        selective={share: fine.selective(share) for share in SELECTED},
         reliability=tuple(calibration.bins()),
         ms=ms / n,
     )

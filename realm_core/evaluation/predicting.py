@@ -118,4 +118,5 @@ def _prediction(question: Question, answer: Answer, answer_rank: int | None, ms:
         answer_rank=answer_rank,
         blocks=tuple(block.title for block in answer.evidence),
         ms=ms,
+        confidence=answer.confidence or 0.0,
     )

@@ -44,7 +44,8 @@ class Prediction:
     """What was said to one question.
 
     probability: of the best candidate, p(y|x). given: whether it was likely enough to be given as the answer.
-    right: whether the best candidate is right, given or not.
+    right: whether the best candidate is right, given or not. confidence: how often such a candidate is right, as the
+    answer says; None in files that were made before answers said so.
     answer_rank: rank of the first retrieved block that holds an answer, None if none of those looked at does.
     blocks: titles of the blocks read, the one that says most first. ms: its share of the time of its batch.
     """
@@ -60,6 +61,7 @@ class Prediction:
     answer_rank: int | None
     blocks: tuple[str, ...]
     ms: float
+    confidence: float | None = None
 
     def found_within(self, k: int) -> bool:
         """Whether one of the best k blocks holds an answer."""

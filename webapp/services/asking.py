@@ -285,6 +285,7 @@ def _store(
         answer_text=answer.answer.text if answer.answer else None,
         probability=answer.answer.probability if answer.answer else None,
         no_answer_probability=answer.no_answer_probability,
+        confidence=answer.confidence if answer.answer else None,
         payload=answer.as_dict(),
         deployment_id=deployment_id,
         latency_ms=answer.latency_ms,

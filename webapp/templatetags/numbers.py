@@ -137,6 +137,12 @@ def figure(value: float, rounded: int | None = None) -> SafeString:
 
 
 @register.simple_tag
+def whole_figure(value: float) -> SafeString:
+    """As `figure`, without decimals: of what is itself only measured on a few hundred questions."""
+    return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), whole_percent(value))
+
+
+@register.simple_tag
 def fine_figure(value: float) -> SafeString:
     """As `figure`, written by `fine_percent`."""
     return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), fine_percent(value))

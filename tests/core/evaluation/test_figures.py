@@ -33,6 +33,23 @@ def test_calibration_error_is_the_weighted_distance_of_the_bins(pairs: list[tupl
     assert error == pytest.approx(wanted, abs=1e-9)
 
 
+@given(st.lists(st.tuples(st.sampled_from([0.05, 0.35, 0.65, 0.95]), st.booleans()), min_size=1, max_size=40))
+def test_auc_is_the_share_of_pairs_told_apart(pairs: list[tuple[float, bool]]) -> None:
+    counts = Reliability()
+    for probability, is_right in pairs:
+        counts.add(probability, is_right)
+    both = [(p > q) + (p == q) / 2 for p, right in pairs if right for q, other in pairs if not other]
+    assert counts.auc() == (pytest.approx(sum(both) / len(both)) if both else None)
+    assert counts.selective(1.0) == pytest.approx(sum(right for _, right in pairs) / len(pairs))
+
+
+def test_the_surest_half_is_looked_at_alone() -> None:
+    counts = Reliability()
+    for probability, is_right in ((0.95, True), (0.85, True), (0.25, False), (0.15, True)):
+        counts.add(probability, is_right)
+    assert counts.selective(0.5) == 1.0 and counts.selective(0.75) == pytest.approx(2 / 3)
+
+
 def test_who_is_as_sure_as_right_is_calibrated() -> None:
     _, error = reliability([0.25] * 4 + [0.85] * 20, [True] + [False] * 3 + [True] * 17 + [False] * 3)
     assert error == pytest.approx(0.0, abs=1e-9)

@@ -16,7 +16,8 @@ from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer, normalise_answer
 from realm_core.model.checkpoint import load_model
 from realm_core.model.config import ModelConfig
-from realm_core.model.marginal import log_pair_reading, log_reading
+from realm_core.model.marginal import log_pair_reading, log_reading, pair_divergence
+from realm_core.model.pairs import collate
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.casual import casually
 from realm_core.training.mine import cut_around
@@ -84,6 +85,51 @@ def test_a_pair_is_read_as_under_block_and_null() -> None:
     assert null is not None
     answered = likelihood[0, 0, [0, 2]].exp().sum().log()
     assert torch.allclose(log_pair_reading(logits_PS, correct_PS), torch.stack([answered, null[1, 0], null[2, 0]]))
+
+
+def test_a_pupil_becomes_its_teacher(tmp_path: Path) -> None:
+    """Taught by another alone, the reader comes to say what that one says; no answers are needed for it."""
+    model, _, _ = tiny_deployment(tmp_path)
+    rows = rows_file(tmp_path, colour_rows())
+    options = ["--rows", rows, "--device", "cpu", *(word for one in SETTINGS for word in ("--set", one))]
+    activity_of("train-reader", ["--model", model, *options, "--output", tmp_path / "teacher"])
+    wrong = [{**row, "answers": []} for row in colour_rows()]  # what the rows say shall not matter
+    (tmp_path / "wrong").mkdir()
+    options[1] = rows_file(tmp_path / "wrong", wrong)
+    taught = ["--model", model, "--teacher", tmp_path / "teacher", *options, "--set", "teacher_share=1"]
+    activity_of("train-reader", [*taught, "--output", tmp_path / "pupil"])
+    said = {name: _best_of(tmp_path / name, colour_rows()) for name in ("teacher", "pupil")}
+    assert sum(map(bool, said["teacher"])) == 8 and said["pupil"] == said["teacher"]
+
+
+def _best_of(model: Path, rows: list[dict[str, object]]) -> list[str]:
+    """What the reader says of each row: the best span's text, empty for "not here"."""
+    loaded, said = load_model(model), []
+    for row in rows:
+        example = example_of(
+            ReadingRow(str(row["question"]), "", str(row["context"]), ()), loaded.config, Wordpieces.default()
+        )
+        assert example is not None
+        with torch.no_grad():
+            logits_NM = loaded.reader(*collate([example.pair]))
+        first, extent = divmod(int(logits_NM.argmax()), logits_NM.shape[1])
+        span = slice(example.pair.offsets[first][0], example.pair.offsets[first + extent][1])
+        said.append(str(row["context"])[span] if logits_NM.max() > 0 else "")
+    return said
+
+
+def test_the_teacher_reads_the_question_as_it_is_written() -> None:
+    row = ReadingRow("Who wrote it?", "", "Ann wrote it.", ("Ann",), typed="wrote it")
+    example = example_of(row, ModelConfig(), Wordpieces.default())
+    assert example is not None and len(example.pair.ids) < len(example.written.ids)
+    assert example.pair.offsets == example.written.offsets
+
+
+def test_divergence_is_that_of_the_whole_distributions() -> None:
+    teacher, student = torch.tensor([[1.0, -math.inf, 0.5]]), torch.tensor([[0.2, -math.inf, -2.0]])
+    t, s = (torch.softmax(torch.tensor([a[0, 0], a[0, 2], 0.0]).double(), 0) for a in (teacher, student))
+    assert pair_divergence(teacher, student).item() == pytest.approx(float((t * (t / s).log()).sum()), rel=1e-5)
+    assert pair_divergence(teacher, teacher).item() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_rows_that_are_none_are_refused(tmp_path: Path) -> None:

@@ -40,9 +40,12 @@ class Command(BaseCommand):
             self._print(asked)
 
     def _print(self, asked: AskedAnswer) -> None:
-        payload = asked.payload
+        payload = asked.reading
         if payload["answer"]:
-            self.stdout.write(f"{payload['answer']['text']}   (probability {payload['answer']['probability']:.3f})")
+            self.stdout.write(
+                f"{payload['answer']['text']}   (confidence {payload['confidence']:.2f}, "
+                f"probability {payload['answer']['probability']:.3f})"
+            )
         else:
             self.stdout.write("No answer was found in the blocks read.")
         if payload["no_answer_probability"] is not None:

@@ -1,0 +1,297 @@
+"""Fit what a model makes of its scores: `python -m realm_core calibrate`.
+
+    questions with and without answers → blocks read once → temperatures, bias, threshold, confidence → config.json
+
+The weights stay as they are. The rule, over question files that nothing was trained on:
+
+1. For each setting of the grid the threshold is the lowest at which at most `--allowed` of the questions without an
+   answer are answered. Counted is the share of the other questions that are answered right at it.
+2. The setting taken has the largest sum of that share and `_OF_LIKELIHOOD` times the mean log-likelihood of what is
+   right (an answer, or that there is none), each the mean over files: answers first, but a point of exact match is not
+   worth any distortion of the probabilities.
+3. The confidence is fitted by logistic regression on whether the best answer is right, each file with equal weight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import itertools
+import math
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from realm_core.activity import Activity
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.evaluation.answers import is_correct, normalise_answer
+from realm_core.evaluation.calibration import Reliability
+from realm_core.evaluation.predicting import Predictor
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
+from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.model.checkpoint import load_model
+from realm_core.model.config import ModelConfig
+from realm_core.model.device import fast_dtype, pick_device
+from realm_core.provenance import confidence
+from realm_core.reading import BlockReading, ReadBlock
+from realm_core.training.questions import Question, read_questions
+
+PRIOR_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0)
+READING_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+BIASES = (-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0)
+_OF_LIKELIHOOD = 0.03
+_LEAST_PROBABILITY = 1e-3  # a question whose answer is in no block shall not decide the likelihood alone
+_SPANS = 40  # of a block that are told apart, as when answering
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What scores are made into before they become probabilities, see `ModelConfig`."""
+
+    prior_temperature: float
+    reading_temperature: float
+    reading_bias: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One question under one setting: its best answer. likelihood: of all that is right."""
+
+    right: bool
+    share: float  # p(y|x) / (p(y|x) + p(no answer|x))
+    likelihood: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What was chosen, and what it is worth: the share answered right by file, at `min_probability`."""
+
+    setting: Setting
+    min_probability: float
+    confidence_slope: float
+    confidence_offset: float
+    answered_right: dict[str, float]
+    answered_unanswerable: float
+    auc: float | None  # of the confidence, over all questions: a right answer or not
+
+
+class ReadQuestion:
+    """What reading a question's blocks gave, from which every setting's outcome follows."""
+
+    def __init__(self, question: Question, blocks: Sequence[ReadBlock]) -> None:
+        keys: dict[str, int] = {}
+        self._right: list[bool] = []
+        self._scores_K = np.array([block.score for block in blocks], dtype=np.float64)
+        self._logits: list[Floats] = []
+        spans: list[tuple[int, int, float]] = []
+        for number, block in enumerate(blocks):
+            flat = block.logits_LM.flatten().double()
+            self._logits.append(flat[torch.isfinite(flat)].numpy())
+            best = flat.topk(min(_SPANS, len(flat)))
+            for logit, position in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+                if math.isinf(logit):
+                    break
+                first, extent = divmod(position, block.logits_LM.shape[1])
+                text = block.block.text[block.body.offsets[first][0] : block.body.offsets[first + extent][1]]
+                key = normalise_answer(text) or text.casefold()
+                if key not in keys:
+                    keys[key] = len(keys)
+                    self._right.append(
+                        bool(question.answers) and is_correct(text, question.answers, question.answer_type)
+                    )
+                spans.append((number, keys[key], logit))
+        self.answerable = bool(question.answers)
+        self._block_S = np.array([span[0] for span in spans], dtype=np.int64)
+        self._key_S = np.array([span[1] for span in spans], dtype=np.int64)
+        self._logit_S = np.array([span[2] for span in spans], dtype=np.float64)
+        self._sums: dict[float, Floats] = {}
+
+    def outcome(self, setting: Setting) -> Outcome:
+        """Its best answer under `block+null`."""
+        scores_K = self._scores_K / setting.prior_temperature
+        prior_K = np.exp(scores_K - scores_K.max())
+        prior_K /= prior_K.sum()
+        temperature = setting.reading_temperature
+        if temperature not in self._sums:
+            self._sums[temperature] = np.array([_log_sum(logits / temperature) for logits in self._logits])
+        total_K = np.logaddexp(self._sums[temperature] + setting.reading_bias, 0.0)
+        null = float((prior_K * np.exp(-total_K)).sum())
+        if not self._right:
+            return Outcome(False, 0.0, 0.0 if self.answerable else null)
+        joint_S = prior_K[self._block_S] * np.exp(
+            self._logit_S / temperature + setting.reading_bias - total_K[self._block_S]
+        )
+        answers_Y = np.bincount(self._key_S, weights=joint_S, minlength=len(self._right))
+        best = int(answers_Y.argmax())
+        of_right = float(answers_Y[np.array(self._right)].sum()) if self.answerable else null
+        share = float(answers_Y[best] / (answers_Y[best] + null))
+        return Outcome(self._right[best], share, of_right)
+
+
+def _log_sum(values: Floats) -> float:
+    return float(np.logaddexp.reduce(values)) if len(values) else -math.inf
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `calibrate`."""
+    parser.add_argument("--model", type=Path, required=True, help="model folder")
+    parser.add_argument("--index", type=Path, required=True, help="generation folder")
+    add_corpus_argument(parser, by_index=True)
+    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
+    parser.add_argument(
+        "--unanswerable", type=Path, required=True, help="question file whose questions have no answers (`[]`)"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
+    parser.add_argument("--k", type=int, default=5, help="blocks to read (default 5)")
+    parser.add_argument(
+        "--allowed", type=float, default=0.04, help="share of the questions without an answer that may be answered"
+    )
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+
+
+def main(arguments: argparse.Namespace, activity: Activity) -> None:
+    """Fit, and write the model with what was fitted."""
+    if arguments.output.exists():
+        raise RealmError(f"{arguments.output} exists already; choose another name.")
+    if not 0.0 <= arguments.allowed < 1.0:
+        raise RealmError(f"--allowed must be from 0 up to 1, not {arguments.allowed}.")
+    files = {path.stem: read_questions(path) for path in arguments.questions}
+    without = read_questions(arguments.unanswerable, answerable=False)
+    place = pick_device(arguments.device)
+    model = load_model(arguments.model, frozen=fast_dtype(place))
+    if not model.config.not_here:
+        raise RealmError(f"{arguments.model} has no score of “not here”, against which answers are weighed.")
+    generation = Generation.open(arguments.index)
+    snapshot = Snapshot.open(corpus_of(arguments.index, arguments.corpus))
+    check_fit(model, generation, snapshot)
+    raw = dataclasses.replace(
+        model.config, prior_temperature=1.0, reading_temperature=1.0, reading_bias=0.0, normalisation="block+null"
+    )
+    for part in (model.query, model.reader):
+        part.for_inference(place)
+    reading = BlockReading(model.reader, raw, model="", index="", corpus="")
+    predictor = Predictor(
+        DenseRetriever(model, generation), reading, snapshot, k=arguments.k, normalisation="block+null"
+    )
+    total, done = sum(map(len, files.values())) + len(without), 0
+
+    def read(questions: Sequence[Question]) -> Iterator[ReadQuestion]:
+        nonlocal done
+        for question, blocks in predictor.read(questions):
+            yield ReadQuestion(question, blocks)
+            done += 1
+            activity.progress(done, total, "questions")
+            activity.check()
+
+    fit = fitted({name: list(read(own)) for name, own in files.items()}, list(read(without)), arguments.allowed)
+    write_calibrated(arguments.model, arguments.output, fitted_config(raw, fit), arguments.questions)
+    activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
+    activity.result(dataclasses.asdict(fit) | {"path": str(arguments.output)})
+
+
+def fitted(files: dict[str, list[ReadQuestion]], without: list[ReadQuestion], allowed: float) -> Fit:
+    """The setting that the rule above chooses, of files of questions with answers and of questions without."""
+    settings = [Setting(*one) for one in itertools.product(PRIOR_TEMPERATURES, READING_TEMPERATURES, BIASES)]
+    found = []
+    for setting in settings:
+        outcomes = {name: [question.outcome(setting) for question in own] for name, own in files.items()}
+        none = [question.outcome(setting) for question in without]
+        threshold = _threshold([outcome.share for outcome in none], allowed)
+        worth = {name: _mean([o.right and o.share >= threshold for o in own]) for name, own in outcomes.items()}
+        log_likelihood = _mean([_log_likelihood(own) for own in (*outcomes.values(), none)])
+        found.append((_mean(list(worth.values())), log_likelihood, setting, threshold, worth, outcomes, none))
+    _, _, setting, threshold, worth, outcomes, none = max(
+        found, key=lambda one: (one[0] + _OF_LIKELIHOOD * one[1], one[0])
+    )
+    files_of = (*outcomes.values(), none)
+    slope, offset = _logistic(
+        [_logit(o.share) for own in files_of for o in own],
+        [o.right for own in files_of for o in own],
+        [1.0 / len(own) for own in files_of for _ in own],
+    )
+    counts = Reliability(2000)
+    for outcome in itertools.chain(*files_of):
+        counts.add(confidence(outcome.share, slope, offset), outcome.right)
+    answered = _mean([outcome.share >= threshold for outcome in none])
+    return Fit(setting, threshold, slope, offset, worth, answered, counts.auc())
+
+
+def _log_likelihood(outcomes: Sequence[Outcome]) -> float:
+    return _mean([math.log(max(outcome.likelihood, _LEAST_PROBABILITY)) for outcome in outcomes])
+
+
+def _threshold(shares: Sequence[float], allowed: float) -> float:
+    """The lowest at which at most `allowed` of the questions are answered: just above the first share too many."""
+    ordered = sorted(shares, reverse=True)
+    place = math.floor(allowed * len(ordered) + 1e-9)
+    return min(ordered[place] * (1 + 1e-6), 1.0 - 1e-9) if place < len(ordered) else 0.0
+
+
+def _logit(share: float) -> float:
+    share = min(max(share, 1e-12), 1.0 - 1e-12)
+    return math.log(share / (1.0 - share))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _logistic(inputs: Sequence[float], right: Sequence[bool], weights: Sequence[float]) -> tuple[float, float]:
+    """(slope, offset) of the weighted logistic regression; the slope is positive."""
+    input_N, truth_N, weight_N = (torch.tensor(own, dtype=torch.float64) for own in (inputs, right, weights))
+    beta = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([beta], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        each_N = torch.nn.functional.binary_cross_entropy_with_logits(
+            beta[0] * input_N + beta[1], truth_N, reduction="none"
+        )
+        # The second term, a weak prior, keeps what can be separated finite.
+        value = (weight_N * each_N).sum() / weight_N.sum() + 1e-4 * ((beta[0] - 1.0) ** 2 + beta[1] ** 2)
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    slope, offset = beta.tolist()
+    return max(slope, 1e-3), offset
+
+
+def fitted_config(config: ModelConfig, fit: Fit) -> ModelConfig:
+    """The configuration with what was fitted, to five digits."""
+    numbers = dataclasses.asdict(fit.setting) | {
+        "min_probability": fit.min_probability,
+        "confidence_slope": fit.confidence_slope,
+        "confidence_offset": fit.confidence_offset,
+    }
+    rounded: dict[str, Any] = {name: float(f"{value:.5g}") for name, value in numbers.items()}
+    return dataclasses.replace(config, **rounded)
+
+
+def write_calibrated(model: Path, output: Path, config: ModelConfig, questions: Sequence[Path]) -> None:
+    """The model's folder with another configuration, beside it; it appears whole."""
+    temporary = output.with_name(f".{output.name}.tmp")
+    remove_folder(temporary)
+    with disk_errors(output):
+        temporary.mkdir(parents=True)
+        for file in model.iterdir():
+            if file.is_file() and file.name != "config.json":
+                shutil.copy2(file, temporary / file.name)
+    record = read_json(model / "config.json")
+    record.pop("checksum", None)
+    about = dict(record.get("about") or {})
+    about["calibrated_on"] = [path.stem for path in questions]
+    write_json(temporary / "config.json", {**record, "model": config.as_dict(), "about": about}, sealed=True)
+    publish_folder(temporary, output)
