@@ -226,6 +226,7 @@ AXES_LOCKOUT_TEMPLATE = "manage/locked_out.html"
 AXES_VERBOSE = False
 
 SESSION_COOKIE_AGE = 365 * 24 * 3600  # seconds; the history of an anonymous asker hangs on the session
+STAFF_SESSION_SECONDS = 12 * 3600  # of those who may administrate: what they change is served to all
 SESSION_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "webapp.views.errors.csrf_failure"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"

@@ -1,14 +1,13 @@
 """Every address of the site."""
 
 from django.contrib import admin
-from django.contrib.auth import views as auth
 from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
 from webapp.mcp.views import McpView
 from webapp.views import health
-from webapp.views.login import LoginView
+from webapp.views.login import LoginView, LogoutView
 
 handler500 = "webapp.views.errors.server_error"
 
@@ -23,7 +22,7 @@ urlpatterns = [
         LoginView.as_view(),
         name="login",
     ),
-    path("accounts/logout/", auth.LogoutView.as_view(), name="logout"),
+    path("accounts/logout/", LogoutView.as_view(), name="logout"),
     path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),  # there is one way in
     path("admin/", admin.site.urls),
     path("manage/", include("webapp.urls_manage")),

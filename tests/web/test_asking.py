@@ -23,6 +23,7 @@ from webapp.services import asking
         ("Cafe\x00\u0301", "Café"),
         ("a\x00b\x07c", "abc"),
         ("safe\u202etxt.exe", "safetxt.exe"),
+        ("Who\u200b direc\u200dted\ufeff it?", "Who directed it?"),
         ("broken \ud800 half", "broken half"),
         ("日本の首都はどこですか。", "日本の首都はどこですか。"),
         ("क्\u200dष", "क्\u200dष"),  # a joiner that the script needs

@@ -7,10 +7,12 @@ from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, UsernameField
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView as DjangosLoginView
+from django.contrib.auth.views import LogoutView as DjangosLogoutView
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from webapp.models import AuditEntry
 from webapp.services import accounts, limits
 
 
@@ -46,6 +48,20 @@ class LoginView(DjangosLoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """Name and password are right. Any superuser will do: they can give the first one another password."""
         response = super().form_valid(form)
-        if form.get_user().is_superuser:
+        user = form.get_user()
+        if user.is_superuser:
             accounts.forget_first_password()
+        if user.is_staff:
+            self.request.session.set_expiry(settings.STAFF_SESSION_SECONDS)
+        AuditEntry.record("login", user.get_username(), by=user)
         return response
+
+
+class LogoutView(DjangosLogoutView):
+    """As Django's, written down."""
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        """Leave; whoever was not logged in leaves no trace."""
+        if isinstance(request.user, User):
+            AuditEntry.record("logout", request.user.get_username(), by=request.user)
+        return super().post(request, *args, **kwargs)

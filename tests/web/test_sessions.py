@@ -1,0 +1,42 @@
+"""Logins and logouts: written down, and short for those who may administrate."""
+
+from __future__ import annotations
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+
+from tests.web.conftest import Person
+from webapp.models import AuditEntry
+
+pytestmark = pytest.mark.django_db
+
+
+def _written() -> list[tuple[str, str]]:
+    return list(AuditEntry.objects.order_by("pk").values_list("action", "name"))
+
+
+def _log_in(client: Client, person: Person) -> None:
+    person.user.set_password("correct horse battery")
+    person.user.save()
+    name = person.user.username
+    sent = client.post(reverse("login"), {"username": name, "password": "correct horse battery"})
+    assert sent.status_code == 302
+
+
+def test_login_and_logout_are_written_down(member: Person, client: Client) -> None:
+    _log_in(client, member)
+    assert _written() == [("login", member.user.username)]
+    client.post(reverse("logout"))
+    assert _written() == [("login", member.user.username), ("logout", member.user.username)]
+    client.post(reverse("logout"))  # nobody is there any more
+    assert len(_written()) == 2
+
+
+def test_an_administrators_session_ends_within_a_day(member: Person, staff: Person, client: Client) -> None:
+    _log_in(client, staff)
+    assert client.session.get_expiry_age() == settings.STAFF_SESSION_SECONDS <= 24 * 3600
+    other = Client()
+    _log_in(other, member)
+    assert other.session.get_expiry_age() == settings.SESSION_COOKIE_AGE
