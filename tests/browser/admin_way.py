@@ -168,7 +168,7 @@ class Way:
         page = self._page
         page.goto(f"{self._base}/manage/")
         self._open("Audit")
-        expect(page.locator("tbody tr", has_text="admin")).to_have_count(4)
+        expect(page.locator("tbody tr", has_text="admin")).to_have_count(5)
         self._picture("audit")
 
     def _choose(self, label: str, of: str) -> None:
