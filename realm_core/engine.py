@@ -39,13 +39,13 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import Normalisation, prior
 from realm_core.provenance import Answer
 from realm_core.reading import BlockReading, Found
+from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.waiting import Line, Waiter
 
 log = logging.getLogger(__name__)
 
-MAX_BLOCKS = 50
 BATCH_QUESTIONS = 64  # at most; each is answered as soon as its own blocks have been read
 CAPACITY = 128  # questions that may wait
 DEADLINE_S = 600.0
@@ -202,8 +202,8 @@ class Engine:
             )
         text = _checked_text(sentence, "sentence")
         truth = None if truth is None else _checked_text(truth, "truth")
-        if not 2 <= k <= MAX_BLOCKS:
-            raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_BLOCKS}, not {k}.")
+        if not 2 <= k <= MAX_K:
+            raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_K}, not {k}.")
         filling = self._line.ask(_Sentence(masked_sentence(text, truth), k, tuple(exclude)), listens=listens)
         assert isinstance(filling, Filling)
         return filling
@@ -248,8 +248,8 @@ class Engine:
         self, question: str, k: int, exclude: Sequence[str], normalisation: Normalisation | None, *, read: bool
     ) -> _Question:
         text = _checked_text(question, "question")
-        if not 1 <= k <= MAX_BLOCKS:
-            raise RealmError(f"k must be from 1 to {MAX_BLOCKS}, not {k}.")
+        if not 1 <= k <= MAX_K:
+            raise RealmError(f"k must be from 1 to {MAX_K}, not {k}.")
         normalisation = normalisation or self.config.normalisation
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)

@@ -26,6 +26,7 @@ T = TypeVar("T", bound="Settings")
 
 # No database keeps zero characters in JSON, and half a surrogate pair is no character: UTF-8 cannot write it.
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
+MAX_K = 50  # blocks read for one question, wherever it is asked; memory and time grow with it
 _LARGEST = 2**63 - 1  # what TOML, databases and torch hold
 _LONGEST_TOML = 1 << 15  # characters; tomllib takes time in proportion to the square of a dotted key's parts
 _QUOTED = 80  # characters of a wrong value that are shown

@@ -36,6 +36,7 @@ os.environ.update(
     BROKER_URL="memory://",
     CACHE_URL="locmem://",
     ASK_RATE="0",
+    METRICS_OPEN="1",
     JOB_NICENESS="0",  # many tests run at once, and jobs would starve
     SECRET_KEY="only-for-tests-" + "0" * 40,
     HF_HUB_OFFLINE="1",
@@ -47,8 +48,15 @@ _skipped: list[str] = []
 # Everybody and everything at every address: minutes, and of the two databases PostgreSQL is the one that refuses more.
 _MANY_REQUESTS = {"test_api_contract.py", "test_requests.py"}
 _EVERYBODY_EVERYWHERE = {"test_administration.py", "test_authorisation.py"}  # the same, beside the attacks
-# Of the browser's tests, those that go through the whole of it.
-_ON_BOTH_OR_POSTGRESQL = {"test_whole_way.py", "test_admin_way.py"}
+# What the database decides: locks, transactions, constraints, order, and what a row may hold. These run on either;
+# pages and the API do the same on both and run on SQLite, and so do a web server's faults; workers run on PostgreSQL.
+_DATABASE_DECIDES = {
+    *("test_asking.py", "test_backups.py", "test_database_away.py", "test_deployments_model.py", "test_feedback.py"),
+    *("test_idempotency.py", "test_jobs_model.py", "test_parts.py", "test_presence.py", "test_question_sets.py"),
+    *("test_queue.py", "test_retention.py", "test_scheduling.py", "test_starting_together.py", "test_history.py"),
+    *("test_jobs.py", "test_tasks.py", "test_whole_way.py"),
+}
+_FAULTS_ON_SQLITE = {"test_web_faults.py", "test_web_processes.py", "test_clock_faults.py", "test_deploy_under_load.py"}
 # Parts of the library's tests that run with "the others", for the streams to be about as long as one another.
 _NOT_WITH_LIBRARY = ("corpus", "salient", "selfcheck")
 
@@ -68,17 +76,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elsewhere = any(item.path.is_relative_to(top / "core" / part) for part in _NOT_WITH_LIBRARY)
         if item.path.is_relative_to(top / "core") and not elsewhere:
             item.add_marker("library")
-        if item.path.parent == top / "browser" and item.path.name not in _ON_BOTH_OR_POSTGRESQL:
-            item.add_marker("sqlite_only")  # how pages look does not depend on where the rows are kept
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
             if item.path.is_relative_to(top / "core"):
                 raise pytest.UsageError(f"{item.nodeid} touches the database, and realm_core knows none.")
             item.add_marker("database")
-            if item.path.name in _MANY_REQUESTS:
+            if item.path.name in _DATABASE_DECIDES or item.get_closest_marker("postgresql_only"):
+                pass
+            elif item.path.name in _MANY_REQUESTS:
                 item.add_marker("postgresql_only")
             elif item.path.parent == top / "attacks" or item.path.name in _EVERYBODY_EVERYWHERE:
                 item.add_marker("once")
+            elif item.path.parent == top / "workers" and item.path.name not in _FAULTS_ON_SQLITE:
+                item.add_marker("postgresql_only")
+            else:
+                item.add_marker("sqlite_only")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -1,11 +1,13 @@
-"""`make test`: every test, those that touch the database on SQLite and on PostgreSQL.
+"""`make test`: every test, on SQLite, on PostgreSQL, or where the database decides on both.
 
 python -m tests.run [arguments for pytest]
+
+Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment.
 
 Four streams at once, about as long as one another: the tests that touch the database, on either database (how pages
 look is seen on SQLite alone, thousands of requests go to PostgreSQL alone); those of the library; and the others, with
 the attacks, on PostgreSQL as well. The first writes to the terminal as it goes, the others' output follows when they
-are done. Each computes with one thread, because the streams share the processors and threads that wait for one another
+are done. Which test runs on which database, or on both, tests/conftest.py says. Each computes with one thread, because the streams share the processors and threads that wait for one another
 take several times as long then.
 """
 
@@ -30,6 +32,7 @@ class Stream:
 
     def __init__(self, title: str, which: str, arguments: list[str], url: str = "", output: IO[bytes] | None = None):
         environment = {"OMP_NUM_THREADS": "1", **os.environ, "TEST_DATABASE_URL": url}
+        which = which if os.environ.get("NIGHTLY") == "1" else f"({which}) and not nightly"
         command = [sys.executable, "-m", "pytest", "-m", which, f"--durations={_SLOWEST}", *arguments]
         self.title, self._output = title, output
         self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output and subprocess.STDOUT)

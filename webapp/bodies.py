@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIRequest
+from django.core.handlers.wsgi import LimitedStream, WSGIRequest
 from django.http import HttpRequest, HttpResponse
 from django.utils.http import parse_header_parameters
+from gunicorn.http.errors import ParseException
 
 from webapp.services.roles import Action, may
 from webapp.views.errors import refusal
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _CHARSETS: Final = {"utf-8", "utf8", "us-ascii", "ascii"}
+_PIECE: Final = 1 << 16  # bytes
 
 
 class Request(WSGIRequest):
@@ -60,11 +63,41 @@ class BodyMiddleware:
             return refusal(request, 415, "What is sent here must be written in UTF-8.")
         most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         larger, action = getattr(view, "takes", (most, None))
+        if request.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
+            return self._receive(request, larger if action is not None and may(request.user, action) else most)
         length = request.META.get("CONTENT_LENGTH") or "0"
         if length.isdecimal() and int(length) <= most:
             return None
         if action is not None and may(request.user, action):
             most = larger
         if not length.isdecimal() or int(length) > most:
-            return refusal(request, 413, f"The request may have at most {most:,} bytes.")
+            return _too_large(request, most)
         return None
+
+    @staticmethod
+    def _receive(request: HttpRequest, most: int) -> HttpResponse | None:
+        """Read a body that does not say its length beforehand, for Django takes one without a length to be empty."""
+        held = tempfile.SpooledTemporaryFile(max_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)  # noqa: SIM115 - Django reads it
+        try:
+            length = _copy(request.META["wsgi.input"], held, most)
+        except (OSError, ParseException):
+            return refusal(request, 400, "The body was cut short, or its chunks cannot be read.")
+        if length > most:
+            return _too_large(request, most)
+        held.seek(0)
+        request.META["CONTENT_LENGTH"] = str(length)
+        request._stream = LimitedStream(held, length)  # type: ignore[arg-type, assignment]  # any file will do
+        return None
+
+
+def _copy(body: IO[bytes], held: IO[bytes], most: int) -> int:
+    """Copy a body; returns its length, or a greater one than `most` as soon as there is more."""
+    length = 0
+    while length <= most and (piece := body.read(_PIECE)):
+        held.write(piece)
+        length += len(piece)
+    return length
+
+
+def _too_large(request: HttpRequest, most: int) -> HttpResponse:
+    return refusal(request, 413, f"The request may have at most {most:,} bytes.")

@@ -7,11 +7,14 @@ nothing of what is sent; as many of them as there are threads would shut everybo
 from __future__ import annotations
 
 import errno
+import json
 import socket
 import time
 from contextlib import suppress
 from typing import Any, Final
 
+from gunicorn import util
+from gunicorn.http.body import ChunkedReader
 from gunicorn.workers.gthread import ThreadWorker
 
 from webapp.environment import envint
@@ -20,6 +23,19 @@ from webapp.environment import envint
 PATIENCE_S: Final = envint("WEB_PATIENCE_S", 60, minimum=1)
 
 _LOOK_EVERY_S: Final = 0.5
+
+
+def _write_problem(sock: socket.socket, status: int, reason: str, message: str) -> None:
+    """What gunicorn itself refuses, before Django sees it, as problem details."""
+    body = json.dumps({"type": "about:blank", "title": reason, "status": status, "detail": message}).encode()
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/problem+json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    util.write_nonblock(sock, head.encode("latin-1") + body)
+
+
+util.write_error = _write_problem  # there is no other place to say it; gunicorn would write a page of HTML
 
 
 class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes without types
@@ -67,5 +83,8 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn comes witho
 
 
 def _is_whole(request: Any) -> bool:
-    """Whether nothing of the body is to come. Of a body without a length nothing is ever read."""
-    return request is not None and not getattr(request.body.reader, "length", 0)
+    """Whether nothing of the body is to come."""
+    if request is None:
+        return False
+    reader = request.body.reader
+    return reader.parser is None if isinstance(reader, ChunkedReader) else not getattr(reader, "length", 0)

@@ -28,6 +28,7 @@ REALM_HOST           what a machine is called, the same in all its containers (d
 JOB_NICENESS         by how much jobs yield to the web server on the same machine: 0, not at all, to 19 (default: 10)
 JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
 MODEL                the model that comes with the source and is served (default: realm-base)
+METRICS_OPEN         whether /metrics is for everybody who reaches the site (default: off; admins and tokens)
 LOG_LEVEL            default: INFO
 LOG_FORMAT           line (the default), or json for one object a line
 """
@@ -279,6 +280,7 @@ ASK_RATE = envrate("ASK_RATE", "600/min")  # about what two cores can answer: a 
 ASK_QUEUE = envint("ASK_QUEUE", 128, minimum=1)
 ASK_DEADLINE_S = envint("ASK_DEADLINE_S", 30, minimum=1)
 ASK_CACHE_S = envint("ASK_CACHE_S", 300)
+METRICS_OPEN = envbool("METRICS_OPEN", False)
 JOB_NICENESS = envint("JOB_NICENESS", 10)  # beside a training, 5 leaves answering half of its speed
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
 # Pages of other sites call with a token, never with the cookies of whoever looks at them.

@@ -9,6 +9,7 @@ from webapp.mcp.views import McpView
 from webapp.views import health
 from webapp.views.login import LoginView, LogoutView
 
+handler400 = "webapp.views.errors.bad_request"
 handler500 = "webapp.views.errors.server_error"
 
 urlpatterns = [

@@ -7,14 +7,13 @@ same devices: REALM_HOST tells them that they are on one. Nothing here imports t
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+import psutil
 from django.core.exceptions import ImproperlyConfigured
 
 from webapp.environment import envlist
@@ -26,7 +25,6 @@ CPU = "cpu"
 _NAME = re.compile(r"cpu|cuda:\d+")
 _SMI_PATIENCE_S = 10
 _FIELDS = ("index", "memory.used", "memory.total", "utilization.gpu")
-_MEMINFO = Path("/proc/meminfo")
 
 
 @cache
@@ -136,19 +134,10 @@ def _number(word: str) -> int | None:
 
 
 def _processor() -> dict[str, int | float | None]:
-    used: int | None
-    total: int | None
-    try:
-        sizes = {
-            name: int(rest.split()[0]) << 10
-            for name, _, rest in (line.partition(":") for line in _MEMINFO.read_text().splitlines())
-            if rest.split()
-        }
-        used, total = sizes["MemTotal"] - sizes["MemAvailable"], sizes["MemTotal"]
-    except (OSError, KeyError, ValueError):  # not Linux
-        used = total = None
+    """utilisation: of all cores, since the last time that this was asked in this process."""
+    memory = psutil.virtual_memory()
     return {
-        "memory_used": used,
-        "memory_total": total,
-        "utilisation": min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)),
+        "memory_used": memory.total - memory.available,
+        "memory_total": memory.total,
+        "utilisation": psutil.cpu_percent(interval=None) / 100,
     }

@@ -118,7 +118,7 @@ class JobRun:
             return
         turn = parts.wait_for(self._job, self._owner, kind.before(self._job))
         if turn is parts.Turn.NEVER:
-            self._job.give_back(self._owner)  # which stops it, if it is still this worker's
+            self._job.give_back(self._owner, began=False)  # which stops it, if it is still this worker's
         if turn is not parts.Turn.NOW:
             return
         parts.run_beside(self._job, kind.beside(self._job))
@@ -245,16 +245,20 @@ class JobRun:
             self._finish(JobState.STOPPED, files)
         elif status == LOCKED_STATUS:
             # The process of a worker that lost its lease still works there; the scheduler sends the job again.
-            self._job.give_back(self._owner)
-        elif status < 0 and ((further := files.got_further()) or self._job.attempt < MAX_ATTEMPTS):
-            log.warning("Job %s: its process ended %s; it goes on from there.", self._job.pk, describe_end(status))
-            if self._job.give_back(self._owner, count_attempt=not further) and self._job.state == JobState.QUEUED:
+            self._job.give_back(self._owner, began=False)
+        elif status < 0 and ((further := files.got_further()) or self._job.fruitless < MAX_ATTEMPTS):
+            text = f"Its process ended {describe_end(status)} in attempt {self._job.attempt}; it goes on from there."
+            log.warning("Job %s: %s", self._job.pk, text)
+            files.note(text)
+            back = self._job.give_back(self._owner, fruitless=not further, error=text, log=files.log_tail())
+            if back and self._job.state == JobState.QUEUED:
                 enqueue(self._job)
         elif status < 0:
             text = (
                 f"Its process ended {describe_end(status)} {MAX_ATTEMPTS} times without getting further; "
                 "is there enough memory?"
             )
+            files.note(text)
             self._finish(JobState.INTERRUPTED, files, error=text)
         elif status == _REALM_ERROR_STATUS:
             said = files.error_sentence() or "It failed without saying why."

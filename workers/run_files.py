@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,11 @@ class RunFiles:
     def log_tail(self) -> str:
         """The end of the log, as much as a job's row keeps."""
         return self._log_from(0)
+
+    def note(self, text: str) -> None:
+        """Write a line of the worker's own into the log, where the process cannot say it any more."""
+        with suppress(OSError), open(self.log, "a", encoding="utf-8") as log:  # a full disk has other witnesses
+            log.write(f"\n[{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, the worker] {text}\n")
 
     def error_sentence(self) -> str | None:
         """The sentence with which this attempt's process explained its failure."""

@@ -118,8 +118,10 @@ def run_schedules() -> None:
 
 @app.task(name="workers.retain")
 def retain() -> None:
-    """Remove what the retention rule does not keep, if it is switched on."""
+    """Remove what the retention rule does not keep: old questions, and old work if that is switched on."""
     with _own_connection():
+        if forgotten := retention.forget_answers(by="retention"):
+            log.info("Removed: %d questions that were asked without an account.", forgotten)
         if RetentionRule.current().enabled:
             try:
                 gone = retention.remove(by="retention")

@@ -68,7 +68,7 @@ def _fill(work: WorkFolder, source: Source, activity: Activity, processes: int |
             for bundle in bundles:
                 work.add(bundle.articles, bundle.blocks, bundle.position)
                 share = source.share_read()
-                total = max(work.position + 1, round(work.position / share)) if share else None
+                total = max(work.position, round(work.position / share)) if share else None
                 activity.progress(work.position, total, "pages", f"{work.blocks:,} blocks")
                 activity.check()
     except Stopped:

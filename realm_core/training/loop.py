@@ -101,6 +101,7 @@ class Loop:
         device = next(iter(self._named.values())).device
         sums: dict[str, float] = {}
         count, since = 0, time.monotonic()
+        self._show("computing the first step" if self.step == 0 else "going on from a checkpoint")
         while self.step < self.steps:
             self._stop_if_asked(device, measured)
             torch.manual_seed(self._seed * 1_000_003 + self.step)  # dropout, too, follows from the step's number
@@ -115,6 +116,7 @@ class Loop:
             self._optimizer.zero_grad(set_to_none=True)
             self.step += 1
             count += 1
+            self._show(f"loss {sums['loss'] / count:.3f}")
             if self.step % self._metrics_every == 0 or self.step == self.steps:
                 self._report(self._world.sum(sums, device), count, time.monotonic() - since)
                 sums, count, since = {}, 0, time.monotonic()
@@ -131,6 +133,11 @@ class Loop:
                 self._save(measured)
                 since += time.monotonic() - paused
         return measured or measure()
+
+    def _show(self, message: str) -> None:
+        """Report the step; of a figure in the message this process's own."""
+        if self._world.leads:
+            self._activity.progress(self.step, self.steps, "steps", f"{self.name} {message}")
 
     def _stop_if_asked(self, device: torch.device, measured: dict[str, float]) -> None:
         """Checkpoint and raise `Stopped` if any process was asked to stop: they stop at the same step."""
@@ -167,7 +174,6 @@ class Loop:
         row["sequences_per_s"] = sequences / elapsed_s
         if self._world.leads:
             self._activity.metrics(self.step, **{f"{self.name}.{key}": value for key, value in row.items()})
-            self._activity.progress(self.step, self.steps, "steps", f"{self.name} loss {row['loss']:.3f}")
 
     def _factor(self, step: int) -> float:
         if step < self._warmup_steps:

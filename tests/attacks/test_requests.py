@@ -106,7 +106,7 @@ def test_forms(text: str, ends: dict[str, list[Any]], staff: Person, client: Cli
         (reverse("manage-deploy-measure"), {"index": index.pk, "note": text, "questions": text, "sample": text}),
         (reverse("manage-compare-measure"), {"first": text, "second": text, "questions": text, "sample": text}),
         (reverse("manage-schedule", args=[schedule.pk]), {"corpus_name": text, "trigger": text, "hours": text}),
-        (reverse("manage-retention"), {"generations": text, "run_days": text}),
+        (reverse("manage-retention"), {"generations": text, "run_days": text, "answer_days": text}),
         (reverse("manage-job-new", args=["ingest"]), {"source": "vital", "licence": text, "corpus_name": text}),
         (reverse("manage-job-new", args=["ingest"]), {"source": "jsonl", "file": text, "language": text}),
         (reverse("manage-job-new", args=["ablate"]), {"rows": text, "ict.steps": text, "finetune.repeat": text}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
 import socket
@@ -56,6 +57,69 @@ def test_a_body_without_end_is_refused_at_once(site: Served) -> None:
             site, b"POST " + address + b" HTTP/1.1\r\n" + FORM + b"Content-Length: 99999999999\r\n\r\n--x"
         ) as endless:
             assert endless.recv(4096).startswith(b"HTTP/1.1 413")
+
+
+def answer_of(site: Served, request: bytes) -> tuple[int, str, bytes]:
+    """(status, content type, body) of one request sent as it is."""
+    with raw(site, request) as opened:
+        response = http.client.HTTPResponse(opened)
+        response.begin()
+        return response.status, response.headers.get_content_type(), response.read()
+
+
+CHUNKED = b"Host: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+
+
+def chunks(body: bytes, size: int) -> bytes:
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in [*pieces, b""])
+
+
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_a_body_in_chunks_is_read(site: Served, size: int) -> None:
+    asked = b"POST /api/v1/ask HTTP/1.1\r\n" + CHUNKED + b"\r\n"
+    status, _, body = answer_of(site, asked + chunks(b'{"question": "Where is the Nile?", "k": 3}', size))
+    assert status == 201 and json.loads(body)["question"] == "Where is the Nile?"
+    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+    told = b"POST /mcp HTTP/1.1\r\nAccept: application/json, text/event-stream\r\n" + CHUNKED + b"\r\n"
+    status, _, body = answer_of(site, told + chunks(ping, size))
+    assert (status, json.loads(body)["id"]) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (chunks(b" " * (1 << 20) + b"{}", 1 << 16), 413),
+        (b"zz\r\nno number\r\n", 400),
+        (b"5\r\nabcdefgh\r\n", 400),
+        (chunks(b"{not json", 4), 400),
+    ],
+    ids=["too large", "no length", "longer than it says", "not JSON"],
+)
+def test_a_bad_body_in_chunks_is_refused(site: Served, body: bytes, expected: int) -> None:
+    status, kind, _ = answer_of(site, b"POST /api/v1/ask HTTP/1.1\r\n" + CHUNKED + b"\r\n" + body)
+    assert (status, kind) == (expected, "application/problem+json")
+
+
+def test_chunks_that_stop_coming_are_ended(site: Served) -> None:
+    with raw(site, b"POST /api/v1/ask HTTP/1.1\r\n" + CHUNKED + b"\r\n5\r\nab") as slow:
+        began = time.monotonic()
+        answered = slow.recv(4096)
+        assert not answered or answered.startswith(b"HTTP/1.1 4")
+        assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Host: elsewhere.example\r\nContent-Type: application/json\r\nContent-Length: 2",
+        b"Host: localhost\r\nContent-Type: application/json\r\nContent-Type: text/html\r\nContent-Length: 2",
+    ],
+    ids=["host", "two content types"],
+)
+def test_a_bad_head_is_answered_with_problem_details(site: Served, head: bytes) -> None:
+    status, kind, body = answer_of(site, b"POST /api/v1/ask HTTP/1.1\r\n" + head + b"\r\n\r\n{}")
+    assert (status, kind, json.loads(body)["status"]) == (400, "application/problem+json", 400)
 
 
 def test_secrets_stay_out_of_the_log_and_the_pages(site: Served, connection: http.client.HTTPConnection) -> None:

@@ -66,7 +66,7 @@ def test_what_a_model_does_wrong_it_is_told(running: Running) -> None:
     async def work(client: Client) -> None:
         for tool, arguments, said in (
             ("ask", {"question": "", "k": 5}, "Write a question"),
-            ("ask", {"question": "Who?", "k": 99}, "between 1 and 20"),
+            ("ask", {"question": "Who?", "k": 99}, "between 1 and 50"),
             ("ask", {"question": "Who?", "top_k": 5}, "top_k: There is no such field."),
             ("retrieve", {}, "question: This field is required."),
             ("read_block", {"block_id": "f" * 32}, "There is no block"),

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm_core.activity import Activity
-from realm_core.engine import MAX_BLOCKS, Engine
+from realm_core.engine import Engine
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.model.marginal import Normalisation
 from realm_core.provenance import Answer
+from realm_core.settings import MAX_K
 from tests.core.conftest import Deployment
 from tests.core.engines import NORMALISATIONS, QUESTIONS, assert_alike, check_sums, engine_of
 from tests.tiny import ARTICLES, tiny_snapshot
@@ -116,9 +117,9 @@ def test_answers_keep_their_casing_and_spacing(precise: Engine) -> None:
 # ── What is asked for ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("k", [0, -1, MAX_BLOCKS + 1])
+@pytest.mark.parametrize("k", [0, -1, MAX_K + 1])
 def test_a_number_of_blocks_out_of_range_is_refused(precise: Engine, k: int) -> None:
-    with pytest.raises(RealmError, match=f"k must be from 1 to {MAX_BLOCKS}, not {k}"):
+    with pytest.raises(RealmError, match=f"k must be from 1 to {MAX_K}, not {k}"):
         precise.ask("x", k=k)
     with pytest.raises(RealmError, match="k must be"):
         precise.retrieve("x", k=k)

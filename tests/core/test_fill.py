@@ -23,13 +23,14 @@ from realm_core.__main__ import main
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
-from realm_core.engine import MAX_BLOCKS, Engine
+from realm_core.engine import Engine
 from realm_core.errors import CannotFill, RealmError
 from realm_core.filled import Filling
 from realm_core.mask_reading import best_guesses, likeliest, masked_sentence
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.joining import Joiner, Pieces
 from realm_core.model.packed import Packed
+from realm_core.settings import MAX_K
 from realm_core.text.masked import MOST_MASKS
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import masking
@@ -221,7 +222,7 @@ def test_with_everything_excluded_the_null_block_is_left(precise: Engine) -> Non
 
 
 def test_there_may_be_fewer_blocks_than_wanted(precise: Engine) -> None:
-    check(precise.fill("[MASK]", k=MAX_BLOCKS), blocks=len(ARTICLES) + 1)
+    check(precise.fill("[MASK]", k=MAX_K), blocks=len(ARTICLES) + 1)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_there_may_be_fewer_blocks_than_wanted(precise: Engine) -> None:
         ("long " * 94 + "[MASK]", 8, "The sentence is too long: it has 95 wordpieces, and at most 94 are read."),
         ("\ud800 [MASK]", 8, "not valid text"),
         ("[MASK]", 1, "k must be from 2 (a block besides the null block) to 50, not 1."),
-        ("[MASK]", MAX_BLOCKS + 1, "not 51."),
+        ("[MASK]", MAX_K + 1, "not 51."),
     ],
 )
 def test_what_is_wrong_is_said(precise: Engine, sentence: str, k: int, said: str) -> None:

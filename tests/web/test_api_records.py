@@ -188,7 +188,10 @@ def test_deploy_and_roll_back(client: Client, pair: IndexGeneration, staff: Pers
         "Stella",
     )
     assert client.get(first["Location"]).json() == body
-    second = post(client, "deployments", {"index": pair.pk, "model": pair.model_id}).json()
+    other = IndexGeneration.objects.get(pk=pair.pk)
+    other.pk, other.generation = None, "another"
+    other.save()
+    second = post(client, "deployments", {"index": other.pk, "model": pair.model_id}).json()
     assert second["is_active"] and not client.get(first["Location"]).json()["is_active"]
     back = post(client, f"deployments/{body['id']}/activate", {})
     third = back.json()
@@ -197,8 +200,9 @@ def test_deploy_and_roll_back(client: Client, pair: IndexGeneration, staff: Pers
     assert active is not None and active.pk == third["id"] and active.index == pair
     assert [one["id"] for one in results(client, "deployments")] == [third["id"], second["id"], body["id"]]
     entries = AuditEntry.objects.order_by("pk")
-    again = problem(post(client, f"deployments/{third['id']}/activate", {}), 422)
-    assert "is what answers now" in again["detail"]
+    for same in (third, body):
+        again = problem(post(client, f"deployments/{same['id']}/activate", {}), 422)
+        assert f"Deployment {third['id']} is what answers now" in again["detail"]
     assert [(e.action, e.by) for e in entries] == [(a, staff.user) for a in ("deploy", "deploy", "roll-back")]
 
 

@@ -119,13 +119,19 @@ def test_resume(state: JobState) -> None:
     assert job.state == (JobState.QUEUED if possible else state)
 
 
-def test_giving_back_does_not_count_the_attempt() -> None:
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [({}, (1, 0)), ({"began": False}, (0, 0)), ({"fruitless": True, "error": "It died.", "log": "Oh"}, (1, 1))],
+)
+def test_giving_back_says_whether_it_was_an_attempt(how: dict[str, Any], expected: tuple[int, int]) -> None:
     job = job_in(JobState.QUEUED)
     claimed = Job.claim(job.pk, "one", 60)
     assert claimed is not None
     assert not claimed.give_back("two")
-    assert claimed.give_back("one")
-    assert (claimed.state, claimed.attempt, claimed.lease_owner) == (JobState.QUEUED, 0, "")
+    assert claimed.give_back("one", **how)
+    assert (claimed.state, claimed.lease_owner) == (JobState.QUEUED, "")
+    assert (claimed.attempt, claimed.fruitless) == expected
+    assert (claimed.error, claimed.log) == (how.get("error", ""), how.get("log", ""))
 
 
 def test_giving_back_what_should_stop_stops_it() -> None:
@@ -143,6 +149,7 @@ def test_a_lost_worker_s_job_is_queued_again_until_it_has_had_enough_attempts() 
         job.refresh_from_db()
         if attempt < MAX_ATTEMPTS:
             assert [j.pk for j in requeued] == [job.pk] and job.state == JobState.QUEUED
+            assert "worker was lost" in job.error
         else:
             assert requeued == [] and job.state == JobState.INTERRUPTED and job.error
     assert job.lease_owner == ""
@@ -261,7 +268,7 @@ def test_who_gets_further_begins_to_count_anew() -> None:
         claimed.heartbeat("one", -1, got_further=True)
         assert [lost.pk for lost in Job.recover_expired()] == [job.pk]
     job.refresh_from_db()
-    assert (job.state, job.attempt) == (JobState.QUEUED, 1)
+    assert (job.state, job.attempt, job.fruitless) == (JobState.QUEUED, 2 * MAX_ATTEMPTS, 1)
 
 
 def test_an_interrupted_job_resumes_by_itself_later_and_later_and_then_no_more() -> None:

@@ -72,9 +72,9 @@ def test_what_would_be_removed_is_shown_and_then_removed(staff: Person) -> None:
     IndexGeneration.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=90))
     write_files(deployment.model, old, deployment.index.corpus)
     assert "gen-old" not in staff.client.get("/manage/schedules/").content.decode()  # three are kept
-    staff.client.post("/manage/retention/", {"generations": "1", "run_days": "5"})
+    staff.client.post("/manage/retention/", {"generations": "1", "run_days": "5", "answer_days": "7"})
     rule = RetentionRule.current()
-    assert (rule.enabled, rule.generations, rule.run_days) == (False, 1, 5)
+    assert (rule.enabled, rule.generations, rule.run_days, rule.answer_days) == (False, 1, 5, 7)
     page = staff.client.get("/manage/schedules/").content.decode()
     assert "gen-old" in page and "1 folder," in page and "the rule is off" in page
     page = staff.client.post("/manage/retention/remove/", follow=True).content.decode()
@@ -84,7 +84,9 @@ def test_what_would_be_removed_is_shown_and_then_removed(staff: Person) -> None:
 
 
 def test_a_rule_that_keeps_nothing_is_refused(staff: Person) -> None:
-    response = staff.client.post("/manage/retention/", {"enabled": "on", "generations": "0", "run_days": "5"})
+    response = staff.client.post(
+        "/manage/retention/", {"enabled": "on", "generations": "0", "run_days": "5", "answer_days": "7"}
+    )
     assert response.status_code == 422 and b"greater than or equal to 1" in response.content
     assert RetentionRule.current().generations == 3
 

@@ -14,19 +14,23 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from tests.web.conftest import Person
 from tests.web.operating import question_set
 from tests.web.pages import stored
 from webapp.kinds import ParameterError
 from webapp.kinds.base import Given, Kind
 from webapp.models import (
+    AskedAnswer,
     AuditEntry,
     CorpusSnapshot,
     Deployment,
+    Feedback,
     IndexGeneration,
     Job,
     JobState,
     ModelVersion,
     RetentionRule,
+    Review,
 )
 from webapp.services import jobs, retention
 from webapp.services.holding import files_stay
@@ -83,7 +87,9 @@ def names(removed: list[retention.Removal]) -> set[object]:
 
 
 def rule(**values: Any) -> RetentionRule:
-    return retention.change_rule(**{"enabled": True, "generations": 2, "run_days": 30, "by": None, **values})
+    return retention.change_rule(
+        **{"enabled": True, "generations": 2, "run_days": 30, "answer_days": 0, "by": None, **values}
+    )
 
 
 def test_the_newest_generations_of_a_corpus_stay(deployed: Deployment) -> None:
@@ -98,7 +104,7 @@ def test_the_newest_generations_of_a_corpus_stay(deployed: Deployment) -> None:
     assert IndexGeneration.every.count() == 6
     assert retention.removable() == []
     told = AuditEntry.objects.get(action="retention.edit").details
-    assert told == {"enabled": True, "generations": 2, "run_days": 30}
+    assert told == {"enabled": True, "generations": 2, "run_days": 30, "answer_days": 0}
     entries = AuditEntry.objects.filter(action="retention.remove")
     assert {entry.target for entry in entries} == {str(index) for index in olds[:3]}
     assert [entry.details for entry in entries] == [{"bytes": 10}] * 3
@@ -304,3 +310,22 @@ def test_a_rule_of_nothing_is_refused(deployed: Deployment) -> None:
     with pytest.raises(ValidationError):
         rule(generations=0)
     assert RetentionRule.current().generations == 3
+
+
+def test_questions_without_an_account_are_forgotten_in_time(deployed: Deployment, member: Person) -> None:
+    now = timezone.now()
+    ages = {"new": 9, "old": 11, "of an account": 11, "accepted": 11, "refused": 11}
+    answers = {name: stored.store(stored.payload() | {"question": name}) for name in ages}
+    for name, answer in answers.items():
+        AskedAnswer.objects.filter(pk=answer.pk).update(created_at=now - timedelta(days=ages[name]))
+    AskedAnswer.objects.filter(question="of an account").update(asker=member.user)
+    for name, verdict in (("accepted", Review.ACCEPTED), ("refused", Review.REFUSED)):
+        Feedback.objects.create(answer=answers[name], session_key=name, right=True, review=verdict)
+    rule(answer_days=0)
+    assert retention.forget_answers(by="retention", now=now) == 0
+    rule(answer_days=10, enabled=False)
+    assert retention.forget_answers(by="retention", now=now) == 2
+    left = set(AskedAnswer.objects.values_list("question", flat=True))
+    assert left == {"new", "of an account", "accepted"}
+    entry = AuditEntry.objects.filter(action="answers.forget").get()
+    assert entry.details["answers"] == 2 and Feedback.objects.count() == 1

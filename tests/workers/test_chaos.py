@@ -65,6 +65,7 @@ def test_answers_are_counted_and_what_is_no_answer_is_told(watching: Chaos, monk
     assert ask("another")[1] == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_every_job_ends_right_whatever_is_killed() -> None:
     surroundings = {name: value for name, value in os.environ.items() if not name.endswith("_URL")}

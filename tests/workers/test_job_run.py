@@ -113,17 +113,19 @@ def test_the_last_that_it_said_is_kept(ends: Callable[..., Job], status: int, sa
 
 def test_what_is_killed_without_getting_further_is_sent_again_and_then_rests(ends: Callable[..., Job]) -> None:
     further = ends(-9)
-    assert (further.state, further.attempt) == (JobState.QUEUED, 0) and further.sent_at is not None
+    assert (further.state, further.attempt, further.fruitless) == (JobState.QUEUED, 1, 0)
+    assert further.sent_at is not None
+    assert "SIGKILL in attempt 1" in further.error and further.error in further.log
 
     def no_further(job: Job) -> list[str]:
         (job.run_dir / "furthest.json").write_text('{"rows": 3}')
         return ["module"]
 
     def again(attempt: int) -> Job:
-        return ends(-9, command=no_further, before=_with_run_dir, values={"attempt": attempt - 1})
+        return ends(-9, command=no_further, before=_with_run_dir, values={"fruitless": attempt - 1})
 
     last_but_one, last = again(MAX_ATTEMPTS - 1), again(MAX_ATTEMPTS)
-    assert (last_but_one.state, last_but_one.attempt) == (JobState.QUEUED, MAX_ATTEMPTS - 1)
+    assert (last_but_one.state, last_but_one.fruitless) == (JobState.QUEUED, MAX_ATTEMPTS - 1)
     assert last_but_one.sent_at is not None
     assert (last.state, last.interruptions) == (JobState.INTERRUPTED, 1) and "SIGKILL 3 times" in last.error
 

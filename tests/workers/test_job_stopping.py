@@ -107,7 +107,7 @@ def test_whoever_lost_the_lease_kills_the_process_and_writes_nothing(
 @pytest.mark.parametrize("answer", [3, None])
 def test_a_worker_that_ends_hands_its_job_back_uncounted(runs: Runs, answer: int | None) -> None:
     job, _ = runs(lambda _job: job_run.shutting_down.set(), answer=answer)
-    assert (job.state, job.attempt, job.sent_at) == (JobState.QUEUED, 0, None)
+    assert (job.state, job.attempt, job.fruitless, job.sent_at) == (JobState.QUEUED, 1, 0, None)
 
 
 @pytest.mark.timeout(30)

@@ -91,7 +91,8 @@ def test_a_killed_process_goes_on(workers: Workers) -> None:
     assert [step for _, step in steps(job)] == list(range(15))
     assert len({pid for pid, _ in steps(job)}) == 2
     assert [row.step for row in job.metrics.order_by("step")] == list(range(15))
-    assert job.attempt == 1  # it got further, so that attempts are counted anew
+    assert (job.attempt, job.fruitless) == (2, 1)
+    assert "Its process ended by SIGKILL in attempt 1; it goes on from there." in job.log
 
 
 def test_a_process_that_is_killed_every_time_is_given_up(workers: Workers) -> None:
@@ -118,7 +119,7 @@ def test_a_killed_worker_takes_its_process_along_and_another_goes_on(workers: Wo
     assert [step for _, step in steps(job)] == list(range(25))
     assert len({pid for pid, _ in steps(job)}) == 2
     assert not (job.run_dir / "two-at-once").exists()
-    assert job.attempt == 1
+    assert job.attempt == 2
 
 
 def test_a_stalled_worker_never_makes_two_processes(workers: Workers) -> None:
@@ -146,7 +147,7 @@ def test_a_worker_that_ends_hands_its_job_back(workers: Workers) -> None:
     assert first.wait(15) == 0
     job.refresh_from_db()
     assert job.state == "queued"
-    assert job.attempt == 0
+    assert (job.attempt, job.fruitless) == (1, 0)
     assert not alive(steps(job)[0][0])
     workers.worker()
     wait_for_state(job, "succeeded")

@@ -312,6 +312,6 @@ def test_old_work_goes_if_the_rule_is_switched_on_and_no_backup_is_written(monke
     monkeypatch.setattr(tasks.retention, "remove", remove)
     tasks.retain()
     assert asked == []
-    retention.change_rule(enabled=True, generations=3, run_days=30, by=None)
+    retention.change_rule(enabled=True, generations=3, run_days=30, answer_days=0, by=None)
     tasks.retain()
     assert asked == ["retention"]

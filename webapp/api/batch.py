@@ -19,6 +19,7 @@ from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from realm_core.settings import MAX_K
 from webapp.api import examples
 from webapp.api.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
 from webapp.api.kept import answer_json
@@ -35,7 +36,7 @@ from webapp.engine import EngineUnavailable, serving
 from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
 from webapp.services import asking, limits
-from webapp.services.asking import DEFAULT_K, MAX_K, FieldError, InvalidRequest
+from webapp.services.asking import DEFAULT_K, FieldError, InvalidRequest
 from webapp.services.history import asker_key
 
 MOST: Final = 100

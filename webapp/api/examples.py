@@ -101,7 +101,7 @@ RESULTS: Final[dict[str, Any]] = {
                 "title": "Bad Request",
                 "status": 400,
                 "detail": "The request is not valid.",
-                "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 20."}],
+                "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 50."}],
             },
         },
     ]
@@ -196,5 +196,5 @@ PROBLEM: Final[dict[str, Any]] = {
     "title": "Bad Request",
     "status": 400,
     "detail": "The request is not valid.",
-    "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 20."}],
+    "errors": [{"field": "k", "detail": "k, the number of blocks to read, must be between 1 and 50."}],
 }

@@ -12,10 +12,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from rest_framework import serializers
 
+from realm_core.settings import MAX_K
 from realm_core.text.masked import MOST_MASKS
 from webapp.models import AskedAnswer
 from webapp.services import filling
-from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_K, MAX_QUESTION_CHARACTERS
+from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
 
 
 class StrictCharField(serializers.CharField):

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from realm_core.settings import (
+    MAX_K,
     NOT_NEGATIVE,
     POSITIVE,
     SEED,
@@ -98,7 +99,7 @@ class EvaluateSettings(Settings):
     """How a model is measured."""
 
     retriever: str = setting("dense", "what finds blocks: the model, or BM25 as the baseline", one_of("dense", "bm25"))
-    k: int = setting(5, "blocks read for a question", between(1, 100))
+    k: int = setting(5, "blocks read for a question", between(1, MAX_K))
     normalisation: str = setting(OWN, "how span scores become probabilities", one_of(OWN, *NORMALISATIONS))
     score_scale: float = setting(BM25_SCALE, "what BM25's scores are multiplied by to be prior logits", POSITIVE)
     sample: int = setting(0, "ask so many of the questions, the same ones every time; 0: all", NOT_NEGATIVE)

@@ -18,7 +18,8 @@ from webapp.mcp.tools import TOOLS, Tool, ToolError
 
 log = logging.getLogger(__name__)
 
-HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+# Not 2025-03-26, the one revision whose servers must take batches.
+HANDSHAKE: Final = ("2024-11-05", "2025-06-18", "2025-11-25")
 SELF_CONTAINED: Final = ("2026-07-28",)
 
 PARSE_ERROR: Final = -32700

@@ -9,10 +9,11 @@ from typing import Any, Final
 from django.urls import reverse
 from rest_framework.request import Request
 
+from realm_core.settings import MAX_K
 from webapp.api.kept import block_json
 from webapp.api.serializers import QuestionSerializer, StrictCharField, StrictSerializer
 from webapp.services import articles, asking
-from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_K, MAX_QUESTION_CHARACTERS
+from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
 
 Schema = dict[str, Any]
 

@@ -81,7 +81,10 @@ class Job(models.Model):
     lease_owner = models.CharField(max_length=200, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
     attempt = models.PositiveSmallIntegerField(
-        default=0, help_text="How often a worker has claimed it since it last got further."
+        default=0, help_text="How often its work was begun since it was last started or resumed."
+    )
+    fruitless = models.PositiveSmallIntegerField(
+        default=0, help_text="How many of these attempts, the last ones, got no further."
     )
     interruptions = models.PositiveSmallIntegerField(
         default=0, help_text="How often it was interrupted since a person last started it."
@@ -167,6 +170,7 @@ class Job(models.Model):
                     lease_owner=owner,
                     lease_expires_at=now + timedelta(seconds=lease_s),
                     attempt=models.F("attempt") + 1,
+                    fruitless=models.F("fruitless") + 1,
                     started_at=Coalesce("started_at", now),  # what took it again goes on with the same run
                     finished_at=None,
                     error="",
@@ -205,7 +209,7 @@ class Job(models.Model):
     ) -> JobState | None:
         """Renew the lease and record progress and the log's end.
 
-        got_further: than any attempt before, so attempts are counted anew.
+        got_further: than any attempt before, so fruitless attempts are counted anew.
         Returns the state: RUNNING, or STOPPING when the process should be stopped. None: the lease is
         somebody else's by now; kill the process and record nothing.
         """
@@ -215,7 +219,7 @@ class Job(models.Model):
         if log is not None:
             values["log"] = _log_tail(log)
         if got_further:
-            values |= {"attempt": 1, "interruptions": 0}
+            values |= {"fruitless": 1, "interruptions": 0}
         if not self._held_by(owner).update(**values):
             return None
         self.refresh_from_db()
@@ -248,16 +252,24 @@ class Job(models.Model):
             values["progress"] = progress
         return self._changed(self._let_go(self._held_by(owner), **values))
 
-    def give_back(self, owner: str, *, count_attempt: bool = False) -> bool:
-        """Queue the job again: the worker is shutting down, or the process was killed (then the attempt counts).
+    def give_back(
+        self, owner: str, *, began: bool = True, fruitless: bool = False, error: str = "", log: str | None = None
+    ) -> bool:
+        """Queue the job again: the worker is shutting down, its process was killed, or it could not begin.
 
-        A job that was asked to stop is stopped instead. False: `owner` held it no longer.
+        began: whether this was an attempt. fruitless: whether it counts as one that got no further. error: what
+        happened, shown until the next attempt. A job that was asked to stop is stopped instead. False: `owner` held it
+        no longer.
         """
         now = timezone.now()
         held = type(self).objects.filter(pk=self.pk, lease_owner=owner)
-        attempt = models.F("attempt") - (0 if count_attempt else 1)
+        values: dict[str, Any] = {"error": error} | ({} if log is None else {"log": _log_tail(log)})
+        if not began:
+            values["attempt"] = models.F("attempt") - 1
+        if not fruitless:
+            values["fruitless"] = models.F("fruitless") - 1
         won = self._let_go(
-            held.filter(state=JobState.RUNNING), state=JobState.QUEUED, queued_at=now, attempt=attempt
+            held.filter(state=JobState.RUNNING), state=JobState.QUEUED, queued_at=now, **values
         ) or self._let_go(held.filter(state=JobState.STOPPING), state=JobState.STOPPED, finished_at=now)
         return self._changed(won)
 
@@ -266,8 +278,8 @@ class Job(models.Model):
     def wait_for_parts(self, owner: str) -> bool:
         """Leave the job to its parts: it runs on, held by no worker. False: it was told to stop, or `owner` lost it."""
         held = self._held_by(owner).filter(state=JobState.RUNNING)
-        attempt = models.F("attempt") - 1  # handing out is none
-        return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, attempt=attempt))
+        none = {name: models.F(name) - 1 for name in ("attempt", "fruitless")}  # handing out is no attempt
+        return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, **none))
 
     def parts_ended(self, state: JobState, *, error: str = "") -> bool:
         """No part is active any more: QUEUED if all are done, else how the whole ended.
@@ -317,11 +329,11 @@ class Job(models.Model):
             same = cls.objects.filter(pk=job.pk, state=job.state, lease_owner=job.lease_owner, lease_expires_at__lt=now)
             if job.state == JobState.STOPPING:
                 job._let_go(same, state=JobState.STOPPED, finished_at=now)
-            elif job.attempt >= MAX_ATTEMPTS:
+            elif job.fruitless >= MAX_ATTEMPTS:
                 error = f"The worker was lost {MAX_ATTEMPTS} times while it ran this."
                 counted = models.F("interruptions") + 1
                 job._let_go(same, state=JobState.INTERRUPTED, finished_at=now, error=error, interruptions=counted)
-            elif job._changed(job._let_go(same, state=JobState.QUEUED, queued_at=now)):
+            elif job._changed(job._let_go(same, state=JobState.QUEUED, queued_at=now, error=_LOST)):
                 requeued.append(job)
         return requeued
 
@@ -393,6 +405,7 @@ class Job(models.Model):
                 state=JobState.QUEUED,
                 queued_at=timezone.now(),
                 attempt=0,
+                fruitless=0,
                 error="",
                 started_at=None,
                 finished_at=None,
@@ -407,6 +420,7 @@ class Job(models.Model):
 
 
 _ROWS_AT_ONCE: Final = 500  # a database takes only so many values in one statement
+_LOST: Final = "The worker was lost while it ran this; another goes on with it."
 _NO_LEASE: Final[dict[str, Any]] = {"lease_owner": "", "lease_expires_at": None}
 
 

@@ -58,6 +58,9 @@ class RetentionRule(models.Model):
     run_days = models.PositiveSmallIntegerField(
         default=30, validators=[MinValueValidator(1)], help_text="Days that the run folder of a finished job is kept."
     )
+    answer_days = models.PositiveSmallIntegerField(
+        default=365, help_text="Days that questions asked without an account are kept, with their answers; 0: for ever."
+    )
     changed_at = models.DateTimeField(auto_now=True)
 
     def __str__(self) -> str:

@@ -21,6 +21,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import Error, close_old_connections, transaction
 
+from realm_core.settings import MAX_K
 from webapp import metrics
 from webapp.engine import EngineUnavailable, Serving, serving
 from webapp.metrics.middleware import current_asking, listens, served
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 # script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
 MAX_QUESTION_CHARACTERS: Final = 1000
 DEFAULT_K: Final = 5
-MAX_K: Final = 20  # blocks read in one go; memory and time grow with it
 MAX_EXCLUDED: Final = 100
 # Of all batches together so many questions are at the engine: it has enough to do while answers are kept, and others
 # have their turn.

@@ -116,8 +116,9 @@ def deploy(
 
 def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | bool = False) -> Deployment:
     """Let an earlier deployment's pair answer again. Errors as `deploy`; RealmError, too, if it is what answers."""
-    if Deployment.objects.filter(pk=earlier.pk, is_active=True).exists():
-        raise RealmError(f"Deployment {earlier.pk} is what answers now.")
+    active = Deployment.active()
+    if active is not None and (active.model_id, active.index_id) == (earlier.model_id, earlier.index_id):
+        raise RealmError(f"Deployment {active.pk} is what answers now, with the same model and the same index.")
     return _activate(
         "roll-back", check(earlier.index, earlier.model), by, f"Back to deployment {earlier.pk}", confirmed
     )

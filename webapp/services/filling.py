@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from realm_core.settings import MAX_K
 from realm_core.text.masked import MASK, MOST_MASKS, between_masks
 from webapp.engine import EngineUnavailable, serving
 from webapp.metrics.middleware import listens
-from webapp.services.asking import MAX_K, FieldError, InvalidRequest, clean_question, wrong_ids
+from webapp.services.asking import FieldError, InvalidRequest, clean_question, wrong_ids
 
 if TYPE_CHECKING:
     from realm_core.filled import Filling

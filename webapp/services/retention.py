@@ -4,6 +4,9 @@ Never removed: models, what is deployed or was lately, what is pinned, what a pi
 works on. A generation keeps its row, so that lineage and old answers still name it; its files go, and with them it goes
 out of every list.
 
+Questions asked without an account go `answer_days` after they were asked, whether the rest is switched on or not; what
+a curator accepted to learn from stays.
+
 Each thing is claimed before it is removed: in a transaction that locks its row, looks once more whether it may go, and
 writes into the audit trail. Its folder then goes out of sight by one rename. What a removal that was cut short has left
 is removed by the next one.
@@ -26,7 +29,18 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from realm_core.files import disk_errors, remove_folder
-from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, JobKind, JobState, RetentionRule
+from webapp.models import (
+    AskedAnswer,
+    AuditEntry,
+    Deployment,
+    Feedback,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    RetentionRule,
+    Review,
+)
 from webapp.models.job import ACTIVE
 from webapp.services.holding import files_may_go
 from webapp.services.places import corpora_dir, indexes_dir, resolve
@@ -36,6 +50,7 @@ _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume 
 _ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
 _BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD)  # with a folder beside what they will publish
 _REMOVED: Final = ".removed"
+_AT_ONCE: Final = 500  # answers forgotten in one transaction, so that nobody who asks waits long
 
 
 @dataclass(frozen=True)
@@ -58,14 +73,18 @@ class Removal:
         return str(self.record) if self.record is not None else f"Unfinished build {self.folder.name}"
 
 
-def change_rule(*, enabled: bool, generations: int, run_days: int, by: User | str | None) -> RetentionRule:
-    """Change what is kept. ValidationError (Django's) for numbers below 1."""
+def change_rule(
+    *, enabled: bool, generations: int, run_days: int, answer_days: int, by: User | str | None
+) -> RetentionRule:
+    """Change what is kept. ValidationError (Django's) for numbers that are too small."""
     rule = RetentionRule.current()
-    rule.enabled, rule.generations, rule.run_days = enabled, generations, run_days
+    rule.enabled, rule.generations = enabled, generations
+    rule.run_days, rule.answer_days = run_days, answer_days
     rule.full_clean()
     with transaction.atomic():
         rule.save()
-        AuditEntry.record("retention.edit", rule, by=by, enabled=enabled, generations=generations, run_days=run_days)
+        said = {"enabled": enabled, "generations": generations, "run_days": run_days, "answer_days": answer_days}
+        AuditEntry.record("retention.edit", rule, by=by, **said)
     return rule
 
 
@@ -93,6 +112,26 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
                 remove_folder(_hidden(removal.folder))
                 gone.append(removal)
     return gone
+
+
+def forget_answers(*, by: User | str | None, now: datetime | None = None) -> int:
+    """Remove questions asked without an account that the rule keeps no longer; how many."""
+    rule, now = RetentionRule.current(), now or timezone.now()
+    if not rule.answer_days:
+        return 0
+    before = now - timedelta(days=rule.answer_days)
+    accepted = Feedback.objects.filter(review=Review.ACCEPTED).values("answer")
+    old = AskedAnswer.objects.filter(asker=None, created_at__lt=before).exclude(pk__in=accepted)
+    forgotten = 0
+    while some := list(old.order_by("created_at").values_list("pk", flat=True)[:_AT_ONCE]):
+        with transaction.atomic():
+            AskedAnswer.objects.filter(pk__in=some).delete()
+        forgotten += len(some)
+    if forgotten:
+        AuditEntry.record(
+            "answers.forget", rule, by=by, answers=forgotten, asked_before=before.isoformat(timespec="seconds")
+        )
+    return forgotten
 
 
 # ---- what may go

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -26,6 +27,17 @@ def server_error(request: HttpRequest) -> HttpResponse:
         context = {"reason": away.body["detail"]}
         return HttpResponse(render_to_string("500.html", context), status=503, headers=away.headers)
     return render(None, "500.html", status=500)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A request that Django refuses to read. The page asks nothing of it: its Host may be what is wrong."""
+    if isinstance(exception, DisallowedHost):
+        reason = "This site is not called what the Host field of the request says; ALLOWED_HOSTS lists its names."
+    else:
+        reason = "The request cannot be read."
+    if _wants_problem(request):
+        return problem_page(400, reason)
+    return HttpResponse(render_to_string("400.html", {"reason": reason}), status=400)
 
 
 def refusal(request: HttpRequest, status: int, reason: str) -> HttpResponse:

@@ -46,15 +46,17 @@ class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic a
 
     class Meta:
         model = RetentionRule
-        fields = ["enabled", "generations", "run_days"]
+        fields = ["enabled", "generations", "run_days", "answer_days"]
         labels = {
             "enabled": "Remove old work by itself",
             "generations": "Indexes kept of each corpus",
             "run_days": "Days that run folders are kept",
+            "answer_days": "Days that questions of people without an account are kept",
         }
         help_texts = {
             "generations": "The newest ones.",
             "run_days": "Of jobs that have ended: log, metrics, checkpoints. Models that they made stay.",
+            "answer_days": "0: for ever. Whether the rest is switched on or not; accepted feedback stays.",
         }
 
 

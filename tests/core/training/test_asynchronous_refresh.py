@@ -94,7 +94,8 @@ class Watch:
 
 
 @pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
-def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.nightly)])
+def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path: Path, kills: int) -> None:
     draw = random.Random(11)
     run = tmp_path / "run"
 
@@ -125,16 +126,17 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
 
     watch = Watch(run)
     try:
-        built = train_and_kill(0)
-        assert built > 0 and saved() > 0
-        assert train_and_kill(built) > built and not (tmp_path / "made").exists()
+        built = 0
+        for _ in range(kills):
+            before, built = built, train_and_kill(built)
+            assert built > before and saved() > 0 and not (tmp_path / "made").exists()
         steps = saved() + 20
         last = start(command(steps))
         status, errors = finish(last)
         assert status == 0, errors
     finally:
         watch.close()
-    assert watch.broken == [] and len(watch.whole) >= 4
+    assert watch.broken == [] and len(watch.whole) >= 2 + kills
     processes = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
     assert not any({"refresh", str(run)} <= set(arguments_of(process)) for process in processes)  # no builder is left
     losses = metrics(run, "pretrain.loss")
