@@ -4,11 +4,10 @@ python -m tests.run [arguments for pytest]
 
 Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment.
 
-Four streams at once, about as long as one another: the tests that touch the database, on either database (how pages
-look is seen on SQLite alone, thousands of requests go to PostgreSQL alone); those of the library; and the others, with
-the attacks, on PostgreSQL as well. The first writes to the terminal as it goes, the others' output follows when they
-are done. Which test runs on which database, or on both, tests/conftest.py says. Each computes with one thread, because the streams share the processors and threads that wait for one another
-take several times as long then.
+Four streams at once, about as long as one another: the tests that touch the database, on either database
+(tests/conftest.py says which run where); those of the library; and the others, with the attacks, on PostgreSQL as well.
+The first writes to the terminal as it goes, the others' output follows when they are done. Each computes with one
+thread, because the streams share the processors and threads that wait for one another take several times as long then.
 """
 
 from __future__ import annotations

@@ -77,7 +77,8 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn comes without types
             "request_id": dict(resp.headers).get("X-Request-ID", ""),
             "method": environ.get("REQUEST_METHOD"),
             "path": environ.get("PATH_INFO"),
-            "status": resp.status_code,
+            # Of a request that gunicorn itself refuses there is no number.
+            "status": getattr(resp, "status_code", None) or int(str(resp.status).split()[0]),
             "bytes": resp.sent,
             "ms": round(request_time.total_seconds() * 1e3, 1),
             "client": environ.get("REMOTE_ADDR"),

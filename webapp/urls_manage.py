@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion
 from webapp.views import (
     artefacts,
     audit,
@@ -12,6 +13,7 @@ from webapp.views import (
     jobs,
     overview,
     questions,
+    removing,
     schedules,
     sources,
 )
@@ -36,18 +38,22 @@ urlpatterns = [
     # what there is
     path("models/", artefacts.model_list, name="manage-models"),
     path("models/<int:pk>/", artefacts.model_page, name="manage-model"),
+    path("models/<int:pk>/remove/", removing.remove_artefact, {"kind": ModelVersion}, name="manage-model-remove"),
     path("models/<int:pk>/pin/", artefacts.pin_model, name="manage-model-pin"),
     path("indexes/", artefacts.index_list, name="manage-indexes"),
     path("indexes/<int:pk>/", artefacts.index_page, name="manage-index"),
+    path("indexes/<int:pk>/remove/", removing.remove_artefact, {"kind": IndexGeneration}, name="manage-index-remove"),
     path("indexes/<int:pk>/pin/", artefacts.pin_index, name="manage-index-pin"),
     path("corpora/", artefacts.corpus_list, name="manage-corpora"),
     path("corpora/<int:pk>/", artefacts.corpus_page, name="manage-corpus"),
+    path("corpora/<int:pk>/remove/", removing.remove_artefact, {"kind": CorpusSnapshot}, name="manage-corpus-remove"),
     path("corpora/files/", sources.source_list, name="manage-sources"),
     path("corpora/files/remove/", sources.remove_source, name="manage-source-remove"),
     path("spans/<int:pk>/", artefacts.spans_page, name="manage-spans"),
     path("questions/", questions.question_list, name="manage-questions"),
     path("questions/from-feedback/", questions.from_feedback, name="manage-questions-from-feedback"),
     path("questions/<int:pk>/", questions.question_set, name="manage-question-set"),
+    path("questions/<int:pk>/remove/", removing.remove_questions, name="manage-questions-remove"),
     # what people said of answers
     path("feedback/", feedback_review.feedback_list, name="manage-feedback"),
     path("feedback/export/", feedback_review.export, name="manage-feedback-export"),

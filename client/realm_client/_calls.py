@@ -300,6 +300,11 @@ def feedback_export() -> Call[bytes]:
     return Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES})
 
 
+def remove(path: str, record_id: int) -> Call[None]:
+    """Remove a record that nothing uses."""
+    return Call("DELETE", f"{path}/{record_id}", None)
+
+
 def read(kind: type[T], path: str, record_id: int) -> Call[T]:
     """One record of a list."""
     return Call("GET", f"{path}/{record_id}", kind)

@@ -187,6 +187,10 @@ class Client:
         """A corpus snapshot."""
         return self._do(calls.read(operating.Corpus, "/corpora", corpus_id))
 
+    def remove_corpus(self, corpus_id: int) -> None:
+        """Remove a corpus snapshot that nothing uses."""
+        return self._do(calls.remove("/corpora", corpus_id))
+
     def models(self, **filters: Filters | None) -> Iterator[operating.Model]:
         """Model versions. Filters: parent, corpus, since, before, order."""
         return self._list("/models", operating.Model, filters)
@@ -194,6 +198,10 @@ class Client:
     def model(self, model_id: int) -> operating.Model:
         """A model version with its card."""
         return self._do(calls.read(operating.Model, "/models", model_id))
+
+    def remove_model(self, model_id: int) -> None:
+        """Remove a model version that nothing uses."""
+        return self._do(calls.remove("/models", model_id))
 
     def indexes(self, **filters: Filters | None) -> Iterator[operating.Index]:
         """Index generations. Filters: model, corpus, since, before, order."""
@@ -203,6 +211,10 @@ class Client:
         """An index generation, also one whose files were removed."""
         return self._do(calls.read(operating.Index, "/indexes", index_id))
 
+    def remove_index(self, index_id: int) -> None:
+        """Remove an index generation that nothing uses."""
+        return self._do(calls.remove("/indexes", index_id))
+
     def question_sets(self, **filters: Filters | None) -> Iterator[operating.QuestionSet]:
         """Files of questions. Filters: purpose, since, before, order."""
         return self._list("/question-sets", operating.QuestionSet, filters)
@@ -210,6 +222,10 @@ class Client:
     def question_set(self, question_set_id: int) -> operating.QuestionSet:
         """A file of questions."""
         return self._do(calls.read(operating.QuestionSet, "/question-sets", question_set_id))
+
+    def remove_question_set(self, question_set_id: int) -> None:
+        """Remove a question set that nothing uses."""
+        return self._do(calls.remove("/question-sets", question_set_id))
 
     def span_sets(self, **filters: Filters | None) -> Iterator[operating.SpanSet]:
         """Salient spans of corpora. Filters: corpus, since, before, order."""

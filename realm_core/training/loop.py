@@ -101,7 +101,7 @@ class Loop:
         device = next(iter(self._named.values())).device
         sums: dict[str, float] = {}
         count, since = 0, time.monotonic()
-        self._show("computing the first step" if self.step == 0 else "going on from a checkpoint")
+        self._show("computing the first step" if self.step == 0 else "resumed from its checkpoint")
         while self.step < self.steps:
             self._stop_if_asked(device, measured)
             torch.manual_seed(self._seed * 1_000_003 + self.step)  # dropout, too, follows from the step's number

@@ -17,7 +17,7 @@ django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402  # needs Django's settings
 
-from webapp.models import ApiToken  # noqa: E402
+from webapp.models import ApiToken, IndexGeneration  # noqa: E402
 from webapp.services.deploying import deploy  # noqa: E402
 from webapp.services.registering import record_corpus, record_index, record_model  # noqa: E402
 
@@ -25,7 +25,11 @@ from webapp.services.registering import record_corpus, record_index, record_mode
 def main() -> None:
     model, index, corpus = map(Path, sys.argv[1:])
     record_corpus(corpus)
-    deploy(record_index(index, model=record_model(model)))
+    deployed = record_index(index, model=record_model(model))
+    deploy(deployed)
+    another = IndexGeneration.objects.get(pk=deployed.pk)  # the same files under another name, to deploy and go back
+    another.pk, another.generation = None, "another"
+    another.save()
     tokens = {}
     for name, is_staff, scopes in (("asker", False, ["ask", "feedback"]), ("admin", True, ["ask", "operate"])):
         person = User.objects.create_user(name, password=name, is_staff=is_staff)

@@ -127,7 +127,7 @@ def test_feedback(asker: Client) -> None:
 def test_what_operators_do(admin: Client, asker: Client) -> None:
     with pytest.raises(NotAllowed):
         next(asker.models())
-    model, index = next(admin.models()), next(admin.indexes())
+    model, (other, index) = next(admin.models()), admin.indexes()
     assert index.model == model.id and index.rows > 0
     deployment = next(admin.deployments())
     assert (deployment.index, deployment.is_active) == (index.id, True)
@@ -136,10 +136,12 @@ def test_what_operators_do(admin: Client, asker: Client) -> None:
     corpus = next(admin.corpora(language=admin.corpus(index.corpus).language))
     assert corpus.id == index.corpus and list(admin.corpora(name="other")) == []
     assert list(admin.question_sets(purpose="learn")) == [] and list(admin.span_sets(corpus=corpus.id)) == []
-    again = admin.deploy(index.id, note="again")
+    again = admin.deploy(other.id, note="again")
     assert again.is_active and again.note == "again" and next(admin.deployments()).id == again.id
     assert admin.activate(deployment.id).index == index.id
-    assert [one.is_active for one in admin.deployments(index=index.id, order="id")] == [False, False, True]
+    with pytest.raises(InvalidRequest, match="is what answers now"):
+        admin.activate(deployment.id)
+    assert [one.is_active for one in admin.deployments(index=index.id, order="id")] == [False, True]
     assert len(list(admin.deployments(active=True))) == 1 and not admin.deployment(deployment.id).is_active
 
     job = admin.start_job("index", {"model": model.id, "corpus": index.corpus})

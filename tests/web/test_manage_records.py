@@ -99,7 +99,7 @@ def test_pins_are_set_taken_off_and_written_down(now: Deployment, staff: Person,
     record, folder = (now.model, "models") if what == "model" else (now.index, "indexes")
     for pinned, action in (("1", f"{what}.pin"), ("0", f"{what}.unpin")):
         done = staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned}, follow=True)
-        kept = "Its indexes" if what == "model" else "Its files"
+        kept = "The model and its indexes" if what == "model" else "Its files"
         assert f"{kept} {'are kept' if pinned == '1' else 'may be removed'}" in done.content.decode()
         staff.client.post(f"/manage/{folder}/{record.pk}/pin/", {"pinned": pinned})  # once is enough
         record.refresh_from_db()

@@ -22,11 +22,17 @@ from webapp.models import (
 class CorpusSnapshotAdmin(ReadOnlyAdmin):
     list_display = ["name", "snapshot_id", "source", "language", "articles", "blocks", "created_at"]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CorpusSnapshot]:
+        return CorpusSnapshot.every.all()  # also those whose files were removed
+
 
 @admin.register(ModelVersion)
 class ModelVersionAdmin(ReadOnlyAdmin):
     list_display = ["name", "version", "model_hash", "parent", "pinned", "created_at"]
     list_select_related = ["parent"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
+        return ModelVersion.every.all()  # also those whose files were removed
 
 
 @admin.register(IndexGeneration)

@@ -26,6 +26,7 @@ from webapp.request_id import get_request_id
 from webapp.services.asking import FieldError, InvalidRequest
 from webapp.services.deploying import NotConfirmed
 from webapp.services.idempotency import KeyConflict, KeyInUse
+from webapp.services.removing import StillUsed
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def describe(error: Exception) -> Described | None:
         log.error("The database does not answer: %s", error)
         status, detail = 503, "The database does not answer."
         headers["Retry-After"] = str(_DATABASE_RETRY_S)
-    elif isinstance(error, (CannotFill, KeyInUse)):
+    elif isinstance(error, (CannotFill, KeyInUse, StillUsed)):
         status, detail = 409, str(error)
         if isinstance(error, KeyInUse):
             headers["Retry-After"] = str(error.retry_after_s)

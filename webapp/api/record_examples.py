@@ -26,6 +26,7 @@ CORPUS: Final[dict[str, Any]] = {
     "indexes": [4],
     "span_sets": [1],
     "model_versions": [3],
+    "removed_at": None,
     "created_at": _AT,
 }
 
@@ -43,6 +44,7 @@ MODEL: Final[dict[str, Any]] = {
     "indexes": [4],
     "evaluations": [7],
     "pinned": False,
+    "removed_at": None,
     "created_at": _AT,
 }
 MODEL_MORE: Final[dict[str, Any]] = {"card": "# tuned on feedback\n\nFine-tuned from realm-mini on 500 questions."}

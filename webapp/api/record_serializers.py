@@ -44,7 +44,7 @@ class CorpusSerializer(RecordSerializer):
         model = CorpusSnapshot
         fields = [
             *("id", "name", "snapshot_id", "path", "source", "language", "articles", "blocks", "licence"),
-            *("attribution", "job", "indexes", "span_sets", "model_versions", "created_at"),
+            *("attribution", "job", "indexes", "span_sets", "model_versions", "removed_at", "created_at"),
         ]
 
 
@@ -59,7 +59,7 @@ class ModelSerializer(RecordSerializer):
         model = ModelVersion
         fields = [
             *("id", "name", "version", "model_hash", "block_hash", "path", "parent", "corpus", "job", "children"),
-            *("indexes", "evaluations", "pinned", "created_at"),
+            *("indexes", "evaluations", "pinned", "removed_at", "created_at"),
         ]
 
 

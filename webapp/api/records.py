@@ -23,6 +23,7 @@ from webapp.api.base import (
     page_example,
     page_response,
     problem_responses,
+    without_body,
 )
 from webapp.api.parameters import (
     Filter,
@@ -36,6 +37,7 @@ from webapp.api.parameters import (
     ordering,
 )
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.services import removing
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Listed:
     one: what one of them is called. related: other records that name these, shown by their ids.
     filters: parameters of the address that choose some of them, beside those of the time, which every list has.
     orders: fields to order them by.
+    removable: whether DELETE removes one.
     about: what else is to be known of reading one. example: one as it is listed; more: what reading it adds to that.
     """
 
@@ -59,6 +62,7 @@ class Listed:
     orders: Sequence[str] = ("created_at",)
     about: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
+    removable: bool = False
 
 
 LISTED: Final = (
@@ -69,6 +73,7 @@ LISTED: Final = (
         shown.CorpusSerializer,
         shown.CorpusSerializer,
         examples.CORPUS,
+        removable=True,
         related=("indexes", "span_sets", "model_versions"),
         filters=(by_text("name", CorpusSnapshot), by_text("language", CorpusSnapshot)),
     ),
@@ -79,6 +84,7 @@ LISTED: Final = (
         shown.ModelSerializer,
         shown.ModelDetailSerializer,
         examples.MODEL,
+        removable=True,
         more=examples.MODEL_MORE,
         related=("children", "indexes", "evaluations"),
         filters=(by_id("parent", ModelVersion), by_id("corpus", CorpusSnapshot)),
@@ -90,6 +96,7 @@ LISTED: Final = (
         shown.IndexSerializer,
         shown.IndexSerializer,
         examples.INDEX,
+        removable=True,
         about="Also one whose files retention has removed, which is in no list any more.",
         related=("evaluations", "deployments"),
         filters=(by_id("model", ModelVersion), by_id("corpus", CorpusSnapshot)),
@@ -101,6 +108,7 @@ LISTED: Final = (
         shown.QuestionSetSerializer,
         shown.QuestionSetSerializer,
         examples.QUESTION_SET,
+        removable=True,
         related=("evaluations", "created_by"),
         filters=(by_word("purpose", Purpose.values),),
     ),
@@ -185,4 +193,22 @@ def _one_address(listed: Listed) -> URLPattern:
             # `_base_manager` knows every record, also an index whose files were removed.
             return Response(listed.detail(get_object_or_404(listed.record._base_manager, pk=record_id)).data)
 
+    if listed.removable:
+
+        class RemovableView(OneView):
+            """One record, and its removal."""
+
+            @extend_schema(
+                operation_id=f"remove_{listed.one.replace('-', '_')}",
+                summary=f"Remove a {listed.one.replace('-', ' ')} that nothing uses",
+                description="Its files go. 409: something uses it; `detail` says what.",
+                request=None,
+                responses={204: None, **problem_responses(400, 403, 404, 409, 422)},
+            )
+            def delete(self, request: Request, record_id: int) -> Response:
+                without_body(request)
+                removing.remove(get_object_or_404(listed.record._default_manager, pk=record_id), by=self.operator)  # type: ignore[arg-type]
+                return Response(status=204)
+
+        return path(f"{listed.name}/<int:record_id>", RemovableView.as_view(), name=f"api-{listed.one}")
     return path(f"{listed.name}/<int:record_id>", OneView.as_view(), name=f"api-{listed.one}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from django.db import models
 
+from webapp.models.present import Present
+
 
 class CorpusSnapshot(models.Model):
-    """One ingested corpus, as its manifest describes it."""
+    """One ingested corpus, as its manifest describes it. Without its files the row stays: kept answers name it."""
 
     name = models.CharField(max_length=100, help_text="What the corpus is called; many snapshots may share it.")
     snapshot_id = models.CharField(max_length=64, unique=True, help_text="Hash of the block ids in order.")
@@ -20,7 +22,11 @@ class CorpusSnapshot(models.Model):
     job = models.ForeignKey(
         "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="corpora", help_text="Made by."
     )
+    removed_at = models.DateTimeField(null=True, blank=True, help_text="When its files were removed.")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = Present["CorpusSnapshot"]()
+    every = models.Manager["CorpusSnapshot"]()
 
     class Meta:
         ordering = ["-created_at", "-pk"]

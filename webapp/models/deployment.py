@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.models.index import IndexGeneration
+from webapp.models.model_version import ModelVersion
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -54,7 +55,7 @@ class Deployment(models.Model):
         """Up to `most` other pairs that answered before this one and whose files are there: the newest first."""
         pairs = {(self.model_id, self.index_id)}
         found: list[Deployment] = []
-        before = Deployment.objects.filter(pk__lt=self.pk, index__removed_at=None)
+        before = Deployment.objects.filter(pk__lt=self.pk, index__removed_at=None, model__removed_at=None)
         for one in before.select_related("model", "index", "index__corpus").iterator(chunk_size=20):
             if len(found) == most:
                 break
@@ -83,7 +84,9 @@ class Deployment(models.Model):
         now = timezone.now()
         try:
             with transaction.atomic():
-                # Retention locks the row, too: it sees this deployment, or has marked the files as removed by now.
+                # Who removes files locks these rows, too: it sees this deployment, or has marked them by now.
+                if ModelVersion.every.select_for_update().get(pk=model.pk).removed_at is not None:
+                    raise RealmError(f"The files of {model} have been removed.")
                 if IndexGeneration.every.select_for_update().get(pk=index.pk).removed_at is not None:
                     raise RealmError(f"The files of {index.generation} have been removed; build the index again.")
                 cls.objects.filter(is_active=True).update(is_active=False, deactivated_at=now)

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-
-class Present(models.Manager["IndexGeneration"]):
-    """Generations whose files are there."""
-
-    def get_queryset(self) -> models.QuerySet[IndexGeneration]:
-        return super().get_queryset().filter(removed_at=None)
+from webapp.models.present import Present
 
 
 class IndexGeneration(models.Model):
@@ -29,10 +24,10 @@ class IndexGeneration(models.Model):
         "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="indexes", help_text="Built by."
     )
     pinned = models.BooleanField(default=False, help_text="Never removed by retention.")
-    removed_at = models.DateTimeField(null=True, blank=True, help_text="When retention removed its files.")
+    removed_at = models.DateTimeField(null=True, blank=True, help_text="When its files were removed.")
     created_at = models.DateTimeField(auto_now_add=True)
 
-    objects = Present()
+    objects = Present["IndexGeneration"]()
     every = models.Manager["IndexGeneration"]()
 
     class Meta:

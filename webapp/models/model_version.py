@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from django.db import models
 
+from webapp.models.present import Present
+
 
 class ModelVersion(models.Model):
-    """One immutable set of weights. The hash, not the name, decides which index fits."""
+    """One immutable set of weights. The hash, not the name, decides which index fits.
+
+    Without its files the row stays: kept answers, and models trained from it, name it.
+    """
 
     name = models.CharField(max_length=100)
     version = models.CharField(max_length=100)
@@ -36,7 +41,11 @@ class ModelVersion(models.Model):
     )
     pinned = models.BooleanField(default=False, help_text="Retention removes no index that it built.")
     card = models.TextField(blank=True, help_text="Recipe, data, licences and figures, in Markdown.")
+    removed_at = models.DateTimeField(null=True, blank=True, help_text="When its files were removed.")
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = Present["ModelVersion"]()
+    every = models.Manager["ModelVersion"]()
 
     class Meta:
         ordering = ["-created_at", "-pk"]

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
 from webapp.kinds import KINDS, ParameterError, kind_of
-from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion
+from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion
 from webapp.models.job import ACTIVE, ITS_PARTS
 from webapp.queue import enqueue
 from webapp.services import parts
@@ -43,10 +43,12 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
     written = described.written(described.read(parameters))
     fingerprint = _fingerprint(described.kind, written)
     with _refusing_duplicates(fingerprint):
-        # Retention locks these rows, too: it sees the job, or has marked the files as removed by now.
-        indexes = [written[one.name] for one in described.inputs if one.record is IndexGeneration]
-        if list(IndexGeneration.every.select_for_update().filter(pk__in=[pk for pk in indexes if pk is not None])):
-            described.read(parameters)
+        # Who removes files locks these rows, too: it sees the job, or has marked them as removed by now.
+        for one in described.inputs:
+            given = written[one.name]
+            pks = [pk for pk in (given if isinstance(given, list) else [given]) if pk is not None]
+            list(one.record._base_manager.select_for_update().filter(pk__in=pks))
+        described.read(parameters)
         job = Job.objects.create(
             kind=described.kind,
             queue=described.queue,

@@ -22,9 +22,9 @@ from webapp.services.places import models_dir, portable, resolve
 def record_corpus(folder: Path, *, job: Job | None = None) -> CorpusSnapshot:
     """Record the corpus snapshot in `folder`, made by `job`."""
     manifest = _manifest(folder, "a corpus snapshot", {"snapshot_id", "name", "articles", "blocks"})
-    snapshot, _ = CorpusSnapshot.objects.update_or_create(
+    snapshot, _ = CorpusSnapshot.every.update_or_create(
         snapshot_id=manifest["snapshot_id"],
-        defaults={"path": portable(folder)},
+        defaults={"path": portable(folder), "removed_at": None},
         create_defaults={
             "path": portable(folder),
             "name": manifest["name"],
@@ -54,14 +54,14 @@ def record_model(
     model that is there already leaves that one as it is.
     """
     model_hash, block_hash = read_hashes(folder)
-    known = ModelVersion.objects.filter(model_hash=model_hash).first()
+    known = ModelVersion.every.filter(model_hash=model_hash).first()
     if known is not None and job is not None and (resolve(known.path) / "config.json").exists():
         return known
     card = folder / "README.md"
     text = printable(card.read_text(encoding="utf-8", errors="replace")) if card.exists() else ""
-    model, _ = ModelVersion.objects.update_or_create(
+    model, _ = ModelVersion.every.update_or_create(
         model_hash=model_hash,
-        defaults={"path": portable(folder), "card": text},
+        defaults={"path": portable(folder), "card": text, "removed_at": None},
         create_defaults={
             "path": portable(folder),
             "card": text,

@@ -1,8 +1,8 @@
 """What is kept of old work: the rule, what it would remove, and removing it.
 
-Never removed: models, what is deployed or was lately, what is pinned, what a pinned model built, what an unfinished job
-works on. A generation keeps its row, so that lineage and old answers still name it; its files go, and with them it goes
-out of every list.
+By the rule never removed: corpora and models (`removing` does that for a person), what is deployed or was lately, what
+is pinned, what a pinned model built, what an unfinished job works on. A generation keeps its row, so that lineage and
+old answers still name it; its files go, and with them it goes out of every list.
 
 Questions asked without an account go `answer_days` after they were asked, whether the rest is switched on or not; what
 a curator accepted to learn from stays.
@@ -43,7 +43,7 @@ from webapp.models import (
 )
 from webapp.models.job import ACTIVE
 from webapp.services.holding import files_may_go
-from webapp.services.places import corpora_dir, indexes_dir, resolve
+from webapp.services.places import corpora_dir, indexes_dir, models_dir, resolve
 
 DEPLOYMENTS_KEPT: Final = 5  # so many can be gone back to at once
 _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
@@ -107,9 +107,10 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
             remove_folder(left)
         for removal in removable(rule, now):
             if _claim(removal, rule, now, by):
-                if not isinstance(removal.record, Job):  # whose folder may be there again, for its next attempt
-                    _hide(removal.folder)
-                remove_folder(_hidden(removal.folder))
+                if isinstance(removal.record, Job):  # whose folder may be there again, for its next attempt
+                    remove_folder(_hidden(removal.folder))
+                else:
+                    take_away(removal.folder)
                 gone.append(removal)
     return gone
 
@@ -159,10 +160,9 @@ def _generations(rule: RetentionRule) -> list[Removal]:
 def _kept_indexes() -> set[int]:
     """Generations that are pinned, or their models, that are deployed or were lately, or that a job works on."""
     pinned = set(IndexGeneration.every.filter(Q(pinned=True) | Q(model__pinned=True)).values_list("pk", flat=True))
-    lately = set(Deployment.objects.values_list("index", flat=True)[:DEPLOYMENTS_KEPT])
-    active = set(Deployment.objects.filter(is_active=True).values_list("index", flat=True))
+    lately = {deployment.index_id for deployment in recent_deployments()}
     parameters = Job.objects.filter(state__in=_UNFINISHED).values_list("parameters", flat=True)
-    return pinned | lately | active | {index for one in parameters if isinstance(index := one.get("index"), int)}
+    return pinned | lately | {index for one in parameters if isinstance(index := one.get("index"), int)}
 
 
 def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
@@ -186,6 +186,24 @@ def _long_ago(rule: RetentionRule, now: datetime) -> datetime:
 
 
 # ---- removing
+
+
+def take_away(folder: Path) -> None:
+    """Remove a folder, which goes out of sight at once."""
+    _hide(folder)
+    remove_folder(_hidden(folder))
+
+
+def recent_deployments() -> list[Deployment]:
+    """Those that can be gone back to at once, and the one that answers."""
+    lately = Deployment.objects.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
+    return list(Deployment.objects.filter(Q(pk__in=list(lately)) | Q(is_active=True)))
+
+
+def unfinished(name: str, pk: int) -> list[Job]:
+    """Jobs that wait, run or will resume and whose parameter `name` is a record's id, or holds it."""
+    jobs = Job.objects.filter(state__in=_UNFINISHED).defer("log")
+    return [job for job in jobs if pk in (given if isinstance(given := job.parameters.get(name), list) else [given])]
 
 
 def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str | None) -> bool:
@@ -222,8 +240,9 @@ def _hide(folder: Path) -> None:
 
 def _left() -> Iterator[Path]:
     """Folders that are out of sight, and were not removed to the end."""
-    for place in (indexes_dir(), corpora_dir(), Path(settings.REALM_DATA) / "runs"):
+    for place in (indexes_dir(), corpora_dir(), models_dir(), Path(settings.REALM_DATA) / "runs"):
         yield from place.glob(f".*{_REMOVED}")
+    yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # of the snapshots of a corpus
 
 
 def _removal(record: IndexGeneration | Job | None, folder: Path) -> Removal:

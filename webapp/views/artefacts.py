@@ -47,8 +47,8 @@ def model_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def model_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One model."""
-    model = get_object_or_404(ModelVersion.objects.select_related("parent", "corpus", "job"), pk=pk)
+    """One model, also one whose files were removed."""
+    model = get_object_or_404(ModelVersion.every.select_related("parent", "corpus", "job"), pk=pk)
     fitting = IndexGeneration.objects.filter(model__block_hash=model.block_hash).select_related("corpus", "model")
     return render(
         request,
@@ -110,8 +110,8 @@ def corpus_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def corpus_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One snapshot of a corpus."""
-    corpus = get_object_or_404(CorpusSnapshot.objects.select_related("job"), pk=pk)
+    """One snapshot of a corpus, also one whose files were removed."""
+    corpus = get_object_or_404(CorpusSnapshot.every.select_related("job"), pk=pk)
     return render(
         request,
         "manage/corpus.html",
@@ -139,9 +139,9 @@ def spans_page(request: HttpRequest, pk: int) -> HttpResponse:
 @staff_only
 @require_POST
 def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep what a model built for ever, or no longer; the model itself is never removed."""
+    """Keep what a model built for ever, or no longer; and the model itself."""
     model = get_object_or_404(ModelVersion, pk=pk)
-    _pin(request, ModelVersion, model, "model", "Its indexes")
+    _pin(request, ModelVersion, model, "model", "The model and its indexes")
     return redirect("manage-model", pk)
 
 

@@ -1,0 +1,196 @@
+"""Corpora, models, indexes and question sets are removed when nothing uses them, by page, REST and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from tests.web.conftest import Person
+from tests.web.operating import question_set
+from tests.web.pages import stored
+from webapp.models import (
+    AskedAnswer,
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    ModelVersion,
+    QuestionSet,
+    Schedule,
+    SpanSet,
+    Trigger,
+)
+from webapp.services import removing
+from webapp.services.holding import files_stay
+from webapp.services.places import portable, resolve
+from webapp.services.registering import record_model
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def unused(settings: object) -> Iterator[dict[str, removing.Artefact]]:
+    """One of each that nothing uses, beside a deployment of others."""
+    stored.deployment()
+    corpus = CorpusSnapshot.objects.create(
+        name="mine", snapshot_id="a" * 16, path="corpora/mine/a", source="jsonl", language="en", articles=2, blocks=3
+    )
+    model = ModelVersion.objects.create(
+        name="mine", version="1", model_hash="b" * 16, block_hash="c" * 16, path="models/mine"
+    )
+    index = IndexGeneration.objects.create(
+        generation="mine", model=model, corpus=corpus, path="indexes/mine", rows=3, dim=2
+    )
+    SpanSet.objects.create(corpus=corpus, path="spans/mine", tagger="dates", spans=1, blocks=3)
+    for path in ("corpora/mine/a", "models/mine", "indexes/mine", "spans/mine"):
+        resolve(path).mkdir(parents=True)
+        (resolve(path) / "file").write_bytes(b"0123456789")
+    questions = question_set("mine-only")
+    resolve(questions.path).parent.mkdir(exist_ok=True)
+    resolve(questions.path).write_text("{}")
+    yield {"index": index, "corpus": corpus, "model": model, "questions": questions}
+    for place in ("corpora", "models", "indexes", "spans", "questions"):
+        shutil.rmtree(resolve(place), ignore_errors=True)
+
+
+def test_what_nothing_uses_goes_with_its_files_and_stays_named(unused: dict[str, removing.Artefact]) -> None:
+    sizes = {}
+    for name in ("index", "corpus", "model"):
+        record = unused[name]
+        assert removing.uses(record) == []
+        sizes[name] = removing.remove(record, by="Stella")
+        assert not resolve(record.path).exists()
+        assert not type(record)._default_manager.filter(pk=record.pk).exists()
+        assert type(record)._base_manager.filter(pk=record.pk).count() == 1
+    assert sizes == {"index": 10, "corpus": 20, "model": 10}  # the corpus with its spans
+    assert not SpanSet.objects.exists() and not resolve("spans/mine").exists()
+    questions = unused["questions"]
+    removing.remove(questions, by="Stella")
+    assert not QuestionSet.objects.filter(pk=questions.pk).exists() and not resolve(questions.path).exists()
+    actions = list(AuditEntry.objects.order_by("pk").values_list("action", "name"))
+    assert actions == [(f"{word}.remove", "Stella") for word in ("index", "corpus", "model", "question-set")]
+    assert list(resolve(".").rglob("*.removed")) == []
+
+
+def test_what_is_used_stays_and_says_by_what(unused: dict[str, removing.Artefact]) -> None:
+    index, corpus, model, questions = (unused[name] for name in ("index", "corpus", "model", "questions"))
+    assert isinstance(index, IndexGeneration) and isinstance(model, ModelVersion)
+    Job.objects.create(kind=JobKind.EVALUATE, state=JobState.INTERRUPTED, parameters={"questions": [questions.pk]})
+    Schedule.objects.create(corpus_name="mine", model=model, trigger=Trigger.NEW_MODEL)
+    said = {name: " ".join(removing.uses(record)) for name, record in unused.items()}
+    assert said["index"] == ""
+    assert "The index mine is of this corpus" in said["corpus"] and "A schedule builds" in said["corpus"]
+    assert "The index mine was built by it" in said["model"] and "A schedule builds" in said["model"]
+    assert "works on it" in said["questions"]
+    for record in (corpus, model, questions):
+        with pytest.raises(removing.StillUsed):
+            removing.remove(record, by=None)
+        assert resolve(record.path).exists() and type(record)._default_manager.filter(pk=record.pk).exists()
+    Deployment.activate(index)
+    with pytest.raises(removing.StillUsed, match="one of the last"):
+        removing.remove(index, by=None)
+    IndexGeneration.objects.filter(pk=index.pk).update(pinned=True)
+    assert "It is pinned." in removing.uses(IndexGeneration.objects.get(pk=index.pk))
+    assert AuditEntry.objects.filter(action__endswith=".remove").count() == 0
+
+
+def test_kept_answers_stay_whatever_goes(unused: dict[str, removing.Artefact], client: Client) -> None:
+    index = unused["index"]
+    assert isinstance(index, IndexGeneration)
+    first = Deployment.objects.get()
+    Deployment.activate(index)
+    asked = stored.store()
+    for _ in range(6):
+        Deployment.activate(first.index)
+    for name in ("index", "corpus", "model"):
+        removing.remove(unused[name], by=None)
+    page = client.get(f"/answers/{asked.pk}/")
+    assert page.status_code == 200 and AskedAnswer.objects.filter(pk=asked.pk).exists()
+    with pytest.raises(RealmError, match="have been removed"):
+        Deployment.activate(index)
+
+
+def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(
+    unused: dict[str, removing.Artefact], tmp_path: Path
+) -> None:
+    with files_stay(), pytest.raises(RealmError, match="backup"):
+        removing.remove(unused["questions"], by=None)
+    (tmp_path / "own").mkdir()
+    corpus = CorpusSnapshot.objects.create(
+        name="own",
+        snapshot_id="d" * 16,
+        path=portable(tmp_path / "own"),
+        source="x",
+        language="en",
+        articles=1,
+        blocks=1,
+    )
+    assert removing.remove(corpus, by=None) == 0 and (tmp_path / "own").exists()
+
+
+def test_what_was_removed_can_be_there_again(unused: dict[str, removing.Artefact], tmp_path: Path) -> None:
+    from tests.tiny import tiny_model
+
+    folder = tiny_model(tmp_path)
+    model = record_model(folder)
+    removing.remove(model, by=None)
+    assert not ModelVersion.objects.filter(pk=model.pk).exists()
+    again = record_model(folder)
+    assert again.pk == model.pk and again.removed_at is None and ModelVersion.objects.filter(pk=model.pk).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "listed"),
+    [
+        ("index", "indexes", "indexes"),
+        ("model", "models", "models"),
+        ("corpus", "corpora", "corpora"),
+        ("questions", "questions", "question-sets"),
+    ],
+)
+def test_by_page_and_over_rest(
+    unused: dict[str, removing.Artefact], staff: Person, outsider: Person, name: str, place: str, listed: str
+) -> None:
+    record = unused[name]
+    address = f"/manage/{place}/{record.pk}/remove/"
+    rest = f"/api/v1/{listed}/{record.pk}"
+    assert outsider.client.post(address).status_code == 302
+    assert outsider.client.delete(rest).status_code in (401, 403)
+    page = staff.client.get(address).content.decode()
+    if name in ("model", "corpus"):
+        assert "The index mine" in page and "Remove it" not in page
+        assert staff.client.post(address).status_code == 409
+        refused = staff.client.delete(rest)
+        assert refused.status_code == 409 and "The index mine" in refused.json()["detail"]
+        removing.remove(unused["index"], by=None)
+    assert "Remove it" in staff.client.get(address).content.decode()
+    if name in ("model", "index"):
+        assert staff.client.delete(rest).status_code == 204
+    else:
+        assert staff.client.post(address).status_code == 302
+    assert not resolve(record.path).exists()
+    assert staff.client.get(address).status_code == 404 and staff.client.delete(rest).status_code == 404
+    if name != "questions":
+        shown = staff.client.get(f"/manage/{place}/{record.pk}/")
+        assert shown.status_code == 200 and "Its files were removed on" in shown.content.decode()
+        assert staff.client.get(rest).json()["removed_at"] is not None
+
+
+def test_an_old_removal_is_not_made_twice(unused: dict[str, removing.Artefact]) -> None:
+    model = unused["index"]
+    removing.remove(model, by=None)
+    before = IndexGeneration.every.get(pk=model.pk).removed_at
+    IndexGeneration.every.filter(pk=model.pk).update(removed_at=timezone.now() - timedelta(days=3))
+    removing.remove(model, by=None)
+    after = IndexGeneration.every.get(pk=model.pk).removed_at
+    assert before is not None and after is not None and after < before
