@@ -10,6 +10,7 @@ test_appearance.py and test_console.py, which are quicker at it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -54,10 +55,12 @@ LOOKED_AT = {
     "test_who_is_not_known": "answer api-docs ask block feedback fill history how-it-works login",
     "test_an_asker": "account account-password account-token-make ask manage",
     "test_a_curator": "manage-compare manage-feedback manage-questions",
-    "test_an_admin": "manage manage-audit manage-compare manage-comparison manage-corpora manage-corpus manage-deploy "
-    "manage-deployments manage-evaluation manage-index manage-indexes manage-job manage-job-kinds manage-job-new "
-    "manage-jobs manage-model manage-models manage-question-set manage-questions manage-retention manage-roll-back "
-    "manage-schedule manage-schedule-new manage-schedules manage-sources manage-spans",
+    "test_an_admin": "manage manage-audit manage-compare manage-comparison manage-corpora manage-corpus manage- "
+    "corpus-remove manage-deploy manage-deployments manage-evaluation manage-index manage-index- "
+    "remove manage-indexes manage-job manage-job-kinds manage-job-new manage-jobs manage-model "
+    "manage-model-remove manage-models manage-question-set manage-questions manage-questions-remove "
+    "manage-retention manage-roll-back manage-schedule manage-schedule-new manage-schedules manage- "
+    "sources manage-spans",
     "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
     "manage-deployments",
     "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_changelist "
@@ -271,7 +274,9 @@ def test_an_admin(visitor: Visitor, staff: Person) -> None:
     )  # empty
     active = Deployment.active()
     assert active is not None
-    visitor.look(*addresses(whole(active)))
+    shown = addresses(whole(active))
+    removable = re.compile(r"/manage/(models|indexes|corpora|questions)/\d+/")
+    visitor.look(*shown, *(f"{address}remove/" for address in shown if removable.fullmatch(address)))
     visitor.look(*(f"/manage/jobs/new/{kind}/" for kind, about in KINDS.items() if about.by_hand))
     visitor.look("/manage/jobs/new/finetune/")
     visitor.press("Fine-tune", 422, epochs="0")
@@ -280,7 +285,7 @@ def test_an_admin(visitor: Visitor, staff: Person) -> None:
     for state in JobState.values:
         job = Job.objects.create(kind=JobKind.FINETUNE, state=state, log="line\n" * 50)
         visitor.look(f"/manage/jobs/{job.pk}/")
-    Deployment.activate(active.index, note="again")
+    Deployment.activate(another_index(active.model), note="again")
     visitor.look("/manage/deployments/", f"/manage/deployments/{active.pk}/roll-back/", "/manage/schedules/new/")
     visitor.press("Save", 422, hours="0")
     visitor.look("/manage/schedules/")
