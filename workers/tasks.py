@@ -110,9 +110,9 @@ def _doubt_long_leases() -> None:
 
 @app.task(name="workers.run_schedules")
 def run_schedules() -> None:
-    """Begin the index builds that are due."""
+    """Begin what is due, and go on with what was begun."""
     with _own_connection():
-        for job in scheduling.run_due():
+        for job in [*scheduling.advance(), *scheduling.run_due()]:
             log.info("Job %s was started by its schedule.", job.pk)
 
 

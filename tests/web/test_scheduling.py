@@ -10,10 +10,26 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
+from tests.web.operating import evaluation, question_set
 from tests.web.pages import stored
-from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, Job, ModelVersion, Schedule, Trigger
-from webapp.services import scheduling
-from webapp.services.scheduling import model_made, next_due, run_due, run_now
+from webapp.kinds.settings import OWN
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    ModelVersion,
+    QuestionSet,
+    Schedule,
+    Trigger,
+)
+from webapp.models.schedule import Weekday
+from webapp.services import deploying, scheduling
+from webapp.services.deploying import Check, Finding, Verdict
+from webapp.services.scheduling import advance, model_made, next_due, run_due, run_now
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
@@ -53,6 +69,149 @@ def schedule(trigger: str = Trigger.EVERY, **values: Any) -> Schedule:
 )
 def test_when_it_is_due(trigger: str, after: datetime, due: datetime | None) -> None:
     assert next_due(Schedule(trigger=trigger, hours=6, at=time(3, 30)), after) == due
+
+
+@pytest.mark.parametrize(
+    ("weekday", "after", "due"),
+    [
+        (Weekday.THURSDAY, NOON, NOON.replace(day=12, hour=3, minute=30)),  # NOON is a Thursday's
+        (Weekday.THURSDAY, NOON.replace(hour=3), NOON.replace(hour=3, minute=30)),
+        (Weekday.FRIDAY, NOON, NOON.replace(day=6, hour=3, minute=30)),
+        (Weekday.WEDNESDAY, NOON, NOON.replace(day=11, hour=3, minute=30)),
+    ],
+)
+def test_on_which_day(weekday: Weekday, after: datetime, due: datetime) -> None:
+    one = Schedule(trigger=Trigger.AT, at=time(3, 30), weekday=weekday, corpus_name="vital-en")
+    assert next_due(one, after) == due and f"every {weekday.label} at 03:30 UTC" in str(one)
+
+
+def ended(schedule: Schedule, state: str = JobState.SUCCEEDED) -> None:
+    """Its job ends, having made what jobs of its kind make."""
+    schedule.refresh_from_db()
+    job = schedule.last_job
+    assert job is not None
+    Job.objects.filter(pk=job.pk).update(state=state, error="" if state == JobState.SUCCEEDED else "It broke.")
+    if state != JobState.SUCCEEDED:
+        return
+    if job.kind == JobKind.INGEST:
+        newer_snapshot()
+    elif job.kind == JobKind.INDEX:
+        about = job.parameters
+        IndexGeneration.objects.create(
+            generation="new", model_id=about["model"], corpus_id=about["corpus"], path="indexes/new", rows=3, dim=2
+        )
+    else:
+        index = IndexGeneration.objects.get(pk=job.parameters["index"])
+        evaluation(index, QuestionSet.objects.get(pk=job.parameters["questions"]), normalisation=OWN)
+
+
+@pytest.fixture
+def quality(monkeypatch: pytest.MonkeyPatch) -> list[Verdict]:
+    """What the look at a pair finds of how it answers, instead of reading files that are not there."""
+    found = [Verdict.GOOD]
+
+    def check(index: IndexGeneration, model: ModelVersion | None = None) -> Check:
+        findings = (Finding("Quality", found[0], "As said."),)
+        return Check(model or index.model, index, Deployment.active(), findings)
+
+    monkeypatch.setattr(deploying, "check", check)
+    return found
+
+
+def week(**values: Any) -> Schedule:
+    return schedule(Trigger.AT, weekday=Weekday.MONDAY, ingest=True, questions=question_set(), deploy=True, **values)
+
+
+def test_a_weekly_rebuild_has_this_week_s_text_in_it(quality: list[Verdict]) -> None:
+    before = Deployment.active()
+    one = week()
+    due = one.due_at
+    assert due is not None and due.weekday() == Weekday.MONDAY
+    (job,) = run_due(due)
+    assert (job.kind, job.parameters["source"], job.parameters["corpus_name"]) == ("ingest", "vital", "vital-en")
+    assert advance() == []  # it is not over
+    kinds = []
+    for _ in range(3):
+        ended(one)
+        (job,) = advance()
+        kinds.append(job.kind)
+        assert run_now(one, by=None) is None and "run before is not over" in Schedule.objects.get().last_outcome
+    assert kinds == ["index", "evaluate", "evaluate"]
+    ended(one)
+    assert advance() == [] and advance() == []
+    one.refresh_from_db()
+    active = Deployment.active()
+    assert active is not None and active != before and active.index.generation == "new"
+    assert active.index.corpus.snapshot_id == "f" * 16
+    assert (one.stage, one.last_outcome) == ("", f"new is built and deployed, as deployment {active.pk}.")
+    assert AuditEntry.objects.get(action="deploy").name == f"schedule {one.pk}"
+
+
+@pytest.mark.parametrize("verdict", [Verdict.DOUBT, Verdict.BAD])
+def test_what_leaves_a_doubt_waits_for_a_person(quality: list[Verdict], verdict: Verdict) -> None:
+    quality[0] = verdict
+    before, one = Deployment.active(), week()
+    run_now(one, by=None)
+    for _ in range(4):
+        ended(one)
+        advance()
+    one.refresh_from_db()
+    assert Deployment.active() == before and one.stage == ""
+    assert one.last_outcome == "new is built, and was not deployed: As said."
+
+
+@pytest.mark.parametrize("jobs_done", [0, 1, 2])
+def test_a_run_whose_job_fails_is_over_and_says_so(quality: list[Verdict], jobs_done: int) -> None:
+    before, one = Deployment.active(), week()
+    run_now(one, by=None)
+    for _ in range(jobs_done):
+        ended(one)
+        advance()
+    ended(one, JobState.FAILED)
+    assert advance() == []
+    one.refresh_from_db()
+    assert one.stage == "" and "It broke." in one.last_outcome and Deployment.active() == before
+
+
+def test_the_same_text_again_is_nothing_new() -> None:
+    one = schedule(ingest=True)
+    run_now(one, by=None)
+    assert one.last_job is not None
+    Job.objects.filter(pk=one.last_job.pk).update(state=JobState.SUCCEEDED)  # the snapshot that was there
+    assert advance() == []
+    one.refresh_from_db()
+    assert one.last_outcome.startswith("Nothing new to index") and one.stage == ""
+
+
+def test_the_file_that_a_corpus_came_from_is_read_again(deployed: IndexGeneration) -> None:
+    made_by = Job.objects.create(
+        kind=JobKind.INGEST, state=JobState.SUCCEEDED, parameters={"source": "jsonl", "file": "news.jsonl", "old": 1}
+    )
+    CorpusSnapshot.objects.update(source="news.jsonl")
+    with pytest.raises(RealmError, match="not known what to read"):
+        scheduling.source_of(CorpusSnapshot.objects.get())
+    CorpusSnapshot.objects.update(job=made_by)
+    again = scheduling.source_of(CorpusSnapshot.objects.get())
+    assert again == {"source": "jsonl", "file": "news.jsonl", "corpus_name": "vital-en"}
+
+
+def test_a_scheduler_that_dies_in_the_middle_goes_on_from_there(
+    quality: list[Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = week()
+    run_now(one, by=None)
+    ended(one)
+
+    def dies(*_about: Any, **_more: Any) -> Job:
+        raise SystemExit
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr(scheduling, "start", dies)
+        advance()
+    one.refresh_from_db()
+    assert one.stage == "ingest"
+    (job,) = advance()
+    assert job.kind == "index"
 
 
 def test_what_is_due_builds_the_newest_snapshot_once() -> None:
@@ -159,6 +318,8 @@ def test_its_own_model_is_taken() -> None:
         ({"hours": None}, "every how many hours"),
         ({"trigger": Trigger.AT, "at": None}, "at what time of day"),
         ({"corpus_name": "nothing"}, "no corpus called nothing"),
+        ({"deploy": True}, "by which questions"),
+        ({"trigger": Trigger.NEW_MODEL, "ingest": True}, "reads no source again"),
     ],
 )
 def test_what_makes_no_sense_is_refused(values: dict[str, Any], says: str) -> None:
@@ -178,6 +339,7 @@ def test_who_edits_is_written_down(staff: Person) -> None:
     made, changed, removed = (entry.details for entry in AuditEntry.objects.order_by("pk"))
     assert made["schedule"] == changed["schedule"] == removed["schedule"] == key
     told = {"corpus_name": "vital-en", "model": "", "trigger": "every", "hours": 6, "at": None, "enabled": True}
+    told |= {"weekday": None, "ingest": False, "questions": "", "deploy": False}
     assert made["settings"] == told
     assert changed["changed"] == {
         "model": {"from": "", "to": "realm-mini 1"},

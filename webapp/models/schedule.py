@@ -1,4 +1,4 @@
-"""What happens by itself: index builds at given times, and what is kept of old work."""
+"""What happens by itself: rebuilds at given times, and what is kept of old work."""
 
 from __future__ import annotations
 
@@ -11,14 +11,47 @@ class Trigger(models.TextChoices):
     """When a schedule builds."""
 
     EVERY = "every", "every so many hours"
-    AT = "at", "every day at a time"
+    AT = "at", "at a time of day"
     NEW_MODEL = "new-model", "when a new model is made"
 
 
+class Weekday(models.IntegerChoices):
+    """As datetime counts them."""
+
+    MONDAY = 0, "Monday"
+    TUESDAY = 1, "Tuesday"
+    WEDNESDAY = 2, "Wednesday"
+    THURSDAY = 3, "Thursday"
+    FRIDAY = 4, "Friday"
+    SATURDAY = 5, "Saturday"
+    SUNDAY = 6, "Sunday"
+
+
+class Stage(models.TextChoices):
+    """What a schedule's `last_job` does for it; `webapp.services.scheduling` goes on when that has ended."""
+
+    REST = "", "resting"
+    INGEST = "ingest", "reading the source again"
+    INDEX = "index", "building the index"
+    CHECK = "check", "asking it the questions"
+    CHECK_NOW = "check-now", "asking what answers now the same questions"
+
+
 class Schedule(models.Model):
-    """Build the index of the newest snapshot of a corpus, again and again."""
+    """Read a corpus's source again, index what is new, check it and deploy it: as much of that as is wanted."""
 
     corpus_name = models.CharField(max_length=100, help_text="Its newest snapshot is indexed.")
+    ingest = models.BooleanField(default=False, help_text="Read its source again first.")
+    questions = models.ForeignKey(
+        "webapp.QuestionSet",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="Asked of the new index, and of what answers now.",
+    )
+    deploy = models.BooleanField(default=False, help_text="Deploy it if it does not answer worse.")
+    stage = models.CharField(max_length=10, choices=Stage.choices, default=Stage.REST, blank=True, editable=False)
     model = models.ForeignKey(
         "webapp.ModelVersion",
         on_delete=models.CASCADE,
@@ -30,6 +63,9 @@ class Schedule(models.Model):
     trigger = models.CharField(max_length=10, choices=Trigger.choices)
     hours = models.PositiveSmallIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
     at = models.TimeField(null=True, blank=True, help_text="UTC")
+    weekday = models.PositiveSmallIntegerField(
+        choices=Weekday.choices, null=True, blank=True, help_text="Empty: daily."
+    )
     enabled = models.BooleanField(default=True)
     due_at = models.DateTimeField(null=True, blank=True, help_text="When it builds next.")
     last_run_at = models.DateTimeField(null=True, blank=True)
@@ -44,8 +80,17 @@ class Schedule(models.Model):
         ordering = ["corpus_name", "pk"]
 
     def __str__(self) -> str:
-        when = {"every": f"every {self.hours} h", "at": f"daily at {self.at} UTC"}.get(self.trigger, "for a new model")
-        return f"Index of {self.corpus_name}, {when}"
+        return f"Index of {self.corpus_name}, {self.when}"
+
+    @property
+    def when(self) -> str:
+        """When it runs, in words."""
+        if self.trigger == Trigger.EVERY:
+            return f"every {self.hours} h"
+        if self.trigger == Trigger.AT and self.at is not None:
+            day = "daily" if self.weekday is None else f"every {Weekday(self.weekday).label}"
+            return f"{day} at {self.at:%H:%M} UTC"
+        return "when a new model is made"
 
 
 class RetentionRule(models.Model):

@@ -170,7 +170,7 @@ def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluatio
 
 
 def measure_missing(
-    candidates: Iterable[Candidate], questions: QuestionSet, sample: int, *, by: User
+    candidates: Iterable[Candidate], questions: QuestionSet, sample: int, *, by: User | str | None
 ) -> tuple[list[Evaluation], list[Job]]:
     """(evaluations that are there, jobs that make the others: started now, or running already).
 

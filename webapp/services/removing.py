@@ -143,6 +143,8 @@ def _of_index(index: IndexGeneration) -> Iterator[str]:
 def _of_questions(questions: QuestionSet) -> Iterator[str]:
     if (settings.MODELS_DIR / "questions" / f"{questions.name}.jsonl").exists():
         yield "It comes with the program, and would be there again at the next start."
+    if Schedule.objects.filter(questions=questions).exists():
+        yield "A schedule checks by it."
     if count := questions.evaluations.count():
         yield "An evaluation was made by it." if count == 1 else f"{count:,} evaluations were made by it."
     yield from _jobs("questions", questions.pk)

@@ -12,23 +12,40 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
-from webapp.models import CorpusSnapshot, RetentionRule, Schedule
+from webapp.models import CorpusSnapshot, Purpose, QuestionSet, RetentionRule, Schedule
+from webapp.models.schedule import Weekday
 from webapp.services import retention, scheduling
 from webapp.views.staff import staff_member, staff_only
 
 
 class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
-    """When the index of a corpus is built again."""
+    """When a corpus is read and indexed again, and what becomes of it."""
 
     corpus_name = forms.ChoiceField(label="Corpus", help_text="Its newest snapshot is indexed.")
 
     class Meta:
         model = Schedule
-        fields = ["corpus_name", "model", "trigger", "hours", "at", "enabled"]
-        labels = {"trigger": "When", "hours": "Every so many hours", "at": "At (UTC)", "enabled": "Switched on"}
+        fields = [
+            *("corpus_name", "model", "trigger", "hours", "at", "weekday"),
+            *("ingest", "questions", "deploy", "enabled"),
+        ]
+        labels = {
+            "trigger": "When",
+            "hours": "Every so many hours",
+            "at": "At (UTC)",
+            "weekday": "On",
+            "ingest": "Read the source again first",
+            "questions": "Check it by",
+            "deploy": "Deploy it if it answers no worse",
+            "enabled": "Switched on",
+        }
         help_texts = {
             "hours": "If it builds every so many hours.",
-            "at": "If it builds every day at a time.",
+            "at": "If it builds at a time of day.",
+            "weekday": "Empty: every day.",
+            "ingest": "The file or package that the corpus was ingested from, as it is then.",
+            "questions": "Asked of the new index and of what answers now; empty: nothing is asked.",
+            "deploy": "Where the check leaves a doubt, a person decides.",
         }
         widgets = {"at": forms.TimeInput({"type": "time"}, format="%H:%M"), "hours": forms.NumberInput({"min": 1})}
 
@@ -38,6 +55,9 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at
         if self.instance.corpus_name:
             names.add(self.instance.corpus_name)
         self.fields["corpus_name"].choices = [(name, name) for name in sorted(names)]  # type: ignore[attr-defined]
+        self.fields["weekday"].choices = [("", "every day"), *Weekday.choices]  # type: ignore[attr-defined]
+        self.fields["questions"].queryset = QuestionSet.objects.filter(purpose=Purpose.MEASURE)  # type: ignore[attr-defined]
+        self.fields["questions"].empty_label = "no questions"  # type: ignore[attr-defined]
         self.fields["model"].empty_label = "the deployed one"  # type: ignore[attr-defined]
 
 
@@ -102,7 +122,7 @@ def remove_schedule(request: HttpRequest, pk: int) -> HttpResponse:
 @staff_only
 @require_POST
 def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
-    """Build now what a schedule builds."""
+    """Run a schedule now."""
     schedule = get_object_or_404(Schedule, pk=pk)
     job = scheduling.run_now(schedule, by=staff_member(request))
     if job is None:
@@ -146,7 +166,7 @@ def _context(form: RetentionForm) -> dict[str, Any]:
     return {
         "form": form,
         "rule": RetentionRule.current(),
-        "schedules": Schedule.objects.select_related("model", "last_job", "created_by"),
+        "schedules": Schedule.objects.select_related("model", "last_job", "created_by", "questions"),
         "removable": removable,
         "removable_bytes": sum(one.size_bytes for one in removable),
         "deployments_kept": retention.DEPLOYMENTS_KEPT,
