@@ -1,4 +1,4 @@
-"""Index builds that start by themselves: when they are due, on which model, and what came of it."""
+"""Rebuilds that start by themselves: when they are due, on which model, their stages, and what came of it."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_nothing_new_is_said_and_not_built() -> None:
     job = run_now(one, by=None)
     assert job is not None
     assert run_now(one, by=None) is None
-    assert one.last_outcome == f"The same index is being built already by job {job.pk}."
+    assert one.last_outcome == f"The same is being done already by job {job.pk}."
 
 
 def test_a_new_model_is_indexed_unless_an_index_fits_it() -> None:
