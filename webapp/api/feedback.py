@@ -41,7 +41,9 @@ class SaidSerializer(StrictSerializer):
 
     right = StrictBooleanField(allow_null=True, default=None, help_text="Whether the answer is right.")
     block_id = StrictCharField(
-        default="", allow_blank=True, help_text="The block, of those that were read, that is the right evidence."
+        default="",
+        allow_blank=True,
+        help_text="The block that is the right evidence: one that was read, or another of the same corpus.",
     )
     better_answer = StrictCharField(
         default="",

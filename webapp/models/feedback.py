@@ -26,6 +26,9 @@ class Feedback(models.Model):
     better_answer = models.TextField(blank=True)
     block_id = models.CharField(max_length=64, blank=True, help_text="The block that is the right evidence.")
     changed_at = models.DateTimeField(auto_now=True)
+    use = models.CharField(
+        max_length=200, blank=True, help_text="Where the right answer stands, as it was found when this was accepted."
+    )
     review = models.CharField(max_length=10, choices=Review.choices, default=Review.WAITING)
     reviewed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from realm_core.errors import RealmError
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, EvidenceBlock
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from realm_core.corpus.store import Snapshot
 
 log = logging.getLogger(__name__)
+
+LOOKED_THROUGH: Final = 100_000  # blocks, a few seconds
+_AT_ONCE: Final = 1000  # of them
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,28 @@ def find(block_id: str, asked: AskedAnswer | None = None) -> Source | None:
             block = snapshot.block(row)
             return Source(block, snapshot.article(block.article_row), corpus)
     return None
+
+
+def in_its_corpus(block_id: str, asked: AskedAnswer) -> Block | None:
+    """The block in the corpus that `asked` was answered from; None where there is none, or the corpus has gone."""
+    snapshot = _open(asked.deployment.index.corpus)
+    row = snapshot.row_of(block_id) if snapshot is not None and "\0" not in block_id else None
+    return snapshot.block(row) if snapshot is not None and row is not None else None
+
+
+def count_holding(answer: str, asked: AskedAnswer) -> int | None:
+    """How many blocks of the corpus that `asked` was answered from hold an answer.
+
+    None: it has more than `LOOKED_THROUGH` blocks, which would take too long, or it has gone.
+    """
+    from realm_core.evaluation.answers import holds_answer
+
+    snapshot = _open(asked.deployment.index.corpus)
+    if snapshot is None or len(snapshot) > LOOKED_THROUGH:
+        return None
+    starts = range(0, len(snapshot), _AT_ONCE)
+    texts = (text for start in starts for text in snapshot.titles_texts(start, min(start + _AT_ONCE, len(snapshot)))[1])
+    return sum(holds_answer(text, [answer]) for text in texts)
 
 
 def blocks(source: Source) -> list[Block]:

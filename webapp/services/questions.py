@@ -21,11 +21,11 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import holds_answer, normalise_answer
+from realm_core.evaluation.answers import normalise_answer
 from realm_core.files import disk_errors
 from realm_core.training.questions import Question, read_questions
 from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
-from webapp.services.feedback import TEACHES
+from webapp.services.feedback import TEACHES, evidence_of, right_answer
 from webapp.services.places import portable, questions_dir, resolve
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
@@ -126,8 +126,9 @@ def feedback_questions() -> list[dict[str, Any]]:
     """What people said of answers and curators accepted, as rows of a question file; the newest word first.
 
     A right answer teaches itself, a wrong one what was said to be better. The text of the block comes along as context
-    where it holds the answer: the one that was pointed at, or else the best one of those read. Questions of sets to
-    measure by are left out. A word that only points at a block is not among them: nothing is learnt without an answer.
+    where it holds the answer: the one that was pointed at, read or not, or else the best one of those read. Questions of
+    sets to measure by are left out. A word that only points at a block is not among them: nothing is learnt without an
+    answer.
 
     A row also says which answers were spoken of (`answer_ids`), and which blocks were pointed at (`block_ids`). Whoever
     reads question files passes over both.
@@ -138,11 +139,11 @@ def feedback_questions() -> list[dict[str, Any]]:
     told = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer").defer("answer__payload")
     for said in told.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
         asked = said.answer
-        answer = said.better_answer.strip() or (asked.answer_text or "" if said.right else "")
+        answer = right_answer(said)
         normal = normalise_answer(asked.question)
         if not normalise_answer(answer) or normal in measured:
             continue
-        block = _block_that_holds(said, answer)
+        block = evidence_of(said)
         row = rows.setdefault(
             (normal, block.block_id if block else ""),
             {"question": asked.question, "answers": [], "answer_ids": [], "block_ids": []}
@@ -176,12 +177,6 @@ def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
     if not rows:
         raise RealmError("No feedback that something can be learnt from has been accepted yet.")
     return record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)
-
-
-def _block_that_holds(said: Feedback, answer: str) -> EvidenceBlock | None:
-    """The block that was pointed at, else the best one, if it holds the answer."""
-    read = [block for block in said.answer.evidence.all() if said.block_id in ("", block.block_id)]
-    return next((block for block in read if holds_answer(block.text, [answer])), None)
 
 
 def _read(content: bytes, name: str) -> list[Question]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from webapp.services.roles import Action
 from webapp.views.ask import HtmxRequest, answer_context, kept_answer
 from webapp.views.staff import allowed
 
+_BLOCK_ID: Final = re.compile(r"[0-9a-f]{32}")
 _RIGHT: Final = {"yes": True, "no": False}
 
 
@@ -37,7 +39,7 @@ def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
             asker_of(request, create=True),
             answer,
             right=_RIGHT.get(request.POST.get("right", "")),
-            block_id=request.POST.get("block_id", ""),
+            block_id=_block(request),
             better_answer=request.POST.get("better_answer", ""),
         )
     except InvalidRequest as invalid:
@@ -62,12 +64,19 @@ def _said(request: HtmxRequest, answer: AskedAnswer) -> HttpResponse:
     return render(request, "ask/partial_feedback.html", answer_context(request, answer, []))
 
 
+def _block(request: HtmxRequest) -> str:
+    """The block that was chosen, else the one whose link, or id, was written; what is neither is refused as it is."""
+    written = request.POST.get("other_block", "").strip()
+    found = _BLOCK_ID.search(written)
+    return request.POST.get("block_id", "") or (found.group() if found else written)
+
+
 def _back(answer: AskedAnswer) -> HttpResponse:
     return redirect(f"{reverse('answer', args=[answer.pk])}#feedback")
 
 
 def _refused(request: HtmxRequest, answer: AskedAnswer, why: str, status: int) -> HttpResponse:
     """The answer's page again, with what is wrong and what was typed."""
-    typed = {"better_answer": request.POST.get("better_answer", ""), "block_id": request.POST.get("block_id", "")}
+    typed = {name: request.POST.get(name, "") for name in ("better_answer", "block_id", "other_block")}
     context = answer_context(request, answer, []) | {"feedback_error": why, "typed": typed}
     return render(request, "ask/answer.html", context, status=status)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -19,9 +19,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from realm_core.errors import RealmError
 from webapp.models import Deployment, EvidenceBlock, Feedback, Review
+from webapp.services import articles, questions
 from webapp.services import feedback as services
-from webapp.services import questions
 from webapp.views.staff import curators_only, staff_member
+
+if TYPE_CHECKING:
+    from realm_core.corpus.records import Block
 
 _PAGE_SIZE: Final = 25
 _LATEST_DEPLOYMENTS: Final = 10
@@ -97,9 +100,13 @@ def _seen(request: HttpRequest) -> datetime:
     return seen if seen is not None and timezone.is_aware(seen) else _NEVER
 
 
-def _with_blocks(said: list[Feedback]) -> list[tuple[Feedback, EvidenceBlock | None]]:
-    """Each word, and the block that it points at."""
+def _with_blocks(said: list[Feedback]) -> list[tuple[Feedback, EvidenceBlock | Block | None]]:
+    """Each word, and the block that it points at, which need not be one that was read."""
     ids = {one.block_id for one in said if one.block_id}
     pointed_at = EvidenceBlock.objects.filter(answer__in=[one.answer_id for one in said], block_id__in=ids)
     blocks = {(block.answer_id, block.block_id): block for block in pointed_at}
-    return [(one, blocks.get((one.answer_id, one.block_id))) for one in said]
+    return [(one, blocks.get((one.answer_id, one.block_id)) or _not_read(one)) for one in said]
+
+
+def _not_read(said: Feedback) -> Block | None:
+    return articles.in_its_corpus(said.block_id, said.answer) if said.block_id else None
