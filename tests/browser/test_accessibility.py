@@ -55,12 +55,12 @@ LOOKED_AT = {
     "test_who_is_not_known": "answer api-docs ask block feedback fill history how-it-works login",
     "test_an_asker": "account account-password account-token-make ask manage",
     "test_a_curator": "manage-compare manage-feedback manage-questions",
-    "test_an_admin": "manage manage-audit manage-compare manage-comparison manage-corpora manage-corpus manage- "
-    "corpus-remove manage-deploy manage-deployments manage-evaluation manage-index manage-index- "
-    "remove manage-indexes manage-job manage-job-kinds manage-job-new manage-jobs manage-model "
-    "manage-model-remove manage-models manage-question-set manage-questions manage-questions-remove "
-    "manage-retention manage-roll-back manage-schedule manage-schedule-new manage-schedules manage- "
-    "sources manage-spans",
+    "test_an_admin": "manage manage-audit manage-compare manage-comparison manage-corpora manage-corpus "
+    "manage-corpus-remove manage-deploy manage-deployments manage-evaluation manage-index "
+    "manage-index-remove manage-indexes manage-job manage-job-kinds manage-job-new manage-jobs "
+    "manage-model manage-model-remove manage-models manage-question-set manage-questions "
+    "manage-questions-remove manage-retention manage-roll-back manage-schedule manage-schedule-new "
+    "manage-schedules manage-sources manage-spans",
     "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
     "manage-deployments",
     "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_changelist "

@@ -126,9 +126,9 @@ def feedback_questions() -> list[dict[str, Any]]:
     """What people said of answers and curators accepted, as rows of a question file; the newest word first.
 
     A right answer teaches itself, a wrong one what was said to be better. The text of the block comes along as context
-    where it holds the answer: the one that was pointed at, read or not, or else the best one of those read. Questions of
-    sets to measure by are left out. A word that only points at a block is not among them: nothing is learnt without an
-    answer.
+    where it holds the answer: the one that was pointed at, read or not, or else the best one of those read. Questions
+    of sets to measure by are left out. A word that only points at a block is not among them: nothing is learnt without
+    an answer.
 
     A row also says which answers were spoken of (`answer_ids`), and which blocks were pointed at (`block_ids`). Whoever
     reads question files passes over both.
