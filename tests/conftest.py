@@ -51,12 +51,18 @@ _EVERYBODY_EVERYWHERE = {"test_administration.py", "test_authorisation.py"}  # t
 # What the database decides: locks, transactions, constraints, order, and what a row may hold. These run on either;
 # pages and the API do the same on both and run on SQLite, and so do a web server's faults; workers run on PostgreSQL.
 _DATABASE_DECIDES = {
-    *("test_asking.py", "test_backups.py", "test_database_away.py", "test_deployments_model.py", "test_feedback.py"),
-    *("test_idempotency.py", "test_jobs_model.py", "test_parts.py", "test_presence.py", "test_question_sets.py"),
-    *("test_queue.py", "test_retention.py", "test_scheduling.py", "test_starting_together.py", "test_history.py"),
-    *("test_jobs.py", "test_tasks.py", "test_whole_way.py"),
+    f"web/{name}"
+    for name in (
+        *("test_asking.py", "test_backups.py", "test_database_away.py", "test_deployments_model.py"),
+        *("test_feedback.py", "test_idempotency.py", "test_jobs_model.py", "test_parts.py", "test_presence.py"),
+        *("test_question_sets.py", "test_queue.py", "test_retention.py", "test_removing.py", "test_scheduling.py"),
+        "test_starting_together.py",
+    )
+} | {"pages/test_history.py", "browser/test_whole_way.py"}
+_FAULTS_ON_SQLITE = {
+    *("test_clock_faults.py", "test_deploy_under_load.py", "test_jobs.py", "test_web_faults.py"),
+    "test_web_processes.py",
 }
-_FAULTS_ON_SQLITE = {"test_web_faults.py", "test_web_processes.py", "test_clock_faults.py", "test_deploy_under_load.py"}
 # Parts of the library's tests that run with "the others", for the streams to be about as long as one another.
 _NOT_WITH_LIBRARY = ("corpus", "salient", "selfcheck")
 
@@ -81,7 +87,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.path.is_relative_to(top / "core"):
                 raise pytest.UsageError(f"{item.nodeid} touches the database, and realm_core knows none.")
             item.add_marker("database")
-            if item.path.name in _DATABASE_DECIDES or item.get_closest_marker("postgresql_only"):
+            if f"{item.path.parent.name}/{item.path.name}" in _DATABASE_DECIDES or item.get_closest_marker(
+                "postgresql_only"
+            ):
                 pass
             elif item.path.name in _MANY_REQUESTS:
                 item.add_marker("postgresql_only")

@@ -217,6 +217,7 @@ def test_ingesting_onto_a_full_disk(disk: SmallDisk, articles: Path) -> None:
     assert snapshot.articles == 200
 
 
+@pytest.mark.nightly  # workers/test_full_disk.py fills a disk, too
 def test_building_onto_a_full_disk(disk: SmallDisk, deployment: Deployment) -> None:
     given = ("--model", deployment.model, "--corpus", deployment.corpus, "--generation", "mine", "--device", "cpu")
     command = ("index", *given, "--shard-rows", "5", "--output", disk.path / "indexes")
@@ -240,6 +241,7 @@ def test_building_onto_a_full_disk(disk: SmallDisk, deployment: Deployment) -> N
     assert (disk.files / "indexes" / "mine" / kept.name).stat().st_mtime_ns == written
 
 
+@pytest.mark.nightly  # workers/test_full_disk.py fills a disk, too
 def test_training_on_a_full_disk(disk: SmallDisk, deployment: Deployment) -> None:
     settings = ("--set", "steps=6", "--set", "batch=4", "--set", "at_once=4", "--set", "checkpoint_every=2")
     given = ("--model", deployment.model, "--corpus", deployment.corpus, "--device", "cpu", *settings)
