@@ -5,6 +5,7 @@ Without torchrun there is one process and nothing is communicated. gloo on CPUs,
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class World:
             return cls()
         if not dist.is_initialized():
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+            # Its threads must end before the interpreter does, or now and then the process aborts with its work done.
+            atexit.register(_leave)
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
@@ -104,6 +107,11 @@ class World:
         """Until every process is here."""
         if self.size > 1:
             dist.barrier()
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def places(device: torch.device) -> list[torch.device]:
