@@ -7,10 +7,12 @@ signal.
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
@@ -80,5 +82,19 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
+def end(status: int) -> NoReturn:
+    """End this process with an exit status.
+
+    Under torchrun C++'s own destructors are left out: those of gloo's threads abort the process now and then, with its
+    work done, and torchrun then takes the whole training for failed.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.browser.test_appearance import CONTRASTS
+from tests.waiting import wait_until
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
 from webapp import queue
@@ -183,7 +184,8 @@ def test_who_has_tabbed_to_a_link_stays_there_while_the_page_looks_again(
     page.evaluate("window.before = document.activeElement")
     with page.expect_response(lambda response: response.url.endswith(polled)):
         pass
-    page.wait_for_function("!document.contains(window.before)")
+    # Not wait_for_function: it asks a second time by `eval`, which the pages' policy forbids.
+    wait_until(lambda: page.evaluate("!document.contains(window.before)"))
     assert page.evaluate(focused) == f"/manage/jobs/{wanted.pk}/"
 
 

@@ -42,7 +42,7 @@ PROGRAM = """
 import os, sys
 from pathlib import Path
 import torch
-from realm_core.__main__ import main
+from realm_core.__main__ import end, main
 from realm_core.training import finetune_step
 folder, rank, written = Path(sys.argv.pop(1)), os.environ["RANK"], set()
 (folder / f"{rank}.pid").write_text(str(os.getpid()))
@@ -53,7 +53,7 @@ sys.addaudithook(notice)
 finetune_step.fast_dtype = lambda device: torch.float32
 status = main()
 print(f"{rank} wrote {len(written)} files.", file=sys.stderr)
-sys.exit(status)
+end(status)
 """
 SETTINGS: dict[str, Any] = {
     "holdout": 0.2,
@@ -268,3 +268,25 @@ def test_shares_are_nearly_equal_and_leave_nothing_out(count: int, size: int) ->
     assert all(one.stop == other.start for one, other in pairwise(shares))
     lengths = [share.stop - share.start for share in shares]
     assert max(lengths) - min(lengths) <= 1
+
+
+@pytest.mark.parametrize(("processes", "status"), [("1", -signal.SIGABRT), ("2", 3)])
+def test_a_destructor_that_aborts_does_not_fail_a_process_of_several(processes: str, status: int) -> None:
+    program = """
+import atexit, ctypes
+from realm_core.__main__ import end
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+atexit.register(print, "left")
+print("done")
+end(3)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=TOP,
+        env={**os.environ, "WORLD_SIZE": processes},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (status, "done\nleft\n")
