@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from realm_core.arrays import open_array
 from realm_core.corpus import tables
@@ -65,6 +66,11 @@ class _Batches:
                 yield batch
         except (pa.ArrowException, OSError) as error:
             raise RealmError(f"{self._path} is missing or damaged: {error}.") from error
+
+    def all(self) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Each batch and its first row."""
+        for first in self._first_rows[:-1].tolist():
+            yield self.batch_of(first)[0], first
 
     def value(self, row: int, column: int) -> Any:
         batch, position = self.batch_of(row)
@@ -138,6 +144,13 @@ class Snapshot:
             block_id, article_row, start, end = (column[position].as_py() for column in batch.columns)
             blocks.append(_block(block_row, block_id, article_row, article, start, end))
         return blocks
+
+    def articles_matching(self, expression: str) -> Iterator[int]:
+        """Rows of the articles whose text an RE2 expression matches somewhere, in whatever case; in order."""
+        for batch, first in self._articles.all():
+            matches = pc.match_substring_regex(batch.column(3), expression, ignore_case=True)
+            for row in pc.indices_nonzero(matches).to_pylist():
+                yield first + row
 
     def titles_texts(self, start: int, stop: int) -> tuple[list[str], list[str]]:
         """Titles and texts of the blocks in rows [start, stop), cut off at the last row."""

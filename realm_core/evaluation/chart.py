@@ -1,4 +1,4 @@
-"""Diagrams as SVG files: the reliability of probabilities, and what trainings measured step by step."""
+"""Diagrams as SVG files: the reliability of probabilities, what trainings measured step by step, shares of a whole."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _INK, _GREY, _BLUE, _PALE = "#1f2933", "#6b7785", "#2563a8", "#c9d6e6"
 # Told apart by those who do not see all colours, too (Okabe and Ito's palette, its yellow left out).
 _LINES = ["#2563a8", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+_ROOM = 0.04  # share of a bar that a percentage fits into
 # Texts stay texts, and the same figures give the same file.
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -108,6 +109,38 @@ def curves(path: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[float, f
                 text: line for axes in places for line, text in zip(*axes.get_legend_handles_labels(), strict=True)
             }
             figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=4, frameon=False)
+
+
+def stacked_bars(path: Path, bars: Mapping[str, Mapping[str, int]], *, horizontal: str) -> None:
+    """Write bars of equal length, one below the other, cut into shares: {bar: {part: count}}.
+
+    A share (id `share-N-PART`, bar N counted from 0) has the same colour in every bar, and its percentage where there
+    is room. `horizontal` is what shares are of.
+    """
+    from matplotlib.ticker import PercentFormatter
+
+    parts = list(dict.fromkeys(part for bar in bars.values() for part in bar))
+    with _drawing(path, (8.0, 1.3 + 0.55 * len(bars))) as figure:
+        axes = figure.subplots()
+        for number, bar in enumerate(bars.values()):
+            total, before = sum(bar.values()), 0.0
+            for part in parts:
+                share = bar.get(part, 0) / total
+                label = part.replace("_", " ") if number == 0 else None
+                (drawn,) = axes.barh(
+                    number, share, 0.7, before, color=_LINES[parts.index(part) % len(_LINES)], alpha=0.75, label=label
+                )
+                drawn.set_gid(f"share-{number}-{part}")
+                if share >= _ROOM:
+                    axes.text(before + share / 2, number, f"{share:.0%}", ha="center", va="center", fontsize=8)
+                before += share
+        axes.set_yticks(range(len(bars)), list(bars))
+        axes.invert_yaxis()
+        axes.set(xlim=(0, 1), xlabel=horizontal)
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper center", ncols=len(parts), frameon=False, fontsize=8)
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 Each file of predictions says what it is of, so figures, table and significance all follow from it. One table for each
 set of questions, a run a row; every run is compared with the first one of its table, on the same questions. With more
-than one set, a table of exact match over all of them comes first.
+than one set, a table of exact match over all of them comes first. Runs that say why their answers are right or wrong
+(`evaluate --why`) have a table of that, too, and with `--why-plot` a diagram.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.evaluation.chart import check_plot, stacked_bars
 from realm_core.evaluation.figures import RECALL_AT, Figures, summarise
 from realm_core.evaluation.predictions import Header, Prediction, read_header, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
+from realm_core.evaluation.why import CAUSES
 
 _COMPARED: dict[str, Callable[[Prediction], bool]] = {
     "exact_match": lambda prediction: prediction.right,
@@ -30,12 +34,20 @@ _SHORT = {"exact_match": "EM", "recall@5": "R@5"}  # in tables
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `compare`."""
     parser.add_argument("predictions", type=Path, nargs="+", help="files of predictions that `evaluate` has left")
+    parser.add_argument(
+        "--why-plot", type=Path, metavar="FILE.svg", help="draw what `evaluate --why` has found, a bar a file"
+    )
 
 
 def main(arguments: argparse.Namespace, activity: Activity) -> None:
     """Print the tables."""
+    if arguments.why_plot:
+        check_plot(arguments.why_plot)
     runs = [Run.of(path) for path in arguments.predictions]
+    bars = _bars(runs) if arguments.why_plot else {}
     print(markdown(runs))
+    if bars:
+        stacked_bars(arguments.why_plot, bars, horizontal="share of the questions")
     activity.result(
         {
             "runs": [
@@ -81,7 +93,7 @@ class Run:
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """What the runs are called: the model, and of all that decides what is predicted, what is not the same in all."""
-    names = [name for name in runs[0].header.identity if name not in ("questions", "sample")]
+    names = [name for name in runs[0].header.identity if name not in ("questions", "sample", "why")]
     differing = [name for name in names if len({str(run.header.identity.get(name)) for run in runs}) > 1]
     models = {(run.header.model, run.header.identity["model"]) for run in runs}
     if len({model for model, _ in models}) == len(models):
@@ -98,7 +110,11 @@ def markdown(runs: Sequence[Run]) -> str:
         sets[run.asked].append(number)
     called = labels(runs)
     tables = [_overview(runs, called, list(sets.values()))] if len(sets) > 1 else []
-    tables += [_table([runs[i] for i in members], [called[i] for i in members]) for members in sets.values()]
+    for members in sets.values():
+        tables.append(_table([runs[i] for i in members], [called[i] for i in members]))
+        explained = [i for i in members if runs[i].figures.causes is not None]
+        if explained:
+            tables.append(_causes([runs[i] for i in explained], [called[i] for i in explained]))
     return "\n\n".join(tables)
 
 
@@ -146,6 +162,24 @@ def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
     return f"{first.header.questions}, {first.figures.n:,} questions\n\n" + markdown_table(
         columns + (differences if compared else []), rows
     )
+
+
+def _causes(runs: Sequence[Run], called: Sequence[str]) -> str:
+    shares = [[count / run.figures.n for count in (run.figures.causes or {}).values()] for run in runs]
+    rows = [[label, *map(_percent, own)] for label, own in zip(called, shares, strict=True)]
+    return "Why, %\n\n" + markdown_table(["run", *(cause.replace("_", " ") for cause in CAUSES)], rows)
+
+
+def _bars(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
+    """{what the bar is called: {cause: questions}}; `RealmError` for a run that does not say why."""
+    bars: dict[str, dict[str, int]] = {}
+    for run, label in zip(runs, labels(runs), strict=True):
+        if run.figures.causes is None:
+            raise RealmError(f"{run.path} does not say why answers are right or wrong; evaluate with --why.")
+        name = f"{label}\n{run.header.questions} ({run.figures.n:,})"
+        # Two files may be of the same evaluation.
+        bars[name if name not in bars else f"{name}\n{run.path}"] = run.figures.causes
+    return bars
 
 
 def _significance(difference: Difference) -> list[str]:

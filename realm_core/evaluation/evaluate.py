@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bm25-cache", type=Path, metavar="FOLDER", help="keep BM25's index for the next time")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--predictions", type=Path, help="file of predictions, gone on with if it is there")
+    parser.add_argument("--why", action="store_true", help="say of each question why it was right or wrong")
     parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the reliability diagram")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -76,6 +77,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         k=arguments.k,
         normalisation=parts.normalisation,
         score_scale=score_scale,
+        why=arguments.why,
     )
     header = Header(
         identity={
@@ -88,6 +90,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(arguments.questions),
             **({} if arguments.sample is None else {"sample": len(questions)}),
+            **({"why": True} if arguments.why else {}),
         },
         model=parts.name,
         questions=arguments.questions.stem,
@@ -122,6 +125,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         for name, value in result.items():
             if not isinstance(value, list | dict):
                 print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
+        for cause, count in (figures.causes or {}).items():
+            print(f"{cause:20} {count:<7,} {count / figures.n:.1%}")
     if arguments.plot:
         title = f"{header.model} on {header.questions}"
         reliability_diagram(arguments.plot, figures.reliability, title=title, error=figures.ece)

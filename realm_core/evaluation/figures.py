@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from realm_core.errors import RealmError
 from realm_core.evaluation.calibration import Bin, Reliability
 from realm_core.evaluation.predictions import Prediction
+from realm_core.evaluation.why import CAUSES
 
 RECALL_AT = (1, 5, 20, 100)
 SELECTED = (0.5, 0.8, 0.9)
@@ -23,7 +24,8 @@ class Figures:
     for which some block of the top k holds an answer. ece, reliability: calibration of the confidence;
     ece_probability: of p(y|x) taken for one. auc: how well the confidence tells right candidates from wrong ones.
     selective: by share of the questions, the exact match of those with the highest confidence (the risk–coverage
-    curve). ms: mean time of a question.
+    curve). ms: mean time of a question. causes: how many questions each cause of `why.CAUSES` has; None where not
+    all predictions have one.
     """
 
     n: int
@@ -37,6 +39,7 @@ class Figures:
     selective: dict[float, float]
     reliability: tuple[Bin, ...]
     ms: float
+    causes: dict[str, int] | None = None
 
     def as_dict(self) -> dict[str, object]:
         """Plain JSON; recall as `recall@1`, …"""
@@ -53,6 +56,7 @@ class Figures:
             **{f"exact_match@{share:.0%}": value for share, value in self.selective.items()},
             "ms_per_question": self.ms,
             "reliability": [dataclasses.asdict(row) for row in self.reliability],
+            **({} if self.causes is None else {"why": self.causes}),
         }
 
 
@@ -61,6 +65,7 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
     n = right = right_given = withheld = 0
     found = dict.fromkeys(RECALL_AT, 0)
     calibration, fine, of_probability = Reliability(), Reliability(_FINE), Reliability()
+    causes = dict.fromkeys(CAUSES, 0)
     ms = 0.0
     for prediction in predictions:
         n += 1
@@ -74,6 +79,8 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
         fine.add(confidence, prediction.right)
         of_probability.add(prediction.probability, prediction.right)
         ms += prediction.ms
+        if prediction.why is not None:
+            causes[prediction.why.cause] += 1
     if not n:
         raise RealmError("There are no predictions to summarise.")
     return Figures(
@@ -88,4 +95,5 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
         selective={share: fine.selective(share) for share in SELECTED},
         reliability=tuple(calibration.bins()),
         ms=ms / n,
+        causes=causes if sum(causes.values()) == n else None,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -14,7 +15,9 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer, is_correct
 from realm_core.evaluation.figures import RECALL_AT
+from realm_core.evaluation.in_corpus import in_corpus
 from realm_core.evaluation.predictions import Prediction
+from realm_core.evaluation.why import LOOKED_AT, NOT_READ, Place, Why, explain
 from realm_core.index.retriever import Retriever
 from realm_core.model.marginal import Normalisation
 from realm_core.provenance import Answer
@@ -31,7 +34,8 @@ _PAIRS_AT_ONCE_CPU = 80
 class Predictor:
     """Asks as a person would, many questions at a time.
 
-    k: blocks to read. score_scale: what the retriever's scores are multiplied by to become f(x, z).
+    k: blocks to read. score_scale: what the retriever's scores are multiplied by to become f(x, z). why: whether
+    predictions say why they are right or wrong; the corpus is looked through where no block read holds an answer.
     """
 
     def __init__(
@@ -43,11 +47,13 @@ class Predictor:
         k: int,
         normalisation: Normalisation,
         score_scale: float = 1.0,
+        why: bool = False,
     ) -> None:
         if not 1 <= k <= MOST_RETRIEVED:
             raise RealmError(f"k must be from 1 to {MOST_RETRIEVED}, not {k}.")
         self._retriever, self._reading, self._snapshot = retriever, reading, snapshot
         self._k, self._normalisation, self._score_scale = k, normalisation, score_scale
+        self._why = why
         pairs = _PAIRS_AT_ONCE_GPU if reading.device.type == "cuda" else _PAIRS_AT_ONCE_CPU
         self._questions_at_once = max(1, pairs // k)
 
@@ -75,10 +81,27 @@ class Predictor:
                 for own, blocks in zip(found, self._reading.read(found), strict=True)
             ]
         ms = (time.perf_counter() - started) / len(batch) * 1e3  # looking for answers in blocks is not the model's time
-        return [
+        predictions = [
             _prediction(question, answer, self._answer_rank(question, own), ms)
             for question, answer, own in zip(batch, answers, rows, strict=True)
         ]
+        if not self._why:
+            return predictions
+        return [
+            replace(prediction, why=self._explained(question, answer, prediction.answer_rank))
+            for question, answer, prediction in zip(batch, answers, predictions, strict=True)
+        ]
+
+    def _explained(self, question: Question, answer: Answer, rank: int | None) -> Why:
+        """rank: of the first right block among `MOST_RETRIEVED`."""
+        why = explain(answer, question.answers, question.answer_type)
+        if why.cause != NOT_READ:
+            return why
+        if rank is None:
+            ((rows,), _) = self._retriever.search([question.question], LOOKED_AT)
+            rank = self._answer_rank(question, rows)
+        stands = rank is not None or in_corpus(self._snapshot, question.answers, question.answer_type)
+        return explain(answer, question.answers, question.answer_type, place=Place(stands, rank))
 
     def _found(
         self, batch: Sequence[Question], rows: list[list[int]], scores: list[list[float]], scale: float

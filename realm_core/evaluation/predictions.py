@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from realm_core.errors import RealmError
+from realm_core.evaluation.why import Why
 from realm_core.files import disk_errors, parse_json
 
 FORMAT = 1
@@ -48,6 +49,7 @@ class Prediction:
     answer says; None in files that were made before answers said so.
     answer_rank: rank of the first retrieved block that holds an answer, None if none of those looked at does.
     blocks: titles of the blocks read, the one that says most first. ms: its share of the time of its batch.
+    why: why it is right or wrong; None where the evaluation was not asked for it.
     """
 
     question: str
@@ -62,6 +64,7 @@ class Prediction:
     blocks: tuple[str, ...]
     ms: float
     confidence: float | None = None
+    why: Why | None = None
 
     def found_within(self, k: int) -> bool:
         """Whether one of the best k blocks holds an answer."""
@@ -194,6 +197,7 @@ def _header(line: bytes, path: Path) -> Header:
 def _prediction(line: bytes, where: str) -> Prediction:
     try:
         row = _row(line)
-        return Prediction(**{**row, "answers": tuple(row["answers"]), "blocks": tuple(row["blocks"])})
+        why = Why.from_dict(row["why"]) if row.get("why") is not None else None
+        return Prediction(**{**row, "answers": tuple(row["answers"]), "blocks": tuple(row["blocks"]), "why": why})
     except (RealmError, ValueError, TypeError, KeyError):
         raise RealmError(f"{where}: not a prediction.") from None

@@ -6,7 +6,11 @@ import itertools
 import json
 import math
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ import pytest
 from realm_core.errors import RealmError
 from realm_core.evaluation.compare import Run, labels, markdown
 from realm_core.evaluation.significance import mcnemar, paired_difference
+from realm_core.evaluation.why import CAUSES, Why
 from tests.core.evaluation.material import header, prediction, prediction_file
 from tests.core.running import activity_of
 
@@ -132,6 +137,43 @@ def test_recall_is_compared_as_exact_match_is(tmp_path: Path) -> None:
     ways = sum(math.comb(lost + won, count) for count in range(min(lost, won) + 1))
     assert difference.p == pytest.approx(min(1.0, 2 * ways / 2 ** (lost + won)))
     assert second.against(first, "exact_match").difference == 0.0  # all are right
+
+
+def explained(path: Path, causes: Sequence[str], **identity: Any) -> Path:
+    """A run of which only why its answers are right or wrong matters."""
+    predictions = [replace(prediction(cause in ("right", "withheld")), why=Why(cause)) for cause in causes]
+    return prediction_file(path, header(len(causes), why=True, **identity), predictions)
+
+
+def test_causes_are_counted_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = explained(tmp_path / "1.jsonl", ["right", "right", "misread", "not_in_corpus"])
+    second = explained(tmp_path / "2.jsonl", ["right", "withheld", "outweighed", "not_retrieved"], k=8)
+    silent = prediction_file(tmp_path / "3.jsonl", header(4, k=9), [prediction()] * 4)
+    activity_of("compare", [first, second, silent], run=tmp_path / "run")
+    assert capsys.readouterr().out.endswith(
+        """
+Why, %
+
+| run | right | withheld | outweighed | misread | not retrieved | not in corpus |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| mini, k 5 | 50.0 | 0.0 | 0.0 | 25.0 | 0.0 | 25.0 |
+| mini, k 8 | 25.0 | 25.0 | 25.0 | 0.0 | 25.0 | 0.0 |
+"""
+    )
+    counted = json.loads((tmp_path / "run" / "result.json").read_text())["runs"]
+    assert counted[0]["why"] == dict.fromkeys(CAUSES, 0) | {"right": 2, "misread": 1, "not_in_corpus": 1}
+    assert "why" not in counted[2]
+    drawing = tmp_path / "why.svg"
+    activity_of("compare", [first, second, first, "--why-plot", drawing])
+    ids = [element.get("id", "") for element in ElementTree.parse(drawing).iter()]
+    shares = [i for i in ids if i.startswith("share-")]
+    assert shares == [f"share-{number}-{cause}" for number in range(3) for cause in CAUSES]
+    text = drawing.read_text()
+    assert "mini, k 8" in text and "not in corpus" in text and text.count("50%") >= 2
+    with pytest.raises(RealmError, match=r"3\.jsonl does not say why"):
+        activity_of("compare", [first, silent, "--why-plot", drawing])
+    with pytest.raises(RealmError, match=r"ends in \.svg"):
+        activity_of("compare", [first, "--why-plot", tmp_path / "why.png"])
 
 
 def test_one_run_needs_no_more_than_its_models_name(files: list[Path]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.predictions import PredictionFile, read_header, read_predictions
+from realm_core.evaluation.why import Contender, Why
 from tests.core.evaluation.material import header, prediction, prediction_file
 
 PREDICTIONS = [prediction(number % 2 == 0, number / 10, question=f"Où est № {number}?\n") for number in range(6)]
@@ -24,6 +26,26 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     whole(path)
     assert read_header(path) == HEADER
     assert list(read_predictions(path)) == PREDICTIONS
+
+
+def test_why_is_read_back_and_files_without_it_are_files(tmp_path: Path) -> None:
+    whys = [
+        Why("not_in_corpus"),
+        Why("outweighed", Contender("Mars", 0.4, "a", "Mars"), Contender("Nile", 0.3, "b", "Nile")),
+        None,
+    ]
+    explained = [replace(prediction(), why=why) for why in whys]
+    path = prediction_file(tmp_path / "p.jsonl", header(3), explained)
+    assert list(read_predictions(path)) == explained
+    lines = path.read_text().splitlines(keepends=True)
+    for spoilt in ('"not_in_corpus"', '{"cause": "unheard of", "chosen": null, "right": null}', '{"cause": "right"}'):
+        row = {**json.loads(lines[1]), "why": json.loads(spoilt)}
+        path.write_text("".join([lines[0], json.dumps(row) + "\n", *lines[2:]]))
+        with pytest.raises(RealmError, match="line 2: not a prediction"):
+            list(read_predictions(path))
+    older = [{name: value for name, value in json.loads(line).items() if name != "why"} for line in lines[1:]]
+    path.write_text("".join([lines[0], *(json.dumps(row) + "\n" for row in older)]))
+    assert list(read_predictions(path)) == [prediction()] * 3
 
 
 def test_every_prediction_is_there_at_once(tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""Why was an answer wrong? One cause for each question, from the answer's evidence and the accepted answers.
+
+    right           given, and right
+    withheld        the best candidate is right, but was too unlikely to be given
+    outweighed      a block that was read holds a right answer and reads it as its likeliest, yet another answer has a
+                    larger marginal
+    misread         every block read that holds a right answer reads something else, or "not here", as its likeliest
+    not_retrieved   no block that was read holds a right answer; another block of the corpus does
+    not_in_corpus   no block of the corpus holds a right answer
+    not_read        no block that was read holds a right answer, and whether another does is not known
+
+The first six are all there are once the corpus has been looked through. Plain data in, plain data out, no model: the
+web calls this for answers that it has kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from realm_core.evaluation.answers import holds_answer, is_correct
+from realm_core.provenance import Answer, Candidate, Evidence, RankedAnswer
+
+CAUSES: Final = ("right", "withheld", "outweighed", "misread", "not_retrieved", "not_in_corpus")
+NOT_READ: Final = "not_read"
+LOOKED_AT: Final = 1000  # ranks in which a right block is looked for
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a block that holds a right answer stands, when none that was read does.
+
+    rank: by the retriever, 1 is the best; None: none of the first `looked_at` holds one. in_corpus: whether any block
+    does. looked_at: 0 where ranks are not known.
+    """
+
+    in_corpus: bool
+    rank: int | None = None
+    looked_at: int = LOOKED_AT
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An answer, and the block that speaks for it most. text: None for "not here"."""
+
+    text: str | None
+    probability: float
+    block_id: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Why:
+    """The cause, and what it follows from; what a cause has no use for is None.
+
+    chosen, right: what was chosen, and the right answer: with marginals; under `misread` with their likelihoods in the
+    right block that the retriever ranks best (right.text is None where it offers no right span).
+    no_answer_probability: of "not here": under `misread` in that block, under `withheld` of all blocks together.
+    rank, looked_at: as in `Place`, under `not_retrieved`.
+    """
+
+    cause: str
+    chosen: Contender | None = None
+    right: Contender | None = None
+    no_answer_probability: float | None = None
+    rank: int | None = None
+    looked_at: int | None = None
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Why:
+        """What `dataclasses.asdict` made a dict of. TypeError or KeyError for what is none."""
+        contenders = {name: None if value[name] is None else Contender(**value[name]) for name in ("chosen", "right")}
+        why = cls(**{**value, **contenders})
+        if why.cause not in CAUSES:
+            raise KeyError(why.cause)
+        return why
+
+
+def explain(answer: Answer, accepted: Sequence[str], answer_type: str = "string", *, place: Place | None = None) -> Why:
+    """The cause for one answer.
+
+    accepted: answers that are right, at least one. place: looked at only where no block that was read holds one;
+    without it the cause is then `not_read`, and a caller who wants to know more finds the place and calls again.
+    """
+    if not accepted:
+        raise ValueError("A question without accepted answers has no cause.")
+    is_right = partial(is_correct, answers=accepted, answer_type=answer_type)
+    best = answer.answers[0] if answer.answers else None
+    if best is not None and is_right(best.text):
+        if answer.answer is not None:
+            return Why("right", right=_summed(answer, best))
+        return Why("withheld", right=_summed(answer, best), no_answer_probability=answer.no_answer_probability)
+
+    holding = [
+        block
+        for block in sorted(answer.evidence, key=lambda block: (-block.retriever_score, block.rank))
+        if holds_answer(block.text, accepted, answer_type) or any(is_right(one.text) for one in block.candidates)
+    ]
+    if not holding:
+        return _elsewhere(place)
+    read_right = [one for block in holding if (one := _likeliest(block)) is not None and is_right(one.text)]
+    if read_right and best is not None:
+        wordings = [RankedAnswer(one.text, _marginal(answer, one.key)) for one in read_right]
+        right = max(wordings, key=lambda one: one.probability)
+        return Why("outweighed", _summed(answer, best), _summed(answer, right))
+
+    block = holding[0]
+    chosen = _likeliest(block)
+    right_there = _largest([one for one in block.candidates if is_right(one.text)])
+    null = block.no_answer_likelihood
+    return Why("misread", _contender(block, chosen, null or 0.0), _contender(block, right_there, 0.0), null)
+
+
+def _elsewhere(place: Place | None) -> Why:
+    if place is None:
+        return Why(NOT_READ)
+    if not place.in_corpus:
+        return Why("not_in_corpus")
+    return Why("not_retrieved", rank=place.rank, looked_at=place.looked_at)
+
+
+def _likeliest(block: Evidence) -> Candidate | None:
+    """What a block reads; None: "not here"."""
+    best = _largest(block.candidates)
+    return best if best is not None and best.likelihood >= (block.no_answer_likelihood or 0.0) else None
+
+
+def _largest(candidates: Sequence[Candidate]) -> Candidate | None:
+    return max(candidates, key=lambda one: one.likelihood, default=None)
+
+
+def _contender(block: Evidence, candidate: Candidate | None, otherwise: float) -> Contender:
+    """A candidate of one block, with its likelihood; `otherwise`: the probability where there is none."""
+    text, likelihood = (candidate.text, candidate.likelihood) if candidate else (None, otherwise)
+    return Contender(text, likelihood, block.block_id, block.title)
+
+
+def _summed(answer: Answer, ranked: RankedAnswer) -> Contender:
+    """An answer with its marginal, in all its wordings, and the block that adds most to it."""
+    names = {ranked.text, *ranked.also}
+    keys = {one.key for block in answer.evidence for one in block.candidates if one.text in names}
+    block = max(answer.evidence, key=lambda block: block.prior * _likelihood(block, keys))
+    return Contender(ranked.text, ranked.probability, block.block_id, block.title)
+
+
+def _marginal(answer: Answer, key: str) -> float:
+    return math.fsum(block.prior * _likelihood(block, {key}) for block in answer.evidence)
+
+
+def _likelihood(block: Evidence, keys: Collection[str]) -> float:
+    return math.fsum(one.likelihood for one in block.candidates if one.key in keys)
