@@ -122,6 +122,8 @@ def _our_wordpieces(engine: Engine, questions: list[str]) -> list[int]:
     for question in questions:
         blocks = engine.retrieve(question, k=K)
         asked, *parts = wordpieces.encode([question, *(text for b in blocks for text in (b.title, b.text))])
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        counts.append(sum(len(ReadingPair.of(wordpieces, engine.config, asked, t, b).ids) for t, b in pairs))
+        pairs = zip(parts[::2], parts[1::2], blocks, strict=True)
+        counts.append(
+            sum(len(ReadingPair.of(wordpieces, engine.config, asked, t, b, own.text).ids) for t, b, own in pairs)
+        )
     return counts

@@ -10,8 +10,11 @@ A short wording joins a longer one, its head, where one of these holds (words ar
 
 and where only one head would take it: "Curie" beside "Marie Curie" and "Pierre Curie" joins neither. There are no
 chains: a head joins nothing. Words such as North, New or Second make another name, never a fuller one, and a part of a
-list is not the list. A wording with which its article begins and that has the title's last word names the article's
-subject: "Aretha Louise Franklin" is shown as "Aretha Franklin", its title.
+list is not the list.
+
+A longer form of the title with which its article begins names the article's subject: "Aretha Louise Franklin" in
+"Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates", "Cleopatra VII
+Thea Philopator" in "Cleopatra". It is shown as the title, and joins a wording that is the title.
 
 What is shown: of honorific and place the short wording, of a surname the full name, of a year the likelier one.
 """
@@ -22,6 +25,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from realm_core.evaluation.answers import normalise_answer
+
 _HONORIFICS = frozenset(
     "sir dame dr doctor prof professor lord lady king queen prince princess emperor empress president chancellor "
     "general captain admiral colonel saint st pope mr mrs ms rev reverend".split()
@@ -30,6 +35,34 @@ _QUALIFIERS = frozenset(
     "north south east west northern southern eastern western new old upper lower greater great little central "
     "first second third fourth fifth mount lake river saint san santa los las fort port cape".split()
 )
+_GENERATIONS = frozenset("jr sr ii iii iv".split())
+_PARTICLES = frozenset("y e de da di do du del della dos la le van von der den of the bin ibn al".split())
+_SHORT_FORMS = {
+    "alexander": "alex sandy",
+    "anthony": "tony",
+    "antonio": "tony",
+    "charles": "charlie chuck",
+    "daniel": "dan danny",
+    "edward": "ed eddie ted ned",
+    "elizabeth": "liz beth betty lizzie",
+    "frederick": "fred freddie",
+    "henry": "harry hank",
+    "james": "jim jimmy jamie",
+    "john": "jack johnny",
+    "joseph": "joe",
+    "katherine": "kate kathy katie",
+    "lawrence": "larry",
+    "margaret": "maggie peggy meg",
+    "michael": "mike mick",
+    "muhammad": "mohamed",
+    "richard": "dick rick richie",
+    "robert": "bob bobby rob robbie",
+    "samuel": "sam",
+    "theodore": "ted teddy",
+    "thomas": "tom tommy",
+    "timothy": "tim",
+    "william": "bill billy will willie",
+}
 _YEAR = re.compile(r"\d{3,4}")
 _DATED = re.compile(
     r"(?:(?:about|around|between|from|c|circa|early|late|mid|to|and|until|\d{1,4}|january|february|march|april|may|june"
@@ -64,8 +97,30 @@ class Named:
 
 def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Mapping[str, str]) -> list[Named]:
     """The wordings in classes, each wording in one; texts, titles: of the blocks, by id."""
-    joined: dict[str, tuple[str, str]] = {}  # short key → (head's key, rule)
     by_key = {wording.key: wording for wording in wordings}
+    called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
+    subjects = {key: own for key, title in called.items() if (own := normalise_answer(title)) in by_key}
+    members, head_of = _joined([wording for wording in wordings if wording.key not in subjects], texts)
+    for key, title_key in subjects.items():
+        head = head_of.get(title_key, title_key)
+        members.setdefault(head, []).append((key, "subject"))
+        head_of[key] = head
+    classes = []
+    for wording in wordings:
+        if wording.key in head_of:
+            continue
+        own_members = sorted(members.get(wording.key, ()), key=lambda one: (-by_key[one[0]].probability, one[0]))
+        shown = _shown(wording, [(by_key[key], rule) for key, rule in own_members])
+        keys = (shown.key, *sorted({wording.key, *(key for key, _ in own_members)} - {shown.key}))
+        classes.append(Named(keys, called.get(shown.key, shown.text)))
+    return classes
+
+
+def _joined(
+    wordings: Sequence[Wording], texts: Mapping[str, str]
+) -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
+    """(head's key → keys that join it, each with the rule; joining key → head's key)."""
+    joined: dict[str, tuple[str, str]] = {}
     for short in wordings:
         fits = [(head, rule) for head in wordings if (rule := _rule(short, head, texts))]
         # By place in the text a year or a place lies within each of these heads; by words alone it might be another's.
@@ -78,16 +133,7 @@ def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Ma
     for short_key, (head_key, rule) in joined.items():
         if short_key not in heads:
             members.setdefault(head_key, []).append((short_key, rule))
-    taken = {key for own in members.values() for key, _ in own}
-    classes = []
-    for wording in wordings:
-        if wording.key in taken:
-            continue
-        own = sorted(members.get(wording.key, ()), key=lambda one: (-by_key[one[0]].probability, one[0]))
-        shown = _shown(wording, [(by_key[key], rule) for key, rule in own])
-        keys = (shown.key, *sorted({wording.key, *(key for key, _ in own)} - {shown.key}))
-        classes.append(Named(keys, _title_of(shown, texts, titles) or shown.text))
-    return classes
+    return members, {key: head for head, own in members.items() for key, _ in own}
 
 
 def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None:
@@ -149,13 +195,36 @@ def _shown(head: Wording, members: Sequence[tuple[Wording, str]]) -> Wording:
     return head
 
 
-def _title_of(shown: Wording, texts: Mapping[str, str], titles: Mapping[str, str]) -> str | None:
-    """The title of the article that begins with this wording, where it is a shorter form of the same name."""
-    for block, (start, end) in shown.places.items():
-        title = _TITLE_ASIDE.sub("", titles.get(block, ""))
-        own, full = title.split(), texts.get(block, "")[start:end].split()
-        begins = start == 0 and 2 <= len(own) < len(full)
-        names = all(_NAME.fullmatch(word) and word[0].isupper() for word in (*own, *full))
-        if begins and names and own[-1] == full[-1] and own[0][0] == full[0][0]:
+def _title_of(wording: Wording, texts: Mapping[str, str], titles: Mapping[str, str]) -> str | None:
+    """The title of an article that begins with this wording, where the wording is a longer form of it."""
+    for block, (start, end) in wording.places.items():
+        title, text = _TITLE_ASIDE.sub("", titles.get(block, "")), texts.get(block, "")
+        if title and _is_longer_form(title.split(), text[:start].split(), text[start:end].split()):
             return title
     return None
+
+
+def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether an article's first words, `before` and behind them `words`, name the person or thing of its title."""
+    if not all(_is_name(word) for word in (*title, *before, *words)):
+        return False
+    while words and normalise_answer(words[0]) in _HONORIFICS and words[0] != title[0]:
+        words = words[1:]
+    if len(title) >= 2 and any(
+        list(words[place : place + len(title)]) == list(title) for place in range(len(words) - len(title) + 1)
+    ):
+        return len(words) > len(title)
+    if any(normalise_answer(word) not in _HONORIFICS for word in before):
+        return False
+    while len(words) > 2 and normalise_answer(words[-1]) in _GENERATIONS:
+        words = words[:-1]
+    if len(title) == 1:
+        return len(words) > 1 and words[0] == title[0]
+    if len(words) < 2 or words[-1] != title[-1] or list(words) == list(title):
+        return False
+    full, short = normalise_answer(words[0]), normalise_answer(title[0])
+    return full[:1] == short[:1] or short in _SHORT_FORMS.get(full, "").split()
+
+
+def _is_name(word: str) -> bool:
+    return word in _PARTICLES or (_NAME.fullmatch(word) is not None and word[0].isupper())

@@ -88,10 +88,10 @@ class BlockReading:
         pairs: list[ReadingPair] = []
         for own in found:
             question = next(encoded)
-            for _ in own.blocks:
+            for block in own.blocks:
                 title, body = next(encoded), next(encoded)
                 bodies.append(body)
-                pairs.append(ReadingPair.of(self._wordpieces, self._config, question, title, body))
+                pairs.append(ReadingPair.of(self._wordpieces, self._config, question, title, body, block.text))
         at_once = torch.get_num_threads() if self.device.type == "cpu" else 1
         groups = even_batches([len(pair.ids) for pair in pairs], self._budget, at_once)
         scored = compute_each([partial(self._logits, [pairs[i] for i in group]) for group in groups])

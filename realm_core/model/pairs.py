@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,12 +13,18 @@ from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies
 from realm_core.text.joins import join_pair
 from realm_core.text.matching import word_edges
+from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
 
 @dataclass(frozen=True)
 class ReadingPair:
-    """join(x, z) with its body's wordpieces (those that the limit leaves): places in the text, word edges."""
+    """join(x, z) with its body's wordpieces (those that the limit leaves).
+
+    offsets:     their places in the body's text.
+    word_starts, word_ends: whether a word begins or ends there.
+    room:        how many wordpieces of the same sentence there are from each one on (itself counted).
+    """
 
     ids: list[int]
     segments: list[int]
@@ -25,12 +32,13 @@ class ReadingPair:
     offsets: list[tuple[int, int]]
     word_starts: list[bool]
     word_ends: list[bool]
+    room: list[int]
 
     @classmethod
     def of(
-        cls, wordpieces: Wordpieces, config: ModelConfig, question: Encoded, title: Encoded, body: Encoded
+        cls, wordpieces: Wordpieces, config: ModelConfig, question: Encoded, title: Encoded, body: Encoded, text: str
     ) -> ReadingPair:
-        """The pair, as the model's configuration joins it."""
+        """The pair, as the model's configuration joins it. text: of the body."""
         joined = join_pair(
             wordpieces,
             question,
@@ -42,8 +50,25 @@ class ReadingPair:
         length = joined.body_stop - joined.body_start
         starts, ends = word_edges(body)
         return cls(
-            joined.ids, joined.segments, joined.body_start, body.offsets[:length], starts[:length], ends[:length]
+            joined.ids,
+            joined.segments,
+            joined.body_start,
+            body.offsets[:length],
+            starts[:length],
+            ends[:length],
+            _rooms(text, body.offsets[:length]),
         )
+
+
+def _rooms(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
+    """For each wordpiece how many of its sentence there are from it on: no answer goes on in the next sentence."""
+    begins = [start for start, _ in sentence_spans(text)]
+    sentences = [bisect_right(begins, start) for start, _ in offsets]
+    rooms = [1] * len(offsets)
+    for place in range(len(offsets) - 2, -1, -1):
+        if sentences[place] == sentences[place + 1]:
+            rooms[place] += rooms[place + 1]
+    return rooms
 
 
 def collate(pairs: Sequence[ReadingPair]) -> tuple[Packed, Bodies]:
@@ -55,7 +80,7 @@ def collate(pairs: Sequence[ReadingPair]) -> tuple[Packed, Bodies]:
         positions_N=torch.tensor(
             [first + i for first, n in zip(firsts, lengths, strict=True) for i in range(n)], dtype=torch.long
         ),
-        room_N=torch.tensor([n - i for n in lengths for i in range(n)], dtype=torch.long),
+        room_N=torch.tensor([room for pair in pairs for room in pair.room], dtype=torch.long),
         word_start_N=torch.tensor([flag for pair in pairs for flag in pair.word_starts], dtype=torch.bool),
         word_end_N=torch.tensor([flag for pair in pairs for flag in pair.word_ends], dtype=torch.bool),
         lengths=lengths,

@@ -26,7 +26,8 @@ class Bodies:
     """Where the block bodies lie in a packed batch of pairs.
 
     positions_N:   position in T of each body wordpiece.
-    room_N:        how many body wordpieces of the same block there are from this one on (itself counted).
+    room_N:        the widest span from this wordpiece on: body wordpieces left in the same sentence, or in the block,
+                   this one counted.
     word_start_N:  bool, a word begins here; word_end_N: bool, a word ends here. Spans are of whole words.
     lengths:       body wordpieces of each pair; they sum to N.
     """
@@ -67,7 +68,7 @@ class Reader(Encoding):
         """Span logits [N, M], float32: entry (n, m) is the span of m + 1 wordpieces that begins at n.
 
         Where the reader has a "not here", relative to the block's score of it, which the MLP gives to [CLS] taken as a
-        span; −inf where a span would leave its block or cut a word.
+        span; −inf where a span would leave its room or cut a word.
         """
         hidden_TW = self.encode(pairs)
         start_NH, end_NH = self._halves(hidden_TW[bodies.positions_N])
@@ -95,7 +96,7 @@ class Reader(Encoding):
         return min(self.max_width, max(1, max(bodies.lengths)))  # bodies may have no wordpiece at all
 
     def _spans(self, bodies: Bodies) -> Tensor:
-        """[N, M], bool: whether the span of m + 1 wordpieces that begins at n is one of whole words in one block."""
+        """[N, M], bool: whether the span of m + 1 wordpieces that begins at n is one of whole words within its room."""
         count, device = len(bodies.room_N), bodies.room_N.device
         width_M = torch.arange(self._widest(bodies), device=device)
         last_NM = (torch.arange(count, device=device).unsqueeze(1) + width_M).clamp(max=count - 1)

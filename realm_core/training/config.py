@@ -166,6 +166,14 @@ class MineConfig(Settings):
     same_article: float = setting(0.2, "how often a passage of the same article without the answer is taken", SHARE)
     false_premise: float = setting(0.3, "how often the question is asked of another article", SHARE)
     window: int = setting(600, "characters of a passage that are read", at_least(100))
+    agreement: float = setting(
+        0.0,
+        "least p(answer|z, x) of the model's own reader at which a retrieved block counts as holding the answer; 0: "
+        "its string is enough and nothing is read",
+        SHARE,
+    )
+    candidates: int = setting(3, "blocks with the answer's string that the reader chooses among", between(1, 100))
+    unanswerable_blocks: int = setting(2, "blocks that a question without an answer is set against", between(1, 100))
 
 
 @dataclass(frozen=True)

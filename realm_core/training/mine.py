@@ -3,32 +3,47 @@
 For each question, what the reader is to learn from:
 
     its own passage, where the set has one, cut to a few sentences around an answer          → the answer
-    else the best-ranked block that holds an answer, of those retrieved (`depth`)            → the answer
+    else a block that holds an answer's string, of those retrieved (`depth`)                 → the answer
     blocks retrieved (`read`) and a passage of the same article, that hold no answer         → "not here"
+    the best blocks of a question that has no answer                                         → "not here"
     the question with its article's title exchanged for another's, against the other's block → "not here"
 
 A match far down the ranking is mostly a coincidence (of Natural Questions' best string matches half stand behind rank
-20), so none beyond `depth` is taken. The last kind are questions with a false premise.
+20), so none beyond `depth` is taken. Without `agreement` it is the best-ranked. With it, the model's own reader reads
+the first `candidates` of them; the one with the highest posterior p(z|y, x) is taken, and none where the reader does
+not find the answer in it. The last kind are questions with a false premise.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import math
 import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from realm_core.activity import Activity
+from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import answer_pattern, holds_answer, normalise_answer
 from realm_core.files import disk_errors
 from realm_core.index.corpus_of import add_corpus_argument, corpus_of
-from realm_core.index.retriever import DenseRetriever
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.marginal import log_pair_reading
+from realm_core.reading import BlockReading, Found, ReadBlock
 from realm_core.settings import read_settings
+from realm_core.text.matching import NormalText, answer_spans
 from realm_core.text.sentences import sentence_spans
 from realm_core.training.config import MineConfig
 from realm_core.training.questions import Question, read_questions, read_titles
@@ -45,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index", type=Path, required=True, help="generation of that model and corpus")
     add_corpus_argument(parser, by_index=True)
     parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
+    parser.add_argument(
+        "--unanswerable", type=Path, nargs="*", default=[], help="files of questions that no block answers (`[]`)"
+    )
     parser.add_argument("--without", type=Path, nargs="*", default=[], help="question files to leave questions out of")
     parser.add_argument("--exclude-titles", type=Path, help="JSON list of articles that are not learnt from")
     parser.add_argument("--output", type=Path, required=True, help="file of reading rows to make")
@@ -63,16 +81,21 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         else set()
     )
     questions: list[Question] = []
-    for path in arguments.questions:
-        own = [q for q in read_questions(path) if normalise_answer(q.question) not in left_out]
+    for path in (*arguments.questions, *arguments.unanswerable):
+        own = read_questions(path, answerable=path not in arguments.unanswerable)
+        own = [q for q in own if normalise_answer(q.question) not in left_out]
         own = [q for q in own if normalise_answer(q.title or "") not in excluded or not q.title]
         random.Random(f"{config.seed} {path.stem}").shuffle(own)
         wanted = config.take.get(path.stem)
         questions += own if wanted is None else own[:wanted]
-    corpus = corpus_of(arguments.index, arguments.corpus)
-    miner = _Miner(
-        config, DenseRetriever.load(arguments.model, arguments.index, corpus), Snapshot.open(corpus), excluded
-    )
+    snapshot = Snapshot.open(corpus_of(arguments.index, arguments.corpus))
+    generation = Generation.open(arguments.index)
+    model = load_model(arguments.model, frozen=fast_dtype(pick_device("auto")))
+    check_fit(model, generation, snapshot)
+    if config.agreement and not model.config.not_here:
+        raise RealmError(f"agreement must be 0: {arguments.model} has no score of “not here” to weigh answers against.")
+    reader = _AgreeingReader(model) if config.agreement else None
+    miner = _Miner(config, DenseRetriever(model, generation), snapshot, excluded, reader)
     counts: dict[str, int] = defaultdict(int)
     temporary = arguments.output.with_name(f".{arguments.output.name}.tmp")
     with disk_errors(arguments.output), open(temporary, "w", encoding="utf-8") as file:
@@ -85,11 +108,75 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     activity.result({"path": str(arguments.output), "rows": dict(counts)})
 
 
-class _Miner:
-    """Makes the rows of questions. excluded: normalised titles whose blocks are not taken."""
+@dataclass(frozen=True)
+class _Retrieved:
+    """A block that was retrieved for a question. held: whether it holds the string of an answer."""
 
-    def __init__(self, config: MineConfig, retriever: DenseRetriever, snapshot: Snapshot, excluded: set[str]) -> None:
+    block: Block
+    score: float
+    held: bool
+
+    @property
+    def normal_title(self) -> str:
+        return normalise_answer(self.block.title)
+
+
+class _AgreeingReader:
+    """The model's own reader, asked in which block it finds a question's answer."""
+
+    def __init__(self, model: Model) -> None:
+        # As the reader was trained: a calibration asks more of a block than that it holds the answer.
+        config = dataclasses.replace(model.config, reading_temperature=1.0, reading_bias=0.0, prior_temperature=1.0)
+        model.reader.for_inference(pick_device("auto"))
+        self._reading = BlockReading(model.reader, config, model="", index="", corpus="")
+        self._widest = config.span_wordpieces
+
+    def chosen(
+        self, asked: Sequence[tuple[Question, Sequence[Block], Sequence[float]]], least: float
+    ) -> list[Block | None]:
+        """For each (question, blocks, their f(x, z)) the block with the highest posterior p(z|y, x).
+
+        None where p(y|z, x) of that block is below `least`.
+        """
+        found = [Found(question.question, blocks, scores) for question, blocks, scores in asked]
+        chosen: list[Block | None] = []
+        for (question, *_), read in zip(asked, self._reading.read(found), strict=True):
+            likelihoods = [(self._log_likelihood(question, block), block) for block in read]
+            best = max(likelihoods, key=lambda one: one[0] + one[1].score, default=None)
+            chosen.append(best[1].block if best is not None and best[0] >= math.log(least) else None)
+        return chosen
+
+    def _log_likelihood(self, question: Question, read: ReadBlock) -> float:
+        """log p(y|z, x) of all spans that read an answer, against the block's other spans and "not here"."""
+        text, width = read.block.text, read.logits_LM.shape[1]
+        correct_LM = torch.zeros_like(read.logits_LM, dtype=torch.bool)
+        for first, last in answer_spans(
+            text, NormalText.of(text), read.body, question.answers, question.answer_type, self._widest
+        ):
+            if first < len(correct_LM) and last - first < width:
+                correct_LM[first, last - first] = True
+        correct_LM &= torch.isfinite(read.logits_LM)
+        if not correct_LM.any():
+            return -math.inf
+        return float(log_pair_reading(read.logits_LM.flatten().unsqueeze(0), correct_LM.flatten().unsqueeze(0)))
+
+
+class _Miner:
+    """Makes the rows of questions. excluded: normalised titles whose blocks are not taken.
+
+    reader: what has to agree that a block holds an answer; None: the answer's string is enough.
+    """
+
+    def __init__(
+        self,
+        config: MineConfig,
+        retriever: DenseRetriever,
+        snapshot: Snapshot,
+        excluded: set[str],
+        reader: _AgreeingReader | None,
+    ) -> None:
         self._config, self._retriever, self._snapshot, self._excluded = config, retriever, snapshot, excluded
+        self._reader = reader
         self._draw = random.Random(config.seed)
 
     def rows(self, questions: Sequence[Question], activity: Activity) -> Iterator[tuple[str, ReadingRow]]:
@@ -101,25 +188,59 @@ class _Miner:
         for start in range(0, len(questions), _QUESTIONS_AT_ONCE):
             activity.check()
             batch = questions[start : start + _QUESTIONS_AT_ONCE]
-            found = self._retriever.rows([question.question for question in batch], self._config.depth)
-            for question, own in zip(batch, found, strict=True):
-                yield from self._of(question, own, passages.get(question.title or "", []))
+            retrieved = self._retrieved(batch)
+            right = self._right(batch, retrieved)
+            for question, own, block in zip(batch, retrieved, right, strict=True):
+                yield from self._of(question, own, block, passages.get(question.title or "", []))
             activity.progress(start + len(batch), len(questions), "questions")
 
-    def _of(self, question: Question, rows: Sequence[int], passages: Sequence[str]) -> Iterator[tuple[str, ReadingRow]]:
+    def _retrieved(self, batch: Sequence[Question]) -> list[list[_Retrieved]]:
+        rows, scores = self._retriever.search([question.question for question in batch], self._config.depth)
+        return [
+            [
+                _Retrieved(block, score, holds_answer(block.text, question.answers, question.answer_type))
+                for block, score in ((self._snapshot.block(row), score) for row, score in zip(*own, strict=True))
+                if normalise_answer(block.title) not in self._excluded
+            ]
+            for question, *own in zip(batch, rows, scores, strict=True)
+        ]
+
+    def _right(self, batch: Sequence[Question], retrieved: Sequence[Sequence[_Retrieved]]) -> list[Block | None]:
+        """The block that is taken for right, of each question without a passage of its own."""
+        holding = [
+            [
+                one
+                for one in own
+                if one.held and (not question.title or normalise_answer(question.title) == one.normal_title)
+            ]
+            if question.context is None
+            else []
+            for question, own in zip(batch, retrieved, strict=True)
+        ]
+        if self._reader is None:
+            return [own[0].block if own else None for own in holding]
+        candidates = [own[: self._config.candidates] for own in holding]
+        asked = [
+            (question, [one.block for one in own], [one.score for one in own])
+            for question, own in zip(batch, candidates, strict=True)
+        ]
+        return self._reader.chosen(asked, self._config.agreement)
+
+    def _of(
+        self, question: Question, retrieved: Sequence[_Retrieved], right: Block | None, passages: Sequence[str]
+    ) -> Iterator[tuple[str, ReadingRow]]:
         config, draw = self._config, self._draw
-        blocks = [self._snapshot.block(row) for row in rows]
-        blocks = [block for block in blocks if normalise_answer(block.title) not in self._excluded]
-        holds = [holds_answer(block.text, question.answers, question.answer_type) for block in blocks]
         if question.context is not None:
             context = cut_around(question.context, question.answers, config.window, draw)
             yield "of passages", ReadingRow(question.question, question.title or "", context, question.answers)
-        elif any(holds):
-            block = blocks[holds.index(True)]
-            if not question.title or normalise_answer(question.title) == normalise_answer(block.title):
-                yield "of blocks", ReadingRow(question.question, block.title, block.text, _said(question, block.text))
-        for block, held in zip(blocks[: config.read], holds, strict=False):
-            if not held and draw.random() < config.not_here and block.title != question.title:
+        elif right is not None:
+            yield "of blocks", ReadingRow(question.question, right.title, right.text, _said(question, right.text))
+        for rank, one in enumerate(retrieved[: config.read], start=1):
+            block = one.block
+            if not question.answers:
+                if rank <= config.unanswerable_blocks:
+                    yield "of unanswerable questions", ReadingRow(question.question, block.title, block.text, ())
+            elif not one.held and draw.random() < config.not_here and block.title != question.title:
                 yield "not in blocks", ReadingRow(question.question, block.title, block.text, ())
         if draw.random() < config.same_article:
             others = [p for p in passages if p != question.context and not holds_answer(p, question.answers)]
@@ -128,8 +249,9 @@ class _Miner:
                 nearest = max(others, key=lambda passage: len(words & set(passage.lower().split())))
                 context = cut_around(nearest, (), config.window, draw)
                 yield "not in the article's", ReadingRow(question.question, question.title or "", context, ())
-        if question.title and draw.random() < config.false_premise and len(question.title) >= _LEAST_TITLE:
-            named = re.compile(rf"\b{re.escape(question.title)}\b", re.IGNORECASE)
+        title = question.title if question.answers else None
+        if title and draw.random() < config.false_premise and len(title) >= _LEAST_TITLE:
+            named = re.compile(rf"\b{re.escape(title)}\b", re.IGNORECASE)
             other = self._snapshot.block(draw.randrange(len(self._snapshot)))
             known = normalise_answer(other.title) in self._excluded or holds_answer(other.text, question.answers)
             if named.search(question.question) and not known:

@@ -90,14 +90,16 @@ class ReadingExample:
 def example_of(row: ReadingRow, config: ModelConfig, wordpieces: Wordpieces) -> ReadingExample | None:
     """The row joined and its answers found; None where it has answers, but none stands in what is read of its block."""
     question, typed, title, body = wordpieces.encode([row.question, row.typed or row.question, row.title, row.context])
-    pair = ReadingPair.of(wordpieces, config, typed, title, body)
-    written = ReadingPair.of(wordpieces, config, question, title, body)
+    pair = ReadingPair.of(wordpieces, config, typed, title, body, row.context)
+    written = ReadingPair.of(wordpieces, config, question, title, body, row.context)
     if len(written.offsets) != len(pair.offsets):
         written = pair  # a question of another length left room for another part of the body
     if not row.answers:
         return ReadingExample(pair, frozenset(), written)
     found = answer_spans(row.context, NormalText.of(row.context), body, row.answers, "string", config.span_wordpieces)
-    spans = frozenset(span for span in found if span[1] < len(pair.offsets))
+    spans = frozenset(
+        (first, last) for first, last in found if last < len(pair.offsets) and last - first < pair.room[first]
+    )
     return ReadingExample(pair, spans, written) if spans else None
 
 

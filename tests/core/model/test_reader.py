@@ -41,6 +41,7 @@ def pair(head: int, words: list[int]) -> ReadingPair:
         offsets=[(i, i + 1) for i in range(length)],
         word_starts=[i == 0 for pieces in words for i in range(pieces)],
         word_ends=[i == pieces - 1 for pieces in words for i in range(pieces)],
+        room=list(range(length, 0, -1)),
     )
 
 
@@ -123,7 +124,14 @@ def test_values_by_block_are_filled_up() -> None:
 
 def joined(config: ModelConfig, question: str, title: str, body: str) -> ReadingPair:
     encoded = WORDPIECES.encode([question, title, body])
-    return ReadingPair.of(WORDPIECES, config, *encoded)
+    return ReadingPair.of(WORDPIECES, config, *encoded, body)
+
+
+def test_no_span_goes_on_in_the_next_sentence() -> None:
+    body = "It is Baku. Baku lies on\nthe sea of Dr. Lee there"
+    own = joined(ModelConfig(), "which city", "Azerbaijan", body)
+    end_of = [own.offsets[place + room - 1][1] for place, room in enumerate(own.room)]
+    assert list(dict.fromkeys(end_of)) == [body.index(".") + 1, body.index("\n"), len(body)]
 
 
 @pytest.mark.parametrize("with_title", [True, False])

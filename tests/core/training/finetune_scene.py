@@ -117,7 +117,8 @@ def spans_by_hand(world: World, number: int, row: int, limit: int) -> tuple[list
     question, answer = world.asked[number]
     block = world.snapshot.block(row)
     encoded = WORDPIECES.encode([question, block.title, block.text])
-    pair = ReadingPair.of(WORDPIECES, replace(world.model.config, reader_wordpieces=limit), *encoded)
+    # Without the text no sentence is told from the next: `finetune` works on stored wordpieces and knows none.
+    pair = ReadingPair.of(WORDPIECES, replace(world.model.config, reader_wordpieces=limit), *encoded, "")
     with torch.no_grad():
         logits_LM = world.model.reader(*collate([pair]))
     logits, correct = [], []
