@@ -27,6 +27,7 @@ from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import CannotFill, RealmError
+from realm_core.evaluation.answers import holds_answer
 from realm_core.filled import Filling
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
@@ -177,6 +178,24 @@ class Engine:
         assert isinstance(blocks, list)
         return blocks
 
+    def rank_holding(
+        self,
+        question: str,
+        answers: Sequence[str],
+        *,
+        among: int,
+        exclude: Sequence[str] = (),
+        listens: Callable[[], bool] | None = None,
+    ) -> int | None:
+        """The rank, 1 is the best, of the first block that holds one of the answers; None: none of the first `among`.
+
+        exclude, listens: as of `ask`.
+        """
+        wanted = self._question(question, among, exclude, None, read=False, most=among)
+        blocks = self._line.ask(wanted, listens=listens)
+        assert isinstance(blocks, list)
+        return next((block.rank for block in blocks if holds_answer(block.text, answers)), None)
+
     @property
     def can_fill(self) -> bool:
         """Whether the model has an encoder of masked sentences."""
@@ -245,11 +264,18 @@ class Engine:
         return len(self._line)
 
     def _question(
-        self, question: str, k: int, exclude: Sequence[str], normalisation: Normalisation | None, *, read: bool
+        self,
+        question: str,
+        k: int,
+        exclude: Sequence[str],
+        normalisation: Normalisation | None,
+        *,
+        read: bool,
+        most: int = MAX_K,
     ) -> _Question:
         text = _checked_text(question, "question")
-        if not 1 <= k <= MAX_K:
-            raise RealmError(f"k must be from 1 to {MAX_K}, not {k}.")
+        if not 1 <= k <= most:
+            raise RealmError(f"k must be from 1 to {most}, not {k}.")
         normalisation = normalisation or self.config.normalisation
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)

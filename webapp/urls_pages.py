@@ -2,13 +2,14 @@
 
 from django.urls import path
 
-from webapp.views import about, account, article, ask, feedback, fill, history
+from webapp.views import about, account, article, ask, feedback, fill, history, why
 
 urlpatterns = [
     path("", ask.ask, name="ask"),
     path("answers/<uuid:answer_id>/", ask.answer, name="answer"),
     path("answers/<uuid:answer_id>/feedback/", feedback.say, name="feedback"),
     path("answers/<uuid:answer_id>/feedback/take-back/", feedback.take_back, name="feedback-take-back"),
+    path("answers/<uuid:answer_id>/why/", why.explain, name="answer-why"),
     path("fill/", fill.fill, name="fill"),
     path("blocks/<str:block_id>/", article.block, name="block"),
     path("history/", history.history, name="history"),

@@ -43,6 +43,7 @@ from realm_client._records import (
     Article,
     Block,
     Candidate,
+    Contender,
     Evidence,
     Feedback,
     Filling,
@@ -55,6 +56,7 @@ from realm_client._records import (
     Result,
     Retrieval,
     RetrievedBlock,
+    Why,
 )
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "Candidate",
     "Client",
     "Conflict",
+    "Contender",
     "Corpus",
     "Deployment",
     "Evaluation",
@@ -100,4 +103,5 @@ __all__ = [
     "TooManyRequests",
     "Unavailable",
     "Unreachable",
+    "Why",
 ]

@@ -137,6 +137,10 @@ class AsyncClient:
         """Take back what one said of an answer."""
         await self._do(calls.take_feedback_back(answer_id))
 
+    async def why(self, answer_id: str, right_answer: str) -> records.Why:
+        """Why a kept answer is wrong, given the right one; nothing is kept of it."""
+        return await self._do(calls.why(answer_id, right_answer))
+
     # ---- what operators do
 
     async def job_kinds(self) -> tuple[operating.Kind, ...]:

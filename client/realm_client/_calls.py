@@ -264,6 +264,10 @@ def take_feedback_back(answer_id: str) -> Call[None]:
     return Call("DELETE", f"/answers/{_part(answer_id)}/feedback", None)
 
 
+def why(answer_id: str, right_answer: str) -> Call[records.Why]:
+    return Call("POST", f"/answers/{_part(answer_id)}/why", records.Why, body={"answer": right_answer})
+
+
 # ---- what operators do
 
 

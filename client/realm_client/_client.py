@@ -135,6 +135,10 @@ class Client:
         """Take back what one said of an answer."""
         self._do(calls.take_feedback_back(answer_id))
 
+    def why(self, answer_id: str, right_answer: str) -> records.Why:
+        """Why a kept answer is wrong, given the right one; nothing is kept of it."""
+        return self._do(calls.why(answer_id, right_answer))
+
     # ---- what operators do
 
     def job_kinds(self) -> tuple[operating.Kind, ...]:

@@ -108,6 +108,35 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Contender:
+    """An answer, and the block that speaks for it most. text: None for “not here”, or where no span is right."""
+
+    text: str | None
+    probability: float
+    block_id: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why an answer is wrong.
+
+    cause: right, withheld, outweighed, misread, not_retrieved, not_in_corpus, or not_read where the corpus is gone.
+    detail: the same in plain sentences. chosen, right: with their probabilities over all blocks, under misread with
+    those in the right block, as no_answer_probability is. rank: of the best block that holds the right answer, under
+    not_retrieved; looked_at: in how many ranks it was looked for.
+    """
+
+    cause: str
+    detail: str
+    chosen: Contender | None
+    right: Contender | None
+    no_answer_probability: float | None
+    rank: int | None
+    looked_at: int | None
+
+
+@dataclass(frozen=True)
 class ListedAnswer:
     """A kept answer in a list."""
 

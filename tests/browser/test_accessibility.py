@@ -53,7 +53,7 @@ CONTEXT = {"exclude": [[".help-tooltip"]]}
 # The names of the addresses that each test looks at.
 LOOKED_AT = {
     "test_who_is_not_known": "answer api-docs ask block feedback fill history how-it-works login",
-    "test_an_asker": "account account-password account-token-make ask manage",
+    "test_an_asker": "account account-password account-token-make answer answer-why ask manage",
     "test_a_curator": "manage-compare manage-feedback manage-questions",
     "test_an_admin": "manage manage-audit manage-compare manage-comparison manage-corpora manage-corpus "
     "manage-corpus-remove manage-deploy manage-deployments manage-evaluation manage-index "
@@ -250,6 +250,10 @@ def test_an_asker(visitor: Visitor, member: Person, settings: Any) -> None:
     assert ApiToken.objects.filter(user=member.user).exists()
     visitor.look("/account/", "/account/password/")
     visitor.press("Change it", old_password="wrong", new_password1="1", new_password2="2")
+    for status, right_answer in ((422, ""), (200, "Arthur C. Clarke")):
+        visitor.look(f"/answers/{stored.store().pk}/")
+        visitor.page.get_by_text("Know the right answer?").click()
+        visitor.press("See why", status, right_answer=right_answer)
 
 
 @looks("wide and light")

@@ -124,6 +124,18 @@ def test_feedback(asker: Client) -> None:
         asker.feedback(answer.id)
 
 
+def test_why(asker: Client, running: Running) -> None:
+    answer = asker.ask(QUESTION)
+    assert answer.text is not None and asker.why(answer.id, answer.text).cause == "right"
+    missing = asker.why(answer.id, "nobody at all")
+    assert (missing.cause, missing.right) == ("not_in_corpus", None) and "nobody at all" in missing.detail
+    with pytest.raises(InvalidRequest) as wrong:
+        asker.why(answer.id, " ")
+    assert [error.field for error in wrong.value.errors] == ["answer"]
+    with Client(running.address) as nobody, pytest.raises(NotAllowed):
+        nobody.why(answer.id, "Thimphu")
+
+
 def test_what_operators_do(admin: Client, asker: Client) -> None:
     with pytest.raises(NotAllowed):
         next(asker.models())
@@ -190,6 +202,7 @@ def test_awaited(running: Running) -> None:
             assert {answer.id for answer in answers} <= {one.id for one in kept}
             said = await realm.give_feedback(answers[0].id, right=True)
             assert await realm.feedback(answers[0].id) == said
+            assert (await realm.why(answers[0].id, "nobody at all")).cause == "not_in_corpus"
             found = await realm.retrieve(QUESTION, k=1)
             assert (await realm.block(found.blocks[0].block_id)).title in ARTICLES
             with pytest.raises(NotFound):

@@ -29,6 +29,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("ask", "retrieve", "fill"), ("What [MASK]?",)),
     "ask_many": (["What?", "Who?"],),
     **dict.fromkeys(("answer", "block", "article", "feedback", "give_feedback", "take_feedback_back"), (ID,)),
+    "why": (ID, "Arthur C. Clarke"),
     **dict.fromkeys(("job", "stop_job", "resume_job", "job_log", "job_metrics"), (ID,)),
     "start_job": ("index", {"model": 3, "corpus": 1}),
     **dict.fromkeys(("corpus", "model", "index", "question_set", "span_set", "evaluation", "deployment"), (7,)),

@@ -41,8 +41,9 @@ def test_commands(running: Running, tmp_path: Path) -> None:
     results, *lines = map(json.loads, many)
     assert [len(result["answer"]["evidence"]) for result in results["results"]] == [5, 3]
     assert [line["answer"]["question"] for line in lines] == ["What is tungsten?", "Who was Marie Curie?"]
-    found, said, own = map(json.loads, rest)
+    found, said, why, own = map(json.loads, rest)
     assert len(found["blocks"]) == 2 and said["right"] is True
+    assert why["cause"] == "not_in_corpus" and "Arthur C. Clarke" in why["detail"]
     assert own["results"][0]["question"] == "Who was Marie Curie?"
     deployments, jobs, waiting = map(json.loads, operated)  # nothing was accepted yet, so nothing is downloaded
     assert deployments["results"][0]["is_active"] and jobs["results"] == []

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from realm_core.activity import Activity
 from realm_core.engine import Engine
 from realm_core.errors import RealmError
+from realm_core.evaluation.answers import holds_answer
 from realm_core.index.build import build
 from realm_core.model.marginal import Normalisation
 from realm_core.provenance import Answer
@@ -76,6 +77,17 @@ def test_weights_are_the_retrievers_but_under_joint(precise: Engine) -> None:
         evidence = precise.ask(QUESTIONS[0], normalisation=normalisation).evidence
         same = [e.prior == pytest.approx(e.retriever_prior, abs=1e-9) for e in evidence]
         assert all(same) == (normalisation != "joint")
+
+
+def test_the_rank_of_the_first_block_that_holds_an_answer(precise: Engine) -> None:
+    found = precise.retrieve(QUESTIONS[0], k=12)
+    for one in found:
+        title = [block.rank for block in found if holds_answer(block.text, [one.title])]
+        assert precise.rank_holding(QUESTIONS[0], [one.title], among=1000) == (title[0] if title else None)
+    first, last = found[0], found[-1]
+    behind = precise.rank_holding(QUESTIONS[0], [last.text], among=1000)
+    assert behind == 12 and precise.rank_holding(QUESTIONS[0], [last.text], among=11) is None
+    assert precise.rank_holding(QUESTIONS[0], [last.text], among=11, exclude=[first.block_id]) == 11
 
 
 def test_the_normalisation_is_the_models_unless_another_is_asked_for(precise: Engine) -> None:

@@ -67,6 +67,8 @@ class FakeEngine:
     asked: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
     can_fill: bool = True
     filled: list[tuple[str, int, tuple[str, ...], str | None]] = field(default_factory=list)
+    looked_for: list[tuple[str, tuple[str, ...], int, tuple[str, ...]]] = field(default_factory=list)
+    rank: int | None = None
     closed: bool = False
     model_id: str = "realm-mini"
     index_id: str = "gen-1"
@@ -96,6 +98,19 @@ class FakeEngine:
     ) -> list[Any]:
         assert not self.closed
         return [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
+
+    def rank_holding(
+        self,
+        question: str,
+        answers: Sequence[str],
+        *,
+        among: int,
+        exclude: Sequence[str] = (),
+        listens: Callable[[], bool] | None = None,
+    ) -> int | None:
+        assert not self.closed
+        self.looked_for.append((question, tuple(answers), among, tuple(exclude)))
+        return self.rank
 
     def fill(
         self,

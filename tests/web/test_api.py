@@ -13,12 +13,14 @@ from rest_framework import serializers
 
 from realm_core import provenance
 from realm_core.errors import RealmError
+from realm_core.evaluation import why
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp.api import examples
 from webapp.api.serializers import (
     AnswerSerializer,
     CandidateSerializer,
+    ContenderSerializer,
     EvidenceSerializer,
     RankedAnswerSerializer,
     ReadingSerializer,
@@ -251,6 +253,7 @@ def test_description_and_documentation(client: Client) -> None:
         (EvidenceSerializer, provenance.Evidence),
         (CandidateSerializer, provenance.Candidate),
         (RankedAnswerSerializer, provenance.RankedAnswer),
+        (ContenderSerializer, why.Contender),
     ],
 )
 def test_the_description_has_the_fields_of_the_answer(serializer: type[serializers.Serializer], record: type) -> None:

@@ -50,6 +50,7 @@ NEEDS = {  # what: (who has it on an open site, who has it on a closed one)
         {"asker's feedback", "admin's feedback"} | PEOPLE,
     ),
     "account": (PEOPLE, PEOPLE),
+    "explain": ({"asker's ask", "admin's ask"} | PEOPLE, {"asker's ask", "admin's ask"} | PEOPLE),
     "curate": ({"curator", "admin"}, {"curator", "admin"}),
     "operate": ({"admin", "admin's operate"}, {"admin", "admin's operate"}),
 }
@@ -77,6 +78,7 @@ PAGES = {
     "answer": Address("read", GET, 200, ("answer",)),
     "feedback": Address("feedback", POST, 422, ("answer",)),
     "feedback-take-back": Address("feedback", POST, 302, ("answer",)),
+    "answer-why": Address("explain", POST, 422, ("answer",)),
     "fill": Address("ask", GET, 200),
     "block": Address("read", GET, 200, ("block",)),
     "history": Address("ask", GET, 200),
@@ -161,6 +163,7 @@ API = {
     "api-article": Address("read", GET, 404, ("no block",)),
     "api-answer": Address("read", GET, 200, ("answer",)),
     "api-feedback": Address("feedback", POST, 400, ("answer",), {}),
+    "api-why": Address("explain", POST, 400, ("answer",), {}),
     "api-block": Address("read", GET, 404, ("no block",)),
     "api-schema": Address("nothing", GET, 200),
     "api-docs": Address("nothing", GET, 200),

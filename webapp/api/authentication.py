@@ -84,6 +84,13 @@ class MayGiveFeedback(May):
     message = "The token has not the scope feedback."
 
 
+class MayExplain(May):
+    """Signed in, and may ask."""
+
+    action = Action.EXPLAIN
+    message = "The token has not the scope ask."
+
+
 class MayOperate(May):
     """Admins, with a session or a token for operating."""
 

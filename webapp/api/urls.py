@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from webapp.api import batch, deployments, feedback, feedback_review, jobs, kept, page, problems, records, views
+from webapp.api import batch, deployments, feedback, feedback_review, jobs, kept, page, problems, records, views, why
 
 urlpatterns = [
     path("ask", views.AskView.as_view(), name="api-ask"),
@@ -12,6 +12,7 @@ urlpatterns = [
     path("answers", kept.AnswersView.as_view(), name="api-answers"),
     path("answers/<uuid:answer_id>", kept.AnswerView.as_view(), name="api-answer"),
     path("answers/<uuid:answer_id>/feedback", feedback.FeedbackView.as_view(), name="api-feedback"),
+    path("answers/<uuid:answer_id>/why", why.WhyView.as_view(), name="api-why"),
     path("blocks/<str:block_id>", kept.BlockView.as_view(), name="api-block"),
     path("blocks/<str:block_id>/article", kept.ArticleView.as_view(), name="api-article"),
     # for staff

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOKED_THROUGH: Final = 100_000  # blocks, a few seconds
-_AT_ONCE: Final = 1000  # of them
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,20 @@ def count_holding(answer: str, asked: AskedAnswer) -> int | None:
 
     None: it has more than `LOOKED_THROUGH` blocks, which would take too long, or it has gone.
     """
-    from realm_core.evaluation.answers import holds_answer
+    from realm_core.evaluation.in_corpus import blocks_holding
 
     snapshot = _open(asked.deployment.index.corpus)
     if snapshot is None or len(snapshot) > LOOKED_THROUGH:
         return None
-    starts = range(0, len(snapshot), _AT_ONCE)
-    texts = (text for start in starts for text in snapshot.titles_texts(start, min(start + _AT_ONCE, len(snapshot)))[1])
-    return sum(holds_answer(text, [answer]) for text in texts)
+    return sum(1 for _ in blocks_holding(snapshot, [answer]))
+
+
+def stands_in_its_corpus(answer: str, asked: AskedAnswer) -> bool | None:
+    """Whether a block of the corpus that `asked` was answered from holds an answer; None: the corpus has gone."""
+    from realm_core.evaluation.in_corpus import in_corpus
+
+    snapshot = _open(asked.deployment.index.corpus)
+    return None if snapshot is None else in_corpus(snapshot, [answer])
 
 
 def blocks(source: Source) -> list[Block]:

@@ -36,6 +36,7 @@ class Action(StrEnum):
     READ = "read"  # kept answers, blocks, articles
     ASK = "ask"  # questions, retrieval, gaps; one's own history
     FEEDBACK = "feedback"  # say of an answer whether it is right
+    EXPLAIN = "explain"  # be told why an answer is wrong, for which a whole corpus is looked through
     ACCOUNT = "account"  # one's own page: tokens, password
     CURATE = "curate"  # review feedback; look after question sets; look at evaluations
     OPERATE = "operate"  # everything else in the console, and its REST API
@@ -45,12 +46,19 @@ _NEEDS: Final = {
     Action.READ: Role.ASKER,
     Action.ASK: Role.ASKER,
     Action.FEEDBACK: Role.ASKER,
+    Action.EXPLAIN: Role.ASKER,
     Action.ACCOUNT: Role.ASKER,
     Action.CURATE: Role.CURATOR,
     Action.OPERATE: Role.ADMIN,
 }
 _IN_OPEN_MODE: Final = {Action.READ, Action.ASK, Action.FEEDBACK}  # for everybody, while REALM_PUBLIC is on
-_SCOPE: Final = {Action.READ: "ask", Action.ASK: "ask", Action.FEEDBACK: "feedback", Action.OPERATE: "operate"}
+_SCOPE: Final = {
+    Action.READ: "ask",
+    Action.ASK: "ask",
+    Action.EXPLAIN: "ask",
+    Action.FEEDBACK: "feedback",
+    Action.OPERATE: "operate",
+}
 
 
 def role_of(user: User | AnonymousUser) -> Role:
@@ -78,7 +86,7 @@ def may(caller: Caller, action: Action) -> bool:
 
 def grantable_scopes(user: User) -> list[str]:
     """The scopes that a token of this person can make use of."""
-    return [scope for action, scope in _SCOPE.items() if action != Action.READ and _has(user, _NEEDS[action])]
+    return list(dict.fromkeys(scope for action, scope in _SCOPE.items() if _has(user, _NEEDS[action])))
 
 
 def _has(user: User | AnonymousUser, role: Role) -> bool:
@@ -103,6 +111,11 @@ class Rights:
     def ask(self) -> bool:
         """Whether the question box is open to them."""
         return may(self._user, Action.ASK)
+
+    @property
+    def explain(self) -> bool:
+        """Whether they are told why an answer is wrong."""
+        return may(self._user, Action.EXPLAIN)
 
     @property
     def curate(self) -> bool:
