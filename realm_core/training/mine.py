@@ -5,7 +5,7 @@ For each question, what the reader is to learn from:
     its own passage, where the set has one, cut to a few sentences around an answer          → the answer
     else a block that holds an answer's string, of those retrieved (`depth`)                 → the answer
     blocks retrieved (`read`) and a passage of the same article, that hold no answer         → "not here"
-    the best blocks of a question that has no answer                                         → "not here"
+    the best blocks of a question that has no answer (with a title: of that article)         → "not here"
     the question with its article's title exchanged for another's, against the other's block → "not here"
 
 A match far down the ranking is mostly a coincidence (of Natural Questions' best string matches half stand behind rank
@@ -238,7 +238,7 @@ class _Miner:
         for rank, one in enumerate(retrieved[: config.read], start=1):
             block = one.block
             if not question.answers:
-                if rank <= config.unanswerable_blocks:
+                if rank <= config.unanswerable_blocks and question.title in (None, block.title):
                     yield "of unanswerable questions", ReadingRow(question.question, block.title, block.text, ())
             elif not one.held and draw.random() < config.not_here and block.title != question.title:
                 yield "not in blocks", ReadingRow(question.question, block.title, block.text, ())
