@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -70,6 +71,13 @@ class World:
         for parameter, part in zip(own, flat.split([p.numel() for p in own]), strict=True):
             parameter.grad = part.view_as(parameter).clone()
 
+    def gather(self, own_ND: Tensor, counts: Sequence[int]) -> Tensor:
+        """The rows of all processes, by rank; counts: how many each has. Gradients flow back to their process."""
+        if self.size == 1:
+            return own_ND
+        gathered: Tensor = _Gather.apply(own_ND, counts, self.rank)  # type: ignore[no-untyped-call]
+        return gathered
+
     def sum(self, values: dict[str, float], device: torch.device) -> dict[str, float]:
         """The sum of each figure over the processes; one that a process does not have is zero there."""
         if self.size == 1:
@@ -107,6 +115,28 @@ class World:
         """Until every process is here."""
         if self.size > 1:
             dist.barrier()
+
+
+class _Gather(torch.autograd.Function):
+    """All processes' rows; the gradient of a row is the sum of what it gets in every process."""
+
+    @staticmethod
+    def forward(ctx: Any, own_ND: Tensor, counts: Sequence[int], rank: int) -> Tensor:
+        """The rows [sum of counts, D]."""
+        first = sum(counts[:rank])
+        ctx.own = slice(first, first + counts[rank])
+        padded = own_ND.new_zeros(max(counts), own_ND.shape[1])  # tensors of one size alone can be gathered
+        padded[: len(own_ND)] = own_ND
+        parts = [torch.empty_like(padded) for _ in counts]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, gradient_ND: Tensor) -> tuple[Tensor, None, None]:
+        """The gradient of this process's rows."""
+        gradient_ND = gradient_ND.contiguous()
+        dist.all_reduce(gradient_ND)
+        return gradient_ND[ctx.own], None, None
 
 
 def _leave() -> None:

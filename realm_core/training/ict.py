@@ -1,9 +1,10 @@
 """Inverse Cloze Task: `python -m realm_core ict` warms the embedder up: which block did this sentence come from?
 
 A sentence is drawn from each block and, nine times in ten, taken out of it; the other blocks of the batch are what it
-must be told apart from (Lee, Chang, Toutanova, 2019; paper, section 3.4). One embedder serves both sides.
+must be told apart from (Lee, Chang, Toutanova, 2019; paper, section 3.4), those of all processes of the training. One
+embedder serves both sides.
 
-Legend: B examples, D dimension.
+Legend: B examples of this process, A of all processes, D dimension.
 """
 
 from __future__ import annotations
@@ -39,7 +40,6 @@ from realm_core.training.stage import (
     Ahead,
     add_stage_arguments,
     check_batch,
-    even_parts,
     identity_of,
     publish,
     run_folder,
@@ -77,12 +77,13 @@ class ClozeBatches:
         self._snapshot, self._limit, self._keep = snapshot, limit - 2, keep
         self._wordpieces = Wordpieces.default()
 
-    def __call__(self, rows: Sequence[int], draw: random.Random) -> Cloze:
-        """A sentence of each block. A block of one sentence keeps it: nothing would be left."""
+    def __call__(self, rows: Sequence[int], seed: str) -> Cloze:
+        """A sentence of each block, the same whatever the others are. A block of one sentence keeps it."""
         texts = [self._snapshot.block(row).text for row in rows]
         sentences = [sentence_spans(text) for text in texts]
-        drawn = [draw.choice(own) for own in sentences]
-        keeps = [draw.random() < self._keep or len(own) == 1 for own in sentences]
+        draws = [random.Random(f"{seed} {row}") for row in rows]
+        drawn = [draw.choice(own) for draw, own in zip(draws, sentences, strict=True)]
+        keeps = [draw.random() < self._keep or len(own) == 1 for draw, own in zip(draws, sentences, strict=True)]
         found = self._wordpieces.ids_and_places(texts, [(start, end - 1) for start, end in drawn])
         queries, firsts, stops = [], [], []
         for (ids, (first, last)), keep in zip(found, keeps, strict=True):
@@ -124,17 +125,19 @@ def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity:
     draw_batch = ClozeBatches(snapshot, limit=model.config.query_wordpieces, keep=config.keep_sentence)
 
     def made(step: int) -> Cloze:
-        draw = random.Random(f"{config.seed} cloze {step}")
-        return draw_batch(draw.sample(learnt, examples)[world.share(examples)], draw)
+        seed = f"{config.seed} cloze {step}"
+        return draw_batch(random.Random(seed).sample(learnt, examples)[world.share(examples)], seed)
 
     ahead = Ahead(made)
 
     def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         batch = ahead(step)
-        for which in even_parts(len(batch.rows_B), config.at_once):
-            part = batch.part(which)
-            scores_BB = cloze_scores(embedder, joiner, part, limit)
-            loss, accuracy = in_batch_loss(scores_BB)
+        for parts in zip(*shared_parts(examples, config.at_once, world.size), strict=True):
+            part = batch.part(parts[world.rank])
+            counts = [one.stop - one.start for one in parts]
+            query_BD, block_BD = cloze_vectors(embedder, joiner, part, limit)
+            scores_BA = query_BD @ world.gather(block_BD, counts).T
+            loss, accuracy = in_batch_loss(scores_BA, sum(counts[: world.rank]))
             yield loss * world.weight(len(part.rows_B), examples), {"accuracy": accuracy, "sequences": len(part.rows_B)}
 
     def measure() -> dict[str, float]:
@@ -142,8 +145,8 @@ def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity:
             return {}
         embedder.eval()
         with torch.no_grad():
-            batch = draw_batch(held_out, random.Random("held out"))
-            figures = recall(cloze_scores(embedder, joiner, batch, limit))
+            query_BD, block_BD = cloze_vectors(embedder, joiner, draw_batch(held_out, "held out"), limit)
+            figures = recall(query_BD @ block_BD.T)
         embedder.train()
         return figures
 
@@ -168,32 +171,42 @@ def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity:
     publish(made_model, arguments.output, recipe, measured, run, activity, left=["ict"])
 
 
+def shared_parts(examples: int, at_once: int, processes: int) -> list[list[slice]]:
+    """For each process the parts of its share, of at most `at_once` examples; all have as many parts.
+
+    The examples of a part, in all processes, are each other's negatives.
+    """
+    shares = [len(range(examples)[World(rank, processes).share(examples)]) for rank in range(processes)]
+    count = -(-max(shares) // at_once)
+    return [[slice(n * share // count, (n + 1) * share // count) for n in range(count)] for share in shares]
+
+
 def _check_parts(examples: int, at_once: int, world: World) -> None:
     """Refuse parts of one example, which has nothing to be told from: with parts of up to three there are none."""
-    shares = [len(range(examples)[World(rank, world.size).share(examples)]) for rank in range(world.size)]
-    if at_once == 2 and any(share % 2 for share in shares):
+    if at_once == 2 and world.size == 1 and examples % 2:
         raise RealmError(
-            f"at_once must be at least 3, not 2, where a process has an odd number of the {examples} examples of a "
-            "step (batch, or as many blocks as there are to learn from): one would be a part by itself, with no other "
-            "to be told from."
+            f"at_once must be at least 3, not 2, where a step has an odd number of examples, {examples} (batch, or as "
+            "many blocks as there are to learn from): one would be a part by itself, with no other to be told from."
         )
 
 
-def cloze_scores(embedder: Embedder, joiner: Joiner, batch: Cloze, limit: int) -> Tensor:
-    """f(x, z) [B, B] of every sentence and every block of the batch."""
+def cloze_vectors(embedder: Embedder, joiner: Joiner, batch: Cloze, limit: int) -> tuple[Tensor, Tensor]:
+    """(query_BD, block_BD): every sentence and every block of the batch, in float32."""
     device = joiner.device
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
         query_BD = embedder(joiner.queries(Pieces.of(batch.queries, device)))
         block_BD = embedder(joiner.blocks_without(batch.rows_B, batch.first_B, batch.stop_B, limit))
-    scores_BB: Tensor = query_BD.float() @ block_BD.float().T
-    return scores_BB
+    return query_BD.float(), block_BD.float()
 
 
-def in_batch_loss(scores_BB: Tensor) -> tuple[Tensor, float]:
-    """Mean −log softmax of the right block among the batch's, and how often it is the best."""
-    truth_B = torch.arange(len(scores_BB), device=scores_BB.device)
-    accuracy = (scores_BB.detach().argmax(1) == truth_B).float().mean().item()
-    return torch.nn.functional.cross_entropy(scores_BB, truth_B), accuracy
+def in_batch_loss(scores_BA: Tensor, first: int) -> tuple[Tensor, float]:
+    """Mean −log softmax of the right block among all processes', and how often it is the best.
+
+    first: where the blocks of this process begin.
+    """
+    truth_B = torch.arange(first, first + len(scores_BA), device=scores_BA.device)
+    accuracy = (scores_BA.detach().argmax(1) == truth_B).float().mean().item()
+    return torch.nn.functional.cross_entropy(scores_BA, truth_B), accuracy
 
 
 def recall(scores_BB: Tensor) -> dict[str, float]:

@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
-from realm_core.training import finetune_step
+from realm_core.training import finetune_step, ict
 from realm_core.training.distributed import World
 from realm_core.training.loop import Group, Loop
 from tests.core.conftest import Deployment
@@ -43,14 +43,14 @@ import os, sys
 from pathlib import Path
 import torch
 from realm_core.__main__ import end, main
-from realm_core.training import finetune_step
+from realm_core.training import finetune_step, ict
 folder, rank, written = Path(sys.argv.pop(1)), os.environ["RANK"], set()
 (folder / f"{rank}.pid").write_text(str(os.getpid()))
 def notice(event, arguments):
     if event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR) and str(folder) in str(arguments[0]):
         written.add(str(arguments[0]))
 sys.addaudithook(notice)
-finetune_step.fast_dtype = lambda device: torch.float32
+finetune_step.fast_dtype = ict.fast_dtype = lambda device: torch.float32
 status = main()
 print(f"{rank} wrote {len(written)} files.", file=sys.stderr)
 end(status)
@@ -131,7 +131,7 @@ def test_two_processes_learn_what_one_would(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("activity", "part"), [("ict", "block"), ("mlm", "encoder")])
 def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path, activity: str, part: str) -> None:
-    """Each draws its own share of a batch, so what they learn is not what one would; but they learn it together."""
+    """Each hides other words of its share than one process would, so `mlm` learns something else; but together."""
     settings = {"steps": 40, "batch": 16, "at_once": 8, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25}
     words = [*map(str, towns.warm_up(tmp_path / "made", settings)), "--run", str(tmp_path / "run")]
     status, errors = finish(start_two(tmp_path, words, activity))
@@ -144,6 +144,24 @@ def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path, activity:
     before, after = load_model(towns.model), load_model(tmp_path / "made")
     own, first = (getattr(model, part).state_dict() for model in (after, before))
     assert max(float((own[name] - first[name]).abs().max()) for name in own) > 1e-3
+
+
+@pytest.mark.timeout(900)
+def test_sentences_of_one_process_are_told_from_the_blocks_of_all(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes with parts of four learn what one with parts of eight would; shares of four and of three, too."""
+    settings = {"steps": 6, "batch": 15, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25, "metrics_every": 1}
+    words = [*map(str, towns.warm_up(tmp_path / "two", settings | {"at_once": 8})), "--run", str(tmp_path / "run")]
+    status, errors = finish(start_two(tmp_path, words, "ict"))
+    assert status == 0, errors
+    monkeypatch.setattr(ict, "fast_dtype", lambda device: torch.float32)
+    activity_of("ict", towns.warm_up(tmp_path / "one", settings | {"at_once": 15}), run=tmp_path / "alone")
+    for row, wanted in zip(rows(tmp_path / "run"), rows(tmp_path / "alone"), strict=True):
+        assert row.keys() == wanted.keys()
+        if "ict.loss" in row:
+            assert row["ict.loss"] == pytest.approx(wanted["ict.loss"], rel=1e-3)
+    assert_close(tmp_path / "one", tmp_path / "two", towns.model)
 
 
 @pytest.mark.timeout(900)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from realm_core.model.joining import Joiner
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import ict
-from realm_core.training.ict import Cloze, ClozeBatches, cloze_scores, in_batch_loss, recall
+from realm_core.training.distributed import World
+from realm_core.training.ict import Cloze, ClozeBatches, cloze_vectors, in_batch_loss, recall, shared_parts
 from realm_core.training.stage import even_parts
 from tests.core.model import formulas
 from tests.core.model.plain import PlainEmbedder
@@ -50,7 +50,7 @@ def snapshot(towns: Towns) -> Snapshot:
 
 def drawn(snapshot: Snapshot, seed: int, *, limit: int = 64, keep: float = 0.1) -> Cloze:
     """A sentence of every block."""
-    return ClozeBatches(snapshot, limit=limit, keep=keep)(range(len(snapshot)), random.Random(seed))
+    return ClozeBatches(snapshot, limit=limit, keep=keep)(range(len(snapshot)), str(seed))
 
 
 def sentences(text: str) -> list[list[int]]:
@@ -137,7 +137,8 @@ def test_scores_are_inner_products_of_one_embedder(
     embedder = load_model(towns.model).block
     joiner, batch = Joiner(open_tokens(snapshot, QUIET), CPU), drawn(snapshot, 1).part(slice(0, 5))
     with torch.no_grad():
-        scores_BB = cloze_scores(embedder, joiner, batch, 288)
+        query_BD, block_BD = cloze_vectors(embedder, joiner, batch, 288)
+    scores_BB = query_BD @ block_BD.T
     embed = PlainEmbedder(embedder)
     packed = joiner.blocks_without(batch.rows_B, batch.first_B, batch.stop_B, 288)
     for number, query in enumerate(batch.queries):
@@ -149,10 +150,28 @@ def test_scores_are_inner_products_of_one_embedder(
 
 def test_loss_and_accuracy_are_of_a_softmax_over_the_batch() -> None:
     scores = [[3.0, 1.0, 0.5], [2.0, 1.0, -1.0], [0.0, 0.25, 0.5]]
-    loss, accuracy = in_batch_loss(torch.tensor(scores))
+    loss, accuracy = in_batch_loss(torch.tensor(scores), 0)
     wanted = [-math.log(formulas.softmax(row)[number]) for number, row in enumerate(scores)]
     assert loss.item() == pytest.approx(sum(wanted) / 3)
     assert accuracy == pytest.approx(2 / 3)
+
+
+def test_a_processs_blocks_stand_behind_those_of_the_processes_before() -> None:
+    scores = torch.tensor([[0.0, 0.0, 5.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
+    loss, accuracy = in_batch_loss(scores, 2)
+    assert accuracy == 1.0 and loss.item() == pytest.approx(-math.log(formulas.softmax([0.0, 0.0, 5.0, 0.0])[2]))
+
+
+@given(st.integers(2, 200), st.integers(2, 40), st.integers(1, 7))
+def test_every_process_has_as_many_parts_and_all_examples_are_in_one(
+    examples: int, at_once: int, processes: int
+) -> None:
+    parts = shared_parts(examples, at_once, processes)
+    assert len(parts) == processes and len({len(own) for own in parts}) == 1
+    assert all(part.stop - part.start <= at_once for own in parts for part in own)
+    for rank, own in enumerate(parts):
+        share = len(range(examples)[World(rank, processes).share(examples)])
+        assert [place for part in own for place in range(part.start, part.stop)] == list(range(share))
 
 
 def test_recall_counts_how_many_blocks_are_better() -> None:
@@ -204,17 +223,17 @@ def test_the_result_tells_recipe_and_figures(towns: Towns, learnt: Path) -> None
 
 def test_a_resumed_run_comes_to_the_same_bytes(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = LEARNING | {"steps": 9, "checkpoint_every": 3, "dropout": 0.1}
-    scores, calls = ict.cloze_scores, 0
+    vectors, calls = ict.cloze_vectors, 0
 
-    def dying(*words: Any) -> torch.Tensor:
+    def dying(*words: Any) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal calls
         calls += 1
         if calls == 6:  # five steps and one held-out measure
             raise KeyboardInterrupt
-        return scores(*words)
+        return vectors(*words)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ict, "cloze_scores", dying)
+        patched.setattr(ict, "cloze_vectors", dying)
         with pytest.raises(KeyboardInterrupt):
             activity_of("ict", towns.warm_up(tmp_path / "killed", settings), run=tmp_path / "run")
     assert [path.name for path in (tmp_path / "run" / "ict").iterdir()] == ["checkpoint-3"]
@@ -240,9 +259,9 @@ def test_no_sentence_is_alone_in_its_part(
 ) -> None:
     sizes: list[int] = []
 
-    def counted(scores_BB: torch.Tensor) -> tuple[torch.Tensor, float]:
-        sizes.append(len(scores_BB))
-        return in_batch_loss(scores_BB)
+    def counted(scores_BA: torch.Tensor, first: int) -> tuple[torch.Tensor, float]:
+        sizes.append(len(scores_BA))
+        return in_batch_loss(scores_BA, first)
 
     monkeypatch.setattr(ict, "in_batch_loss", counted)
     settings = LEARNING | {"steps": 1, "batch": batch, "at_once": at_once, "holdout": 0.0}
@@ -255,7 +274,7 @@ def test_parts_of_two_want_even_numbers(towns: Towns, tmp_path: Path, batch: int
     settings = LEARNING | {"batch": batch, "at_once": 2, "holdout": 0.004}
     words = [*towns.warm_up(tmp_path / "made", settings), "--model", tmp_path / "none"]
     with pytest.raises(
-        RealmError, match=rf"at_once must be at least 3, not 2, where .* of the {min(batch, 39)} examples"
+        RealmError, match=rf"at_once must be at least 3, not 2, where .* number of examples, {min(batch, 39)} \("
     ):
         activity_of("ict", words, run=tmp_path / "run")
 
