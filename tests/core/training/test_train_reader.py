@@ -12,8 +12,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer, normalise_answer
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.marginal import log_pair_reading, log_reading, pair_divergence
@@ -206,3 +209,54 @@ def test_questions_are_set_against_blocks_that_answer_and_that_do_not(tmp_path: 
     assert not any(normalise_answer("Which planet has two moons?") == normalise_answer(row.question) for row in made)
     with pytest.raises(RealmError, match="exists already"):
         activity_of("mine", [*options, "--output", tmp_path / "made.jsonl"])
+
+
+def test_the_reader_chooses_the_block_that_answers(tmp_path: Path) -> None:
+    """Two blocks say Egypt; taken is the one with the higher posterior, as the engine tells it, or none."""
+    model, index, corpus = tiny_deployment(tmp_path)
+    question = "Through which country does it flow?"
+    (tmp_path / "asked.jsonl").write_text(json.dumps({"question": question, "answers": ["Egypt"]}) + "\n")
+    options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "asked.jsonl"]
+
+    def mined(name: str, agreement: float) -> list[ReadingRow]:
+        sets = [f"agreement={agreement}", "candidates=12", "read=12", "not_here=0.99999"]
+        activity_of("mine", [*options, *(w for one in sets for w in ("--set", one)), "--output", tmp_path / name])
+        return [row for row in read_rows(tmp_path / name) if row.answers]
+
+    loaded = load_model(model)
+    rows, scores = DenseRetriever(loaded, Generation.open(index)).search([question], len(ARTICLES))
+    snapshot, offers = Snapshot.open(corpus), {}
+    for row, score in zip(rows[0], scores[0], strict=True):
+        block = snapshot.block(row)
+        if "Egypt" in block.text:
+            example = example_of(
+                ReadingRow(question, block.title, block.text, ("Egypt",)), loaded.config, Wordpieces.default()
+            )
+            assert example is not None
+            with torch.no_grad():
+                logits = loaded.reader(*collate([example.pair])).double()
+            right = sum(math.exp(logits[first, last - first]) for first, last in example.spans)
+            offers[block.title] = math.exp(score) * right / (1 + float(logits.exp().sum()))
+    assert len(offers) == 2
+    assert [row.title for row in mined("agreed.jsonl", 1e-9)] == [max(offers, key=lambda title: offers[title])]
+    assert mined("none.jsonl", 0.999) == []
+
+
+def test_a_question_without_an_answer_is_set_against_what_is_retrieved(tmp_path: Path) -> None:
+    model, index, corpus = tiny_deployment(tmp_path)
+    asked = [
+        {"question": "What is the population of Bhutan?", "answers": [], "title": "Bhutan"},
+        {"question": "Where are my keys?", "answers": []},
+    ]
+    (tmp_path / "none.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked))
+    (tmp_path / "some.jsonl").write_text(json.dumps({"question": "Who?", "answers": ["Bach"]}) + "\n")
+    options = ["--model", model, "--index", index, "--corpus", corpus, "--questions", tmp_path / "some.jsonl"]
+    sets = ["--set", "read=12", "--set", "unanswerable_blocks=12", "--set", "not_here=0", "--set", "depth=12"]
+    more = ["--unanswerable", tmp_path / "none.jsonl", "--output", tmp_path / "made.jsonl"]
+    activity_of("mine", [*options, *more, *sets])
+    wrong = [row for row in read_rows(tmp_path / "made.jsonl") if not row.answers]
+    assert [row.title for row in wrong if "Bhutan" in row.question] == ["Bhutan"]
+    assert {row.title for row in wrong if "keys" in row.question} == set(ARTICLES)
+    with pytest.raises(RealmError, match="`answers` must be an empty list"):
+        bad = ["--unanswerable", tmp_path / "some.jsonl", "--output", tmp_path / "other.jsonl"]
+        activity_of("mine", [*options, *bad, *sets])
