@@ -5,11 +5,13 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.exports import export_span_reader
 from benchmarks.inputs import Inputs, Size
@@ -19,6 +21,7 @@ from realm_core.engine import Engine
 from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.pairs import ReadingPair
+from realm_core.model.reader import Reader
 from realm_core.text.wordpieces import Wordpieces
 
 OURS, THEIRS = "realm_core", "haystack"
@@ -29,15 +32,25 @@ ASKERS = 8  # threads that ask at the same time
 def measure(inputs: Inputs, peer: PeerProcess, size: Size) -> dict[str, Any]:
     """Latencies of `size.questions` questions a round, their ratio, and the rate with several askers."""
     questions = inputs.first_questions(size.questions)
-    engine = Engine.load(inputs.model, inputs.index, inputs.corpus, device="cpu")
+    with _engine(inputs) as engine, _engine(inputs, int8=False) as plain:
+        return _measure(engine, plain, inputs, questions, peer, size)
+
+
+@contextmanager
+def _engine(inputs: Inputs, *, int8: bool = True) -> Iterator[Engine]:
+    """Ours as shipped, or, without int8, in the precision that theirs can have, too."""
+    with patch.object(Reader, "int8_serves", int8):
+        engine = Engine.load(inputs.model, inputs.index, inputs.corpus, device="cpu")
     try:
         engine.warm_up()
-        return _measure(engine, inputs, questions, peer, size)
+        yield engine
     finally:
         engine.close()
 
 
-def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerProcess, size: Size) -> dict[str, Any]:
+def _measure(
+    engine: Engine, plain: Engine, inputs: Inputs, questions: list[str], peer: PeerProcess, size: Size
+) -> dict[str, Any]:
     found = [engine.retrieve(question, k=K) for question in questions]
     fast = str(fast_dtype(pick_device("cpu"))).removeprefix("torch.")
     their_dtypes = {THEIRS: "float32"} | ({} if fast == "float32" else {f"{THEIRS}, {fast}": fast})
@@ -55,12 +68,14 @@ def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerPro
     phases: dict[str, list[float]] = {}
     contestants: dict[str, Callable[[int], list[float]]] = {
         OURS: partial(_ask_ms, engine, questions, phases),
+        f"{OURS}, {plain.reader_product}": partial(_ask_ms, plain, questions, {}),
         **{name: partial(_their_ms, peer, name) for name in their_dtypes},
     }
     for contestant in contestants.values():
         contestant(min(5, len(questions)))
     phases.clear()
     times_ms = run_rounds({name: partial(run, len(questions)) for name, run in contestants.items()}, size.rounds)
+    dtypes = {OURS: engine.reader_product, f"{OURS}, {plain.reader_product}": plain.reader_product, **their_dtypes}
     medians_ms = {name: [statistics.median(times) for times in rounds] for name, rounds in times_ms.items()}
     return {
         "k": K,
@@ -70,7 +85,7 @@ def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerPro
         "wordpieces_per_question_theirs": statistics.mean(peer.call("reading_wordpieces", name=THEIRS)),
         "contestants": {
             name: {
-                "dtype": {OURS: engine.reader_product, **their_dtypes}[name],
+                "dtype": dtypes[name],
                 "median_ms": summary(medians_ms[name]),
                 **latencies([time for times in rounds for time in times]),
             }
@@ -78,6 +93,11 @@ def _measure(engine: Engine, inputs: Inputs, questions: list[str], peer: PeerPro
         },
         "phases_ms": {phase: statistics.median(values) for phase, values in phases.items()},
         "ratio": ratios(medians_ms[THEIRS], medians_ms[OURS]),
+        "ratio_same_dtype": {
+            dtype: ratios(medians_ms[name], medians_ms[f"{OURS}, {dtype}"])
+            for name, dtype in their_dtypes.items()
+            if dtype == plain.reader_product
+        },
         "ratio_theirs_fastest": ratios(medians_ms[list(their_dtypes)[-1]], medians_ms[OURS]),
         "together": {
             "askers": ASKERS,
