@@ -65,12 +65,12 @@ realm index --model "$work/warm" --corpus "$corpus" --output "$work/indexes" --g
 [ -d "$work/tuned" ] || realm finetune --model "$work/warm" --corpus "$corpus" --index "$work/indexes/warm" \
   --questions "$questions"/{curatedtrec-train,webquestions-train,nq-open-train-slice,triviaqa-dev}.jsonl \
   models/questions/plain-train.jsonl "$work/squad.jsonl" \
-  --exclude-titles models/questions/held-out-titles.json --config models/realm-mini.toml \
+  --exclude-titles models/questions/held-out-titles.json --config models/recipes/mini-first.toml \
   --run "$work/run" --output "$work/tuned"
 
 [ -d "$work/tuned-2" ] || realm finetune --model "$work/tuned" --corpus "$corpus" --index "$work/indexes/warm" \
   --questions models/questions/plain-train.jsonl "$questions"/{curatedtrec-train,webquestions-train}.jsonl \
-  --exclude-titles models/questions/held-out-titles.json --config models/realm-mini-second.toml \
+  --exclude-titles models/questions/held-out-titles.json --config models/recipes/mini-second.toml \
   --run "$work/run-2" --output "$work/tuned-2"
 
 # What realm-base's rows are mined with, and its retriever.
@@ -80,7 +80,7 @@ realm index --model "$work/retriever" --corpus "$vital" --output "$work/retrieve
 
 # From here on `models/realm-base.sh` must have been run, with $work/retriever as its retriever: its reader teaches.
 [ -d "$work/taught" ] || realm train-reader --model "$work/retriever" --teacher "$REALM_BASE_WORK/read" \
-  --rows "$REALM_BASE_WORK/rows.jsonl" --config models/realm-mini-third.toml --run "$work/run-3" --output "$work/taught"
+  --rows "$REALM_BASE_WORK/rows.jsonl" --config models/recipes/mini-third.toml --run "$work/run-3" --output "$work/taught"
 [ -d "$work/packed" ] || realm pack --model "$work/taught" --name realm-mini --output "$work/packed" --query delta4 \
   --reader delta4 --normalisation block+null
 [ -d "$work/realm-mini" ] || realm calibrate --model "$work/packed" --index "$work/retriever/vectors" --corpus "$vital" \

@@ -74,7 +74,11 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     config = read_settings(MineConfig, arguments.config, arguments.set)
     if arguments.output.exists():
         raise RealmError(f"{arguments.output} exists already; choose another name.")
-    left_out = {normalise_answer(question.question) for path in arguments.without for question in read_questions(path)}
+    left_out = {
+        normalise_answer(question.question)
+        for path in arguments.without
+        for question in read_questions(path, answerable=None)
+    }
     excluded = (
         {normalise_answer(title) for title in read_titles(arguments.exclude_titles)}
         if (arguments.exclude_titles)

@@ -29,10 +29,10 @@ class Question:
     context: str | None = None
 
 
-def read_questions(path: Path, *, answerable: bool = True) -> list[Question]:
+def read_questions(path: Path, *, answerable: bool | None = True) -> list[Question]:
     """All questions of a file; the first bad row is an error that names file, line and what is wrong.
 
-    answerable=False: of a file whose questions have no answer, `"answers": []`.
+    answerable=False: of a file whose questions have no answer, `"answers": []`; None: of either.
     """
     questions = []
     try:
@@ -63,7 +63,7 @@ def read_titles(path: Path) -> list[str]:
     return titles
 
 
-def _question(line: str, where: str, answerable: bool) -> Question:
+def _question(line: str, where: str, answerable: bool | None) -> Question:
     try:
         row = parse_json(line.rstrip())
     except RealmError as error:
@@ -71,14 +71,14 @@ def _question(line: str, where: str, answerable: bool) -> Question:
     return checked_question(row, where, answerable=answerable)
 
 
-def checked_question(row: object, where: str, *, answerable: bool = True) -> Question:
+def checked_question(row: object, where: str, *, answerable: bool | None = True) -> Question:
     """A row as JSON has it; RealmError, beginning with `where`, for one that is no such question."""
     if not isinstance(row, dict):
         raise RealmError(f"{where}: a JSON object is wanted, not {type(row).__name__}.")
     question, answers = row.get("question"), row.get("answers")
     if not isinstance(question, str) or not question.strip():
         raise RealmError(f"{where}: `question` must be a text that is not empty.")
-    if not answerable and answers != []:
+    if answerable is False and answers != []:
         raise RealmError(f"{where}: `answers` must be an empty list: the file is of questions that have none.")
     texts = isinstance(answers, list) and all(isinstance(a, str) and a.strip() for a in answers)
     if not isinstance(answers, list) or not texts or (answerable and not answers):

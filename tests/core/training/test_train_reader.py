@@ -257,6 +257,9 @@ def test_a_question_without_an_answer_is_set_against_what_is_retrieved(tmp_path:
     wrong = [row for row in read_rows(tmp_path / "made.jsonl") if not row.answers]
     assert [row.title for row in wrong if "Bhutan" in row.question] == ["Bhutan"]
     assert {row.title for row in wrong if "keys" in row.question} == set(ARTICLES)
+    left_out = ["--without", tmp_path / "none.jsonl", "--output", tmp_path / "rest.jsonl"]
+    activity_of("mine", [*options, *more[:2], *left_out, *sets])
+    assert all(row.answers for row in read_rows(tmp_path / "rest.jsonl"))
     with pytest.raises(RealmError, match="`answers` must be an empty list"):
         bad = ["--unanswerable", tmp_path / "some.jsonl", "--output", tmp_path / "other.jsonl"]
         activity_of("mine", [*options, *bad, *sets])
