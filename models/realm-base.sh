@@ -52,4 +52,4 @@ mine agreed "$work/indexes/leads" "$articles" "$questions"/{webquestions-train,c
   --reader delta4 --normalisation block+null
 [ -d "$work/realm-base" ] || realm calibrate --model "$work/packed" --index models/realm-mini/vectors --corpus "$vital" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
-  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --output "$work/realm-base"
+  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --output "$work/realm-base"

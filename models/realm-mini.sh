@@ -78,11 +78,15 @@ realm index --model "$work/warm" --corpus "$corpus" --output "$work/indexes" --g
 # The vectors of the default corpus go along, so that nobody has to compute them before the first question.
 realm index --model "$work/retriever" --corpus "$vital" --output "$work/retriever" --generation vectors
 
-# From here on `models/realm-base.sh` must have been run, with $work/retriever as its retriever: its reader teaches.
-[ -d "$work/taught" ] || realm train-reader --model "$work/retriever" --teacher "$REALM_BASE_WORK/read" \
+# From here on `models/realm-base.sh` must have been run, with $work/retriever as its retriever: its readers teach, the
+# first one and then the second.
+[ -d "$work/taught" ] || realm train-reader --model "$work/retriever" --teacher "$REALM_BASE_WORK/first" \
   --rows "$REALM_BASE_WORK/rows.jsonl" --config models/recipes/mini-third.toml --run "$work/run-3" --output "$work/taught"
-[ -d "$work/packed" ] || realm pack --model "$work/taught" --name realm-mini --output "$work/packed" --query delta4 \
+[ -d "$work/taught-2" ] || realm train-reader --model "$work/taught" --teacher "$REALM_BASE_WORK/read" \
+  --rows "$REALM_BASE_WORK"/{people,agreed,passages}.jsonl --config models/recipes/mini-fourth.toml \
+  --run "$work/run-4" --output "$work/taught-2"
+[ -d "$work/packed" ] || realm pack --model "$work/taught-2" --name realm-mini --output "$work/packed" --query delta4 \
   --reader delta4 --normalisation block+null
 [ -d "$work/realm-mini" ] || realm calibrate --model "$work/packed" --index "$work/retriever/vectors" --corpus "$vital" \
-  --questions models/questions/{stranger,attributes,casual,plain}-dev.jsonl \
-  --unanswerable models/questions/unanswerable-dev.jsonl --output "$work/realm-mini"
+  --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
+  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --output "$work/realm-mini"
