@@ -9,13 +9,15 @@ import pytest
 from realm_core.errors import RealmError
 from realm_core.model.base import base_architecture
 from realm_core.model.config import ModelConfig
-from realm_core.settings import describe, read_settings
+from realm_core.settings import Settings, describe, read_settings
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.training.config import (
     FinetuneConfig,
     IctConfig,
+    MineConfig,
     MlmConfig,
     PretrainConfig,
+    ReaderConfig,
     Schedule,
     WarmstartConfig,
 )
@@ -43,9 +45,21 @@ def test_texts_are_written_as_toml_has_them(tmp_path: Path) -> None:
     assert (config.masking, config.refresh, config.title, config.loss) == ("uniform", "in-loop", True, "paper")
 
 
-def test_the_shipped_recipe_can_be_read() -> None:
-    recipe = Path(__file__).resolve().parents[3] / "models" / "realm-mini.toml"
-    assert isinstance(read_settings(FinetuneConfig, recipe), FinetuneConfig)
+MODELS = Path(__file__).resolve().parents[3] / "models"
+RECIPES: dict[str, type[Settings]] = {
+    **dict.fromkeys(("base-first-rows", "base-passages", "base-people", "base-agreed"), MineConfig),
+    **dict.fromkeys(("base-first", "base-second", "mini-third", "mini-fourth"), ReaderConfig),
+    **dict.fromkeys(("mini-first", "mini-second"), FinetuneConfig),
+}
+
+
+def test_the_shipped_recipes_can_be_read_and_are_used() -> None:
+    commands = "".join((MODELS / f"realm-{name}.sh").read_text() for name in ("base", "mini"))
+    assert {path.stem for path in (MODELS / "recipes").iterdir()} == RECIPES.keys()
+    for name, kind in RECIPES.items():
+        assert isinstance(read_settings(kind, MODELS / "recipes" / f"{name}.toml"), kind)
+        own = f"recipes/{name}.toml" if name.startswith("mini") else name.removeprefix("base-")
+        assert own in commands
 
 
 @pytest.mark.parametrize(
