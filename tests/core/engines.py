@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from realm_core.engine import Engine
-from realm_core.evaluation.answers import normalise_answer
 from realm_core.model.marginal import Normalisation
-from realm_core.provenance import Answer
+from realm_core.questions.answers import normalise_answer
+from realm_core.serving.engine import Engine
+from realm_core.serving.provenance import Answer
 
 if TYPE_CHECKING:
     from tests.core.conftest import Deployment

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from realm_core import naming
+from realm_core.serving import naming
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.errors import RealmError
-from realm_core.filled import Filling, FillingEvidence, Guess, Mask, Word
 from realm_core.index.embedding import embed
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.marginal import log_marginal, log_posterior, log_prior, retrieval_utility
 from realm_core.model.packed import Packed
+from realm_core.serving.filled import Filling, FillingEvidence, Guess, Mask, Word
 from realm_core.text.joins import Joined, join_block, join_pair
 from realm_core.text.masked import MASK, MOST_MASKS, between_masks, wording
 from realm_core.text.wordpieces import Encoded, Wordpieces
