@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from realm_core.activity import Activity
-from realm_core.errors import RealmError, Stopped
+from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
 
 ACTIVITIES = {
     "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),
@@ -45,8 +45,6 @@ ACTIVITIES = {
     ),
     "selfcheck": ("realm_core.selfcheck.command", "is this machine's arithmetic right, and how fast is it?"),
 }
-
-EXIT_REFUSED, EXIT_STOPPED = 2, 3
 
 
 def main(argv: list[str] | None = None) -> int:

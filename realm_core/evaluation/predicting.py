@@ -18,7 +18,7 @@ from realm_core.evaluation.in_corpus import in_corpus
 from realm_core.evaluation.predictions import Prediction
 from realm_core.evaluation.why import LOOKED_AT, NOT_READ, Place, Why, explain
 from realm_core.index.retriever import Retriever
-from realm_core.model.marginal import Normalisation
+from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question
 from realm_core.serving.provenance import Answer

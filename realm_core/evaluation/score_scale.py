@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from realm_core.errors import RealmError
-from realm_core.model.marginal import Normalisation
+from realm_core.model.config import Normalisation
 from realm_core.questions.answers import is_correct
 from realm_core.questions.question_file import Question
 from realm_core.serving.reading import BlockReading, ReadBlock

@@ -32,8 +32,9 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
 from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.model.marginal import Normalisation, prior
+from realm_core.model.marginal import prior
 from realm_core.questions.answers import holds_answer
 from realm_core.serving.filled import Filling
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence

@@ -19,8 +19,8 @@ from torch import Tensor
 from realm_core.computing import compute_each
 from realm_core.corpus.records import Block
 from realm_core.index.embedding import even_batches
-from realm_core.model.config import ModelConfig
-from realm_core.model.marginal import Normalisation, log_reading, prior
+from realm_core.model.config import ModelConfig, Normalisation
+from realm_core.model.marginal import log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer

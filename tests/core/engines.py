@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from realm_core.model.marginal import Normalisation
+from realm_core.model.config import Normalisation
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving.engine import Engine
 from realm_core.serving.provenance import Answer

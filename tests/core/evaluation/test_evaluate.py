@@ -25,7 +25,7 @@ from realm_core.evaluation.score_scale import CANDIDATES, fit_score_scale
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, SparseRetriever
 from realm_core.model.checkpoint import load_model
-from realm_core.model.marginal import Normalisation
+from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.serving.engine import Engine
