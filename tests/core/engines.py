@@ -28,7 +28,7 @@ QUESTIONS = [
 def engine_of(deployment: Deployment, **options: Any) -> Engine:
     """An engine in single precision: with whom a question is read then changes next to nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        for loads in ("engine", "model.encoding"):
+        for loads in ("serving.engine", "model.encoding"):
             patch.setattr(f"realm_core.{loads}.fast_dtype", lambda device: torch.float32)
         return Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu", **options)
 

@@ -229,6 +229,6 @@ def test_stored_answers_are_read_without_torch() -> None:
         "import json, sys\nfrom realm_core.serving.provenance import Answer\n"
         "print(Answer.from_dict(json.load(sys.stdin)).answer.text, 'torch' in sys.modules)"
     )
-    top = Path(__file__).resolve().parents[2]
+    top = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", program], cwd=top, input=stored, capture_output=True, text=True)
     assert done.stdout.split() == ["nile", "False"], done.stderr
