@@ -45,7 +45,7 @@ MANY = [
 def single_precision() -> Iterator[None]:
     """With whom a question is read then changes next to nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        for loads in ("engine", "model.encoding"):
+        for loads in ("serving.engine", "model.encoding"):
             patch.setattr(f"realm_core.{loads}.fast_dtype", lambda device: torch.float32)
         yield
 
