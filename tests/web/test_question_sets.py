@@ -54,7 +54,7 @@ def test_a_set_is_kept_whole_and_found_again(staff: Person) -> None:
     [
         (lines("One?") + b'{"question": "Two?"}\n', "bad", r"^bad\.jsonl, line 2: `answers` must be"),
         (b"\xff\xfe", "bad", r"^bad\.jsonl is not UTF-8"),
-        (b"", "empty", r"^empty\.jsonl holds no questions"),
+        (b"", "empty", r"^empty\.jsonl contains no questions"),
         (lines("One?"), "../escaped", "cannot be a question set's name"),
         (lines("One?"), ".hidden", "cannot be a question set's name"),
         (lines("One?"), "", "cannot be a question set's name"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from realm_core.text.masked import written
+from realm_core.text.masked import fill_masks
 from webapp.views.reading import Passage, add_up
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def look_at(filling: Filling) -> FillingView:
     marginal = _marked([mask.marginal for mask in filling.masks], looked_for)
     return FillingView(
         filling=filling,
-        sentence=written(filling.sentence, best.words),
+        sentence=fill_masks(filling.sentence, best.words),
         best=best,
         looked_for=looked_for,
         ways=(

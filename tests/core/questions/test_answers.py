@@ -108,7 +108,7 @@ def test_an_invalid_expression_is_named() -> None:
 def test_an_expression_that_never_ends_is_named(
     look: Callable[[AnswerPattern, str], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers_module, "_MATCHING_S", 0.05)
+    monkeypatch.setattr(answers_module, "_MATCH_TIMEOUT_S", 0.05)
     with pytest.raises(RealmError, match=r"'\(a\|aa\)\+\$' takes more than 0.05 s"):
         look(AnswerPattern("(a|aa)+$"), "a" * 80 + "b")
 
