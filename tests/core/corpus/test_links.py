@@ -16,7 +16,7 @@ from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.wikitext import to_prose
 from realm_core.corpus.worker import prepare, to_request
@@ -178,7 +178,7 @@ PAGES = [
 
 def test_links_follow_their_blocks_into_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realm_core.corpus.work._PART_ARTICLES", 2)
-    monkeypatch.setattr("realm_core.corpus.pool._BUNDLE_ARTICLES", 1)
+    monkeypatch.setattr("realm_core.corpus.pool._BATCH_ARTICLES", 1)
     store = snapshot(tmp_path, *PAGES)
     found = read(store)
     assert len(found) == len(store) > 4 and store.has_links
@@ -196,7 +196,7 @@ def test_links_follow_their_blocks_into_a_snapshot(tmp_path: Path, monkeypatch: 
 
 def test_a_snapshot_without_links_knows_nothing_of_them(tmp_path: Path) -> None:
     plain = [RawArticle("1", "Ada", "", "Ada of [[London]] wrote.")]
-    path = ingest(GivenArticles(plain, name="g"), name="g", output=tmp_path, activity=Activity(quiet=True))
+    path = ingest(InMemorySource(plain, name="g"), name="g", output=tmp_path, activity=Activity(quiet=True))
     for store in (Snapshot.open(path), snapshot(tmp_path, page("Bare", "Nothing here is a link."))):
         assert not store.has_links and store.links(0) == []
         assert "links" not in store.manifest and not (store.folder / "links.npy").exists()
@@ -210,7 +210,7 @@ def test_a_snapshot_without_links_knows_nothing_of_them(tmp_path: Path) -> None:
 
 def test_links_do_not_change_what_a_snapshot_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     linked = snapshot(tmp_path, page("Ada", "Ada of [[London]] wrote."))
-    plain = GivenArticles([RawArticle("1", "Ada", "", "Ada of London wrote.")], name="g")
+    plain = InMemorySource([RawArticle("1", "Ada", "", "Ada of London wrote.")], name="g")
     activity = Activity()
     path = ingest(plain, name="plain", output=tmp_path, activity=activity)
     assert path.name == linked.snapshot_id
@@ -231,5 +231,5 @@ def test_damaged_links_are_told(tmp_path: Path, damage: str) -> None:
         path.unlink()
     else:
         np.save(path, np.load(path, allow_pickle=False)[:5], allow_pickle=False)
-    with pytest.raises(RealmError, match=r"links\.npy (is missing or damaged|does not hold the 84 rows)"):
+    with pytest.raises(RealmError, match=r"links\.npy (is missing or damaged|does not contain the 84 rows)"):
         Snapshot.open(folder)

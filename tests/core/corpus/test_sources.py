@@ -18,7 +18,7 @@ import pytest
 
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
-from realm_core.corpus.sources import Source, add_source_arguments, source_from
+from realm_core.corpus.sources import ArticleSource, add_source_arguments, source_from
 from realm_core.corpus.vital import VitalSource
 from realm_core.errors import RealmError
 from tests.core.corpus.dumps import HEAD, dump, page
@@ -35,7 +35,7 @@ def json_lines(rows: list[dict[str, Any]] = ROWS) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def titles(source: Source, start: int = 0) -> list[str]:
+def titles(source: ArticleSource, start: int = 0) -> list[str]:
     return [article.title for article in source.articles(start)]
 
 
@@ -142,7 +142,7 @@ def test_a_language_and_its_titles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", ["jsonl", "parquet"])
 def test_rows_of_ones_own(tmp_path: Path, make: str) -> None:
-    source: Source
+    source: ArticleSource
     if make == "jsonl":
         source = JsonLinesSource(written(tmp_path / "r", b"\xef\xbb\xbf\n" + json_lines() + b"\n \n"), language="fr")
     else:

@@ -12,7 +12,7 @@ import pytest
 from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle, block_id
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
@@ -25,7 +25,7 @@ ARTICLES = [
 
 
 def snapshot(folder: Path, articles: list[RawArticle] = ARTICLES, name: str = "given") -> Snapshot:
-    source = GivenArticles(articles, name=name, licence="CC0", attribution="Nobody")
+    source = InMemorySource(articles, name=name, licence="CC0", attribution="Nobody")
     return Snapshot.open(ingest(source, name=name, output=folder, activity=Activity(quiet=True), processes=1))
 
 

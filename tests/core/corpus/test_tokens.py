@@ -98,7 +98,7 @@ def test_writing_to_what_was_opened_does_not_change_the_file(snapshot: Snapshot)
 def test_those_of_another_snapshot_are_refused(snapshot: Snapshot, tmp_path: Path) -> None:
     other = Snapshot.open(tiny_snapshot(tmp_path, {"Mars": "It has two moons."}))
     open_tokens(other, QUIET, tmp_path / "tokens")
-    with pytest.raises(RealmError, match=r"tokens holds the wordpieces of another snapshot or vocabulary; remove it"):
+    with pytest.raises(RealmError, match=r"tokens contains the wordpieces of another snapshot or vocabulary; remove"):
         open_tokens(snapshot, QUIET, tmp_path / "tokens")
 
 
@@ -186,7 +186,7 @@ def test_of_processes_that_come_at_once_one_makes_them(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     ended = [finish(process) for process in processes]
     assert [status for status, _ in ended] == [0, 0, 0], ended
-    assert sum("Cutting the corpus into wordpieces" in errors for _, errors in ended) == 1
+    assert sum("Tokenising the corpus" in errors for _, errors in ended) == 1
     snapshot = Snapshot.open(corpus)
     made = open_tokens(snapshot, QUIET)
     shutil.rmtree(snapshot.folder.with_name(f".{snapshot.snapshot_id}.tokens"))
