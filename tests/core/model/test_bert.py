@@ -209,14 +209,14 @@ def test_a_base_that_is_not_what_its_config_says_is_refused(tmp_path: Path) -> N
         with pytest.raises(RealmError, match=said):
             base_bert(write_base(tmp_path, config, tensors))
 
-    refused(r"config\.json is no architecture: an object is wanted", config=[1])
+    refused(r"config\.json is not an architecture: a JSON object is expected", config=[1])
     refused(r"config\.json: hidden_act must be one of", config=config | {"hidden_act": "swish"})
     refused(
         rf"model\.safetensors has no tensor '{WEIGHT}'",
         tensors={name: tensor for name, tensor in tensors.items() if name != WEIGHT},
     )
     refused(
-        r"intermediate\.dense\.weight is of shape \(32, 16\), not \(40, 16\)", config=config | {"intermediate_size": 40}
+        r"intermediate\.dense\.weight has shape \(32, 16\), not \(40, 16\)", config=config | {"intermediate_size": 40}
     )
 
 

@@ -100,7 +100,7 @@ def test_frozen_parts_have_in_common_what_none_of_them_changed(
 
 
 def test_what_hangs_on_one_model_does_not_hang_on_another(model: Model, tmp_path: Path) -> None:
-    """As the look for loud inputs, while another thread answers."""
+    """As the recording of activations does while another thread answers."""
     save_model(model, tmp_path / "m")
     one, other = (load_model(tmp_path / "m", frozen=torch.float32) for _ in range(2))
     met: list[nn.Module] = []

@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused(folders: tuple[Path, Path], tmp_path: Path
     )
     with pytest.raises(RealmError, match=r"bare has no encoder of masked sentences; `mlm` or `pretrain` makes one\."):
         combine(folders[0], tmp_path / "bare", tmp_path / "made")
-    with pytest.raises(RealmError, match=r"block_wordpieces is 99 in the one and 288 in the other\."):
+    with pytest.raises(RealmError, match=r"block_wordpieces is 99 in the former and 288 in the latter\."):
         combine(tmp_path / "odd", folders[0], tmp_path / "made")
     with pytest.raises(RealmError, match=r"bare exists already"):
         combine(folders[0], folders[1], tmp_path / "bare")

@@ -36,12 +36,12 @@ def test_it_is_no_further_from_float32_than_the_plain_way(
     lengths: list[int], fused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever this machine would choose."""
-    monkeypatch.setattr(inference, "_attends_fused", lambda: fused)
+    monkeypatch.setattr(inference, "_fused_attention_is_faster", lambda: fused)
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return  # this processor does not multiply bfloat16, and the encoder is never used on it
     exact = base_bert(ModelConfig.base)
     low = copy.deepcopy(exact).to(dtype=torch.bfloat16)
-    assert InferenceEncoder.serves(low)
+    assert InferenceEncoder.supports(low)
     batch = _batch(lengths)
     with torch.inference_mode():
         wanted_TW = encode(exact, batch)
@@ -53,10 +53,10 @@ def test_it_is_no_further_from_float32_than_the_plain_way(
 
 def test_it_does_not_serve_what_it_was_not_written_for() -> None:
     bert = base_bert(ModelConfig.base)
-    assert not InferenceEncoder.serves(bert)  # float32
+    assert not InferenceEncoder.supports(bert)  # float32
     low = copy.deepcopy(bert).to(dtype=torch.bfloat16)
     low.config = replace(low.config, hidden_act="relu")
-    assert not InferenceEncoder.serves(low)
+    assert not InferenceEncoder.supports(low)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
@@ -75,7 +75,7 @@ def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
 
 
 def test_attention_sees_rows_of_neighbours_and_takes_nothing_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "_attends_fused", lambda: True)
+    monkeypatch.setattr(inference, "_fused_attention_is_faster", lambda: True)
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16))
@@ -125,7 +125,7 @@ def test_rows_that_round_a_batch_up_change_nothing(int8: bool, monkeypatch: pyte
         worked_on.append(inference._layers(*given).float())
         return worked_on[-1]
 
-    monkeypatch.setattr(inference, "_through", through)
+    monkeypatch.setattr(inference, "_run_layers", through)
     with torch.inference_mode():
         rounded_TW = encoder(batch).float()
         monkeypatch.setattr("realm_core.model.inference._rounded", lambda count: count)
@@ -143,7 +143,7 @@ def test_compiled_or_not_it_computes_the_same(int8: bool, monkeypatch: pytest.Mo
     encoder, batch = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8), _batch([40, 9])
     with torch.inference_mode():
         compiled_TW = encoder(batch)
-        monkeypatch.setattr(inference, "_through", inference._layers)
+        monkeypatch.setattr(inference, "_run_layers", inference._layers)
         assert torch.equal(compiled_TW, encoder(batch))
 
 
