@@ -245,7 +245,7 @@ def test_a_shard_that_there_is_not(deployment: Deployment, tmp_path: Path, numbe
 
 def test_a_shard_of_something_else_leaves_the_partial_folder_alone(deployment: Deployment, tmp_path: Path) -> None:
     shard(deployment, tmp_path, 0)
-    with pytest.raises(RealmError, match=r"\.mine\.partial is of another model or corpus"):
+    with pytest.raises(RealmError, match=r"\.mine\.partial belongs to another model or corpus"):
         shard(deployment, tmp_path, 0, shard_rows=4)
     assert (tmp_path / ".mine.partial" / "vectors-00000.safetensors").exists()
 
@@ -266,7 +266,7 @@ def test_a_shard_on_the_command_line(deployment: Deployment, tmp_path: Path) -> 
 def test_a_name_that_is_taken_by_something_else_is_refused(deployment: Deployment, tmp_path: Path) -> None:
     rebuild(deployment, tmp_path, name="mine")
     other = tiny_model(tmp_path, seed=1)
-    with pytest.raises(RealmError, match=r"mine exists and is of another model or corpus"):
+    with pytest.raises(RealmError, match=r"mine exists and belongs to another model or corpus"):
         build(other, deployment.corpus, tmp_path, QUIET, name="mine")
 
 

@@ -26,7 +26,7 @@ def elsewhere(deployment: Deployment, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_what_is_named_is_taken(deployment: Deployment) -> None:
     assert corpus_of(deployment.index, Path("/named")) == corpus_of(None, Path("/named")) == Path("/named")
-    with pytest.raises(RealmError, match="--corpus is needed, a snapshot: there is no index"):
+    with pytest.raises(RealmError, match="--corpus is required: without an index"):
         corpus_of(None, None)
 
 
@@ -67,7 +67,7 @@ def test_not_found_it_says_what_is_wanted_and_where_it_was_looked_for(
 def test_an_index_that_does_not_say_is_refused(elsewhere: Path, snapshot_id: object) -> None:
     manifest = read_json(elsewhere / "manifest.json")
     write_json(elsewhere / "manifest.json", manifest | {"snapshot_id": snapshot_id}, sealed=True)
-    with pytest.raises(RealmError, match="does not say which snapshot it is of; name it by --corpus"):
+    with pytest.raises(RealmError, match="does not name its snapshot; give the snapshot's folder as --corpus"):
         corpus_of(elsewhere, None)
 
 

@@ -96,20 +96,23 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list": (lambda folder: (folder / "manifest.json").write_text("[]"), r"manifest\.json is not an index of format"),
     "other format": (_manifest(lambda m: m.update(format=9)), r"manifest\.json is not an index of format 1"),
     "no rows": (_manifest(lambda m: m.pop("rows")), r"manifest\.json does not describe an index"),
-    "no shards": (_manifest(lambda m: m.update(shards=[])), r"manifest\.json: the shards hold 0 rows, not 12"),
+    "no shards": (_manifest(lambda m: m.update(shards=[])), r"manifest\.json: the shards have 0 rows, not 12"),
     "shards of nothing": (_manifest(lambda m: m.update(shards=None)), r"manifest\.json does not describe an index"),
     "no name of a file": (
         _manifest(lambda m: m["shards"][0].update(file="a" * 300)),
         r"manifest\.json does not describe an index: .* the name of a file",
     ),
-    "a gap": (_manifest(lambda m: m["shards"][0].update(start=1)), r"manifest\.json: the shards do not follow"),
-    "too many rows": (_manifest(lambda m: m["shards"][0].update(stop=13)), r"manifest\.json: the shards do not follow"),
-    "too few rows": (_manifest(lambda m: m.update(rows=13)), r"manifest\.json: the shards hold 12 rows, not 13"),
+    "a gap": (_manifest(lambda m: m["shards"][0].update(start=1)), "the shards are not contiguous"),
+    "too many rows": (
+        _manifest(lambda m: m["shards"][0].update(stop=13)),
+        "the shards are not contiguous",
+    ),
+    "too few rows": (_manifest(lambda m: m.update(rows=13)), r"manifest\.json: the shards have 12 rows, not 13"),
     "other width": (
         _manifest(lambda m: m.update(dim=17)),
-        rf"{SHARD} holds vectors of shape \(12, 16\), not \(12, 17\)",
+        rf"{SHARD} contains vectors of shape \(12, 16\), not \(12, 17\)",
     ),
-    "other tensor": (_replace_shard({"v": torch.zeros(12, 16)}), rf"{SHARD} holds no vectors"),
+    "other tensor": (_replace_shard({"v": torch.zeros(12, 16)}), rf"{SHARD} contains no vectors"),
     "no tensors": (_replace_shard(b"nothing of the kind"), rf"{SHARD} cannot be read"),
 }
 

@@ -43,7 +43,7 @@ def _without_shards(index: Path) -> None:
         (_change_a_shard, rf"{SHARD} is damaged", True),  # only its checksum tells
         (lambda index: (index / SHARD).unlink(), rf"{SHARD} does not exist", False),
         (lambda index: (index / "manifest.json").unlink(), r"manifest\.json does not exist", False),
-        (_without_shards, r"manifest\.json does not say which files belong to it", False),
+        (_without_shards, r"manifest\.json does not list its files", False),
     ],
     ids=["changed", "no shard", "no manifest", "no shards"],
 )
