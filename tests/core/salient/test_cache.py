@@ -20,7 +20,7 @@ from realm_core.files import read_json
 from realm_core.salient import extract as extract_module
 from realm_core.salient.cache import SalientSpans, spans_of
 from realm_core.salient.extract import extract
-from realm_core.salient.spans import Span
+from realm_core.salient.spans import TaggedSpan as Span
 from realm_core.salient.worker import TaggerOptions
 from realm_core.text.sentences import sentence_spans
 from tests.core.conftest import Deployment
@@ -89,7 +89,15 @@ class FixedTagger:
 
 def test_a_span_that_crosses_sentences_is_left_out() -> None:
     text = "It is one.  Here is two.\nThree"
-    tagger = FixedTagger([Span(3, 5, "A"), Span(6, 16, "B"), Span(17, 19, "B"), Span(20, 27, "A"), Span(28, 30, "B")])
+    tagger = FixedTagger(
+        [
+            Span(3, 5, "A"),
+            Span(6, 16, "B"),
+            Span(17, 19, "B"),
+            Span(20, 27, "A"),
+            Span(28, 30, "B"),
+        ]
+    )
     spans, labels = spans_of(tagger, [7], [text])
     assert spans.tolist() == [[7, 3, 5, 0, 10], [7, 17, 19, 12, 24], [7, 28, 30, 25, 30]]
     assert labels.tolist() == [0, 1, 1]
@@ -161,7 +169,7 @@ def test_killed_and_stopped_runs_go_on_to_the_same_bytes(towns: Path, tmp_path: 
     wait_until(lambda: len(shards()) >= len(after_kill) + 3, stopped)
     stopped.send_signal(signal.SIGTERM)
     status, errors = finish(stopped)
-    assert (status, "Going on" in errors, "Stopped" in errors) == (3, True, True)
+    assert (status, "Resuming" in errors, "Stopped" in errors) == (3, True, True)
     assert shards().items() >= dict(sorted(after_kill.items())[:-1]).items()  # the last one may have been half there
     assert not (folder / "manifest.json").exists()
 
@@ -197,7 +205,7 @@ def test_a_cache_of_something_else_is_refused(towns: Path, deployment: Deploymen
 
 def test_a_folder_with_other_files_is_left_alone(towns: Path, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear")
-    with pytest.raises(RealmError, match="holds other files"):
+    with pytest.raises(RealmError, match="contains other files"):
         extract(towns, tmp_path, QUIET, DATES)
     with pytest.raises(RealmError, match="does not exist"):
         SalientSpans.open(tmp_path, Snapshot.open(towns))
@@ -238,7 +246,7 @@ def test_a_corpus_without_a_name_is_refused(tmp_path: Path) -> None:
     [
         (["--blocks", "0"], "blocks must be at least 1, not 0"),
         (["--processes", "-1"], "processes must be at least 1"),
-        (["--labels", "TOWN"], "knows no label TOWN, only "),
+        (["--labels", "TOWN"], "has no label TOWN, only "),
     ],
 )
 def test_bad_options_are_a_sentence(towns: Path, tmp_path: Path, options: list[str], message: str) -> None:

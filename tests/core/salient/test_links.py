@@ -99,13 +99,13 @@ def test_a_snapshot_without_links_is_refused_in_one_sentence(deployment: Deploym
     arguments = ["spans", "--tagger", "links", "--corpus", str(deployment.corpus), "--output", str(tmp_path / "spans")]
     status, errors = run(arguments)
     assert status == 2 and errors == (
-        f"error: {deployment.corpus} holds no wiki links for the tagger links: only snapshots of MediaWiki dumps do.\n"
+        f"error: {deployment.corpus} contains no wiki links for the tagger links; only MediaWiki dumps have them.\n"
     )
     assert not (tmp_path / "spans").exists()
 
 
 def test_what_makes_no_sense_is_refused(corpus: Path) -> None:
-    with pytest.raises(RealmError, match="knows no label GPE, only LINK"):
+    with pytest.raises(RealmError, match="has no label GPE, only LINK"):
         tagger_from("links", ["GPE", "LINK"], snapshot=Snapshot.open(corpus))
-    with pytest.raises(RealmError, match="looks at a snapshot, not at sentences of a file"):
+    with pytest.raises(RealmError, match="needs a snapshot; it cannot tag the sentences of a file"):
         LINKS.tagger()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from realm_core.salient.spans import Span, joined_words, longest, trimmed
+from realm_core.salient.spans import TaggedSpan as Span
+from realm_core.salient.spans import joined_words, longest, trimmed
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,13 @@ def test_nothing_may_be_left(text: str) -> None:
 
 
 def test_of_two_that_overlap_the_longer_wins() -> None:
-    spans = [Span(0, 4, "DATE"), Span(3, 9, "EVENT"), Span(9, 12, "GPE"), Span(10, 12, "ORG"), Span(20, 21, "GPE")]
+    spans = [
+        Span(0, 4, "DATE"),
+        Span(3, 9, "EVENT"),
+        Span(9, 12, "GPE"),
+        Span(10, 12, "ORG"),
+        Span(20, 21, "GPE"),
+    ]
     assert longest(spans) == [spans[1], spans[2], spans[4]]
     assert longest(reversed(spans)) == longest(spans)
 
