@@ -251,7 +251,7 @@ def test_description_and_documentation(client: Client) -> None:
     [
         (ReadingSerializer, provenance.Answer),
         (EvidenceSerializer, provenance.Evidence),
-        (CandidateSerializer, provenance.Candidate),
+        (CandidateSerializer, provenance.AnswerCandidate),
         (RankedAnswerSerializer, provenance.RankedAnswer),
         (ContenderSerializer, why.Contender),
     ],

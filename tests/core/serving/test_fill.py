@@ -232,7 +232,7 @@ def test_there_may_be_fewer_blocks_than_wanted(precise: Engine) -> None:
         (" \n", 8, "The sentence is empty."),
         ("Nothing is hidden here.", 8, "The sentence has no [MASK]: write [MASK] where a word is missing."),
         ("[MASK] " * 11, 8, "At most 10 [MASK] can be filled; this sentence has 11."),
-        ("long " * 94 + "[MASK]", 8, "The sentence is too long: it has 95 wordpieces, and at most 94 are read."),
+        ("long " * 94 + "[MASK]", 8, "The sentence is too long: it has 95 wordpieces, and at most 94 are allowed."),
         ("\ud800 [MASK]", 8, "not valid text"),
         ("[MASK]", 1, "k must be from 2 (a block besides the null block) to 50, not 1."),
         ("[MASK]", MAX_K + 1, "not 51."),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm_core.questions.answers import normalise_answer
-from realm_core.serving.naming import Named, Wording, same_names
+from realm_core.serving.naming import NamedAnswer, Wording, same_names
 
 TEXT = "Text of the block"
 
@@ -122,4 +122,4 @@ def test_each_wording_is_in_one_class_whatever_the_order(texts: list[str], order
     assert sorted(key for one in classes for key in one.keys) == sorted(made)
     order.shuffle(wordings)
     assert set(same_names(wordings, {"b": block}, {"b": ""})) == set(classes)
-    assert all(isinstance(one, Named) and re.search(r"\w", one.text) for one in classes)
+    assert all(isinstance(one, NamedAnswer) and re.search(r"\w", one.text) for one in classes)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm_core.serving.provenance import Answer, Candidate, Evidence, RankedAnswer, conclude
+from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, RankedAnswer, conclude
 
 KEYS = ["nile", "mars", "1869", "berlin", "ada"]
 
@@ -24,7 +24,7 @@ def block(
 ) -> Evidence:
     """Evidence before its conclusions, its candidates' likelihoods by key."""
     offered = tuple(
-        Candidate(key, spelling.format(key), likelihood, 10 * i, 10 * i + len(spelling.format(key)))
+        AnswerCandidate(key, spelling.format(key), likelihood, 10 * i, 10 * i + len(spelling.format(key)))
         for i, (key, likelihood) in enumerate(candidates.items())
     )
     return Evidence(
