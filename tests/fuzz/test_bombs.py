@@ -224,7 +224,7 @@ def test_a_torch_file_unpacks_to_nothing_larger(tmp_path: Path) -> None:
         read_torch_file(torch_file(tmp_path / "x.bin", strides_of_zero))
     with pytest.raises(RealmError, match="is truncated within an element"):
         read_torch_file(torch_file(tmp_path / "x.bin", TORCH_TABLE, storage=bytes(3)))
-    with pytest.raises(RealmError, match="no shape"):
+    with pytest.raises(RealmError, match="size, stride or offset are not valid"):
         read_torch_file(torch_file(tmp_path / "x.bin", TORCH_TABLE.replace(b"K\x01\x85\x89", b")\x89")))
 
 

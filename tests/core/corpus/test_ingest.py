@@ -86,7 +86,7 @@ def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: i
     position = json.loads(journal.read_text())["parts"][-1]["position"]
     assert 0 < position < 15_000
     resumed = run(*options, "--output", tmp_path / "a")
-    assert resumed.returncode == 0 and f"behind the first {position:,} pages" in resumed.stderr
+    assert resumed.returncode == 0 and f"after the first {position:,} pages" in resumed.stderr
     whole = run(*options, "--output", tmp_path / "b")
     assert whole.returncode == 0
     first, second = (Snapshot.open(next((tmp_path / x / "n").iterdir())) for x in "ab")
