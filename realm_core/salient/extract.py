@@ -171,8 +171,8 @@ def _claim(output: Path, identity: dict[str, Any], activity: Activity) -> None:
     if known != identity:
         differing = [key for key in identity if not isinstance(known, dict) or known.get(key) != identity[key]]
         raise RealmError(
-            f"{output} contains salient spans with another {', '.join(differing)}; name another folder, or remove this "
-            "one."
+            f"{output} contains salient spans of another run (different: {', '.join(differing)}); name another folder, "
+            "or remove this one."
         )
     finished = (output / MANIFEST_FILE).exists()
     activity.say(f"The spans exist already: {output}" if finished else "Resuming an earlier run.")

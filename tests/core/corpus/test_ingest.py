@@ -1,4 +1,4 @@
-"""Ingesting as a process: killed, stopped, resumed, repeated; flat memory; nothing half-written to be seen."""
+"""Ingesting as a process: killed, stopped, resumed, repeated; constant memory; no partial snapshots."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: i
     assert not journal.parent.exists()
 
 
-def test_asked_to_stop_it_keeps_what_it_finished(tmp_path: Path) -> None:
+def test_a_stop_request_keeps_finished_parts(tmp_path: Path) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 15_000)
     options = ("--source", "jsonl", "--path", rows, "--output", tmp_path / "a", "--processes", 2)
     stopped = subprocess.Popen(command(*options), cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -138,7 +138,7 @@ def test_resuming_a_dump_in_the_middle(tmp_path: Path, stopped: MediaWikiSource)
     assert links[0] == links[1]
 
 
-def test_parts_of_an_earlier_format_are_made_anew(
+def test_parts_of_an_earlier_format_are_rebuilt(
     tmp_path: Path, stopped: MediaWikiSource, capsys: pytest.CaptureFixture[str]
 ) -> None:
     journal = tmp_path / "a" / ".d.partial" / "journal.json"
@@ -179,7 +179,7 @@ def test_killed_while_concatenating_does_not_read_the_source_again(
     assert Snapshot.open(ingest(source, name="g", output=tmp_path, activity=quiet())).articles == 200
 
 
-def test_a_changed_source_starts_anew(tmp_path: Path, small_parts: None) -> None:
+def test_a_changed_source_starts_over(tmp_path: Path, small_parts: None) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 200)
     with open(rows, "a") as file:
         file.write("not JSON\n")
@@ -201,14 +201,14 @@ def test_the_same_articles_from_another_source_are_the_same_snapshot(tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["n"]
 
 
-def test_two_at_once_are_refused(tmp_path: Path) -> None:
+def test_concurrent_ingests_are_refused(tmp_path: Path) -> None:
     source = InMemorySource([RawArticle("1", "T", "", "Text.")], name="n")
     with work.WorkFolder(tmp_path, "n", "x"), pytest.raises(RealmError, match="Another process"):
         ingest(source, name="n", output=tmp_path, activity=quiet())
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "..", "a\0b"])
-def test_names_that_are_no_folders_are_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_folder_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RealmError, match="name"):
         ingest(InMemorySource([], name="n"), name=name, output=tmp_path, activity=quiet())
 
@@ -221,7 +221,7 @@ def test_errors_are_a_sentence_and_status_2(tmp_path: Path) -> None:
     assert not list((tmp_path / "c").glob("[!.]*"))
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_space(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""Opening an index: damage and misfits are said before anything is answered from them."""
+"""Opening an index: damage and mismatches are detected before it is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHARD = "vectors-00000.safetensors"
 
 
 def write_generation(folder: Path, vectors_ND: torch.Tensor, shard_rows: int) -> None:
-    """A generation of these vectors, as the format is documented."""
+    """A generation of these vectors in the documented format."""
     folder.mkdir()
     shards = []
     for number, start in enumerate(range(0, len(vectors_ND), shard_rows)):
@@ -118,7 +118,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_said_with_the_files_name(deployment: Deployment, tmp_path: Path, damage: str) -> None:
+def test_damage_is_reported_with_the_files_name(deployment: Deployment, tmp_path: Path, damage: str) -> None:
     do, message = DAMAGES[damage]
     shutil.copytree(deployment.index, tmp_path / "index")
     do(tmp_path / "index")
@@ -142,7 +142,7 @@ def test_an_index_of_another_corpus_is_refused(deployment: Deployment, tmp_path:
         Engine.load(deployment.model, deployment.index, other)
 
 
-def test_a_model_whose_reader_alone_differs_fits(deployment: Deployment) -> None:
+def test_a_model_with_another_reader_matches(deployment: Deployment) -> None:
     model = load_model(deployment.model)
     with torch.no_grad():
         model.reader.score.bias.add_(1)

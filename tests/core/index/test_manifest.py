@@ -1,4 +1,4 @@
-"""An index is verified by its manifest alone, without torch."""
+"""An index is verified by its manifest without torch."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def _without_shards(index: Path) -> None:
     ],
     ids=["changed", "no shard", "no manifest", "no shards"],
 )
-def test_damage_is_said(index: Path, damage: Callable[[Path], None], message: str, complete: bool) -> None:
+def test_damage_is_reported(index: Path, damage: Callable[[Path], None], message: str, complete: bool) -> None:
     damage(index)
     with pytest.raises(RealmError, match=message):
         verify(index)
     assert is_complete(index) == complete
 
 
-def test_what_verifies_loads_no_torch() -> None:
+def test_verifying_loads_no_torch() -> None:
     program = (
         "import sys, realm_core.index.manifest, realm_core.model.identity, realm_core.corpus.store\n"
         "print('torch' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Models in the form in which REALM was released, against transformers' BERT and the formulas of the release."""
+"""Imported released checkpoints against transformers' BERT and the formulas of the released code."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def bert_of(tensors: dict[str, Tensor], prefix: str = "realm.") -> BertModel:
 
 
 def plain_embedding(tensors: dict[str, Tensor], prefix: str = "") -> Tensor:
-    """[D]: [CLS] behind BERT's own pooler, projected, normalised."""
+    """[D]: [CLS] after BERT's pooler, projected, normalised."""
     pooled_1W = bert_of(tensors, f"{prefix}realm.")(input_ids=torch.tensor([QUESTION])).pooler_output
     dense = F.linear(pooled_1W, tensors[f"{prefix}cls.dense.weight"], tensors[f"{prefix}cls.dense.bias"])
     norm = (tensors[f"{prefix}cls.LayerNorm.weight"], tensors[f"{prefix}cls.LayerNorm.bias"])
@@ -144,7 +144,7 @@ def plain_spans(tensors: dict[str, Tensor], prefix: str) -> dict[tuple[int, int]
 
 
 @pytest.mark.parametrize("reads", ["openqa", "reader"])
-def test_what_it_computes_is_what_the_release_computes(released: Path, tmp_path: Path, reads: str) -> None:
+def test_an_imported_model_computes_what_the_release_computes(released: Path, tmp_path: Path, reads: str) -> None:
     folders = ["--embedder", released / "embedder", f"--{reads}", released / reads, "--encoder", released / "encoder"]
     activity_of("import", [*folders, "--output", tmp_path / "made"])
     model = load_model(tmp_path / "made")
@@ -256,7 +256,7 @@ def one_tensor(size: int, offset: int = 0) -> bytes:
     )
 
 
-def test_a_table_by_hand_is_read(tmp_path: Path) -> None:
+def test_a_handwritten_state_dict_is_read(tmp_path: Path) -> None:
     read = read_torch_file(zipped(tmp_path / "x.bin", one_tensor(1), b"\x00\x00\x80\x3f"))
     assert read["x"].tolist() == [1.0]
 
@@ -282,7 +282,7 @@ def test_a_table_by_hand_is_read(tmp_path: Path) -> None:
         (one_tensor(1).replace(b"FloatStorage", b"ComplexStorage"), "tensors of ComplexStorage are not supported"),
     ],
 )
-def test_what_is_no_table_is_refused_and_nothing_is_called(
+def test_other_pickles_are_refused_and_nothing_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: bytes, message: str | None
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -347,7 +347,7 @@ def other(name: str, tensor: Tensor) -> Callable[[Path], None]:
         ),
     ],
 )
-def test_what_does_not_fit_is_named(
+def test_mismatches_are_named(
     released: Path, tmp_path: Path, part: str, change: Callable[[Path], None], message: str
 ) -> None:
     change(released / part)

@@ -94,7 +94,7 @@ def test_a_published_set_becomes_rows(tmp_path: Path, format: str, text: str, wa
     assert (question.question, list(question.answers)) == (wanted["question"], wanted["answers"])
 
 
-def test_questions_to_measure_by_are_left_out_however_they_are_written(tmp_path: Path) -> None:
+def test_evaluation_questions_are_excluded_in_any_spelling(tmp_path: Path) -> None:
     (tmp_path / "all").write_text(
         lines(*({"question": q, "answer": ["x"]} for q in ("Who ran?", "who sang", "Who won?")))
     )
@@ -143,7 +143,7 @@ def test_another_format_is_refused_with_its_place(tmp_path: Path, format: str, t
     assert [path.name for path in tmp_path.iterdir()] == ["published"]
 
 
-def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "published").write_text(lines({"question": "who", "answer": ["A"]}))
     (tmp_path / "made.jsonl").write_text("mine")
     with pytest.raises(RealmError, match=r"made\.jsonl exists already"):

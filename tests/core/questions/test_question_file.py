@@ -1,4 +1,4 @@
-"""Question files: read as written, and what is wrong is named with its file and line."""
+"""Question files: reading, and errors with file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of salient spans: what is in it, how it goes on after being killed, and what is refused."""
+"""The cache of salient spans: content, resuming after a kill, and errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_blocks_find_their_spans(towns: Path, tmp_path: Path) -> None:
 
 
 class FixedTagger:
-    """Finds the same places in every text."""
+    """Finds the same spans in every text."""
 
     labels = ("A", "B")
     description: dict[str, Any] = {}
@@ -143,7 +143,7 @@ def test_spacy_in_a_process_of_its_own(deployment: Deployment, tmp_path: Path) -
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
 @pytest.mark.parametrize("processes", [1, 2])
-def test_killed_and_stopped_runs_go_on_to_the_same_bytes(towns: Path, tmp_path: Path, processes: int) -> None:
+def test_interrupted_runs_resume_to_the_same_bytes(towns: Path, tmp_path: Path, processes: int) -> None:
     folder = tmp_path / "spans"
     arguments = ["spans", "--corpus", str(towns), "--output", str(folder), "--tagger", "dates", "--shard-blocks", "1"]
     arguments += ["--processes", str(processes)]
@@ -179,7 +179,7 @@ def test_killed_and_stopped_runs_go_on_to_the_same_bytes(towns: Path, tmp_path: 
     assert contents(folder) == contents(tmp_path / "whole")
 
 
-def test_found_again_nothing_is_done_twice(towns: Path, tmp_path: Path) -> None:
+def test_a_finished_cache_is_reused(towns: Path, tmp_path: Path) -> None:
     first = extract(towns, tmp_path / "spans", QUIET, DATES)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "spans").glob("*.[nj]*")}
     second = extract(towns, tmp_path / "spans", QUIET, DATES)
@@ -190,16 +190,16 @@ def test_found_again_nothing_is_done_twice(towns: Path, tmp_path: Path) -> None:
 # ── What is refused ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cache_of_something_else_is_refused(towns: Path, deployment: Deployment, tmp_path: Path) -> None:
+def test_a_cache_with_other_settings_is_refused(towns: Path, deployment: Deployment, tmp_path: Path) -> None:
     folder = tmp_path / "spans"
     extract(towns, folder, QUIET, DATES)
     with pytest.raises(RealmError, match=r"of the snapshot .* not of"):
         SalientSpans.open(folder, Snapshot.open(deployment.corpus))
-    with pytest.raises(RealmError, match=r"something else \(another snapshot_id, blocks\)"):
+    with pytest.raises(RealmError, match=r"of another run \(different: snapshot_id, blocks\)"):
         extract(deployment.corpus, folder, QUIET, DATES)
-    with pytest.raises(RealmError, match=r"something else \(another tagger, labels\)"):
+    with pytest.raises(RealmError, match=r"of another run \(different: tagger, labels\)"):
         extract(towns, folder, QUIET, TaggerOptions("spacy"))
-    with pytest.raises(RealmError, match=r"something else \(another blocks, drawn_by_seed\)"):
+    with pytest.raises(RealmError, match=r"of another run \(different: blocks, drawn_by_seed\)"):
         extract(towns, folder, QUIET, DATES, blocks=9)
 
 
@@ -225,7 +225,7 @@ def test_damage_is_noticed(towns: Path, tmp_path: Path, file: str) -> None:
         SalientSpans.open(folder, Snapshot.open(towns))
 
 
-def test_a_manifest_that_is_none_is_refused(towns: Path, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_refused(towns: Path, tmp_path: Path) -> None:
     folder = tmp_path / "spans"
     extract(towns, folder, QUIET, DATES)
     manifest = read_json(folder / "manifest.json")
@@ -249,12 +249,12 @@ def test_a_corpus_without_a_name_is_refused(tmp_path: Path) -> None:
         (["--labels", "TOWN"], "has no label TOWN, only "),
     ],
 )
-def test_bad_options_are_a_sentence(towns: Path, tmp_path: Path, options: list[str], message: str) -> None:
+def test_bad_options_are_an_error_message(towns: Path, tmp_path: Path, options: list[str], message: str) -> None:
     status, errors = run(["spans", "--corpus", str(towns), "--output", str(tmp_path / "spans"), *options])
     assert status == 2 and message in errors and "Traceback" not in errors
 
 
-def test_what_stops_a_worker_is_said(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_workers_error_is_reported(deployment: Deployment, tmp_path: Path) -> None:
     model = tmp_path / "model"  # a token classifier without weights
     BertConfig(id2label={0: "O", 1: "B-PER"}).save_pretrained(model)
     with pytest.raises(RealmError, match=r"The token classifier .* cannot be loaded"):

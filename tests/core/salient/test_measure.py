@@ -1,4 +1,4 @@
-"""Measuring a tagger: how a CoNLL file is read, and how is counted."""
+"""Measuring a tagger: reading a CoNLL file, and counting."""
 
 from __future__ import annotations
 

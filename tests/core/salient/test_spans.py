@@ -1,4 +1,4 @@
-"""Trimming, what wins where spans overlap, and names out of tagged words."""
+"""Trimming, overlapping spans, and joining tagged words to names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_span_is_cut_to_the_name_itself(found: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "the", "The ", "'s", "—", "the 's", "...", "a"])
-def test_nothing_may_be_left(text: str) -> None:
+def test_trimming_may_leave_nothing(text: str) -> None:
     assert trimmed(text, Span(0, len(text), "ORG")) is None
 
 
@@ -58,7 +58,7 @@ def test_of_two_as_long_the_earlier_wins_and_of_two_in_one_place_the_first() -> 
     assert longest([Span(0, 4, "ORG"), Span(0, 4, "DATE")]) == [Span(0, 4, "ORG")]
 
 
-def test_the_shorter_stays_where_what_beat_it_is_itself_beaten() -> None:
+def test_a_shorter_span_stays_if_its_rival_is_dropped() -> None:
     chain = [Span(0, 3, "A"), Span(2, 7, "B"), Span(5, 20, "C")]
     assert longest(chain) == [chain[0], chain[2]]
 

@@ -39,7 +39,7 @@ class Held:
 
 
 def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: Sequence[str]) -> list[Any]:
-    """Ask `questions` while a first one is being answered; their futures, once all of them wait."""
+    """Ask `questions` while a first one is computed; their futures, once all are queued."""
     first = pool.submit(engine.ask, "hold")
     assert held.busy.wait(60)
     futures = [pool.submit(engine.ask, question) for question in questions]
@@ -48,10 +48,10 @@ def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: 
     return [first, *futures]
 
 
-def test_two_engines_of_one_process_compute_one_after_the_other(
+def test_two_engines_of_one_process_do_not_compute_concurrently(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As they are while a deployment changes."""
+    """Both are loaded while a deployment changes."""
     engine, other = engine_of(deployment), engine_of(deployment)
     held, second = Held(engine, monkeypatch), Held(other, monkeypatch)
     with ThreadPoolExecutor(2) as pool:
@@ -81,7 +81,7 @@ def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monke
     engine.close()
 
 
-def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> None:
+def test_concurrent_questions_get_the_same_answers_as_sequential_ones(precise: Engine) -> None:
     questions = [f"{question} {number}" for number in range(4) for question in QUESTIONS]
     alone = [precise.ask(question, k=1 + number % 7) for number, question in enumerate(questions)]
     together = threading.Barrier(len(questions))
@@ -96,7 +96,7 @@ def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> Non
             check_sums(one)
 
 
-def test_questions_that_wait_are_answered_together(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_questions_are_answered_in_batches(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of(deployment)
     held = Held(engine, monkeypatch)
     with ThreadPoolExecutor(80) as pool:
@@ -121,7 +121,7 @@ def test_a_question_that_fails_fails_alone(deployment: Deployment, monkeypatch: 
     engine.close()
 
 
-def test_closing_answers_what_waits_and_refuses_what_comes_later(
+def test_closing_answers_queued_requests_and_refuses_later_ones(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = engine_of(deployment)
@@ -231,7 +231,7 @@ def test_a_closed_engine_releases_its_memory_when_no_other_computes(
     engine.close()
 
 
-def test_warming_up_answers_something(deployment: Deployment) -> None:
+def test_warming_up_answers_test_requests(deployment: Deployment) -> None:
     engine = engine_of(deployment)
     engine.warm_up()
     engine.close()

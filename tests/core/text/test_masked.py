@@ -1,4 +1,4 @@
-"""Sentences with masks: cut at them, and written with words in their place."""
+"""Masked sentences: splitting at the masks, and filling them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PLAIN = st.text(st.characters(exclude_characters="[]#", exclude_categories=["Cs"
 
 
 @given(st.lists(PLAIN, min_size=1, max_size=5), st.sampled_from(["[MASK]", "[mask]", "[Mask]"]))
-def test_a_sentence_is_cut_at_its_masks(texts: list[str], mask: str) -> None:
+def test_a_sentence_is_split_at_its_masks(texts: list[str], mask: str) -> None:
     assert between_masks(mask.join(texts)) == texts
 
 
 @given(st.lists(PLAIN, min_size=2, max_size=5), st.data())
-def test_what_is_written_is_the_sentence_with_its_words(texts: list[str], data: st.DataObject) -> None:
+def test_filled_sentence_is_the_sentence_with_its_words(texts: list[str], data: st.DataObject) -> None:
     words = [data.draw(PLAIN.filter(bool)) for _ in texts[1:]]
     parts = fill_masks("[MASK]".join(texts), words)
     expected = texts[0] + "".join(word + text for word, text in zip(words, texts[1:], strict=True))
