@@ -26,7 +26,7 @@ class Retriever(Protocol):
         ...
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows alone."""
+        """The rows of `search`, without scores."""
         ...
 
 
@@ -43,7 +43,7 @@ class SparseRetriever:
         return self._search.search(questions, k)
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows alone."""
+        """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
 
 
@@ -70,7 +70,7 @@ class DenseRetriever:
         return rows_BK.tolist(), scores_BK.tolist()
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows alone."""
+        """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
 
 

@@ -88,8 +88,8 @@ class SalientSpans:
         labels_M = np.concatenate([labels for _, labels in shards]) if shards else np.empty(0, np.uint8)
         if not len(spans_M5):
             raise RealmError(
-                f"Not one salient span was found in the {manifest['blocks']:,} blocks of {snapshot.folder} that were "
-                "looked at; there is nothing to mask."
+                f"No salient span was found in the {manifest['blocks']:,} blocks of {snapshot.folder} that were "
+                "searched; there is nothing to mask."
             )
         names = tuple(manifest["labels"])
         if spans_M5[:, 0].min() < 0 or spans_M5[:, 0].max() >= len(snapshot) or labels_M.max() >= len(names):

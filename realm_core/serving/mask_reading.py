@@ -60,9 +60,9 @@ def masked_sentence(text: str, truth: str | None = None) -> MaskedSentence:
         raise RealmError(f"At most {MOST_MASKS} {MASK} can be filled; this sentence has {masks}.")
     first, *following = wordpieces.ids(between_masks(text))
     ids, places = list(first), []
-    for behind in following:
+    for after in following:
         places.append(len(ids))
-        ids += [wordpieces.mask_id, *behind]
+        ids += [wordpieces.mask_id, *after]
     if len(ids) > MASKED_SENTENCE_WORDPIECES - 2:
         raise RealmError(
             f"The sentence is too long: it has {len(ids)} wordpieces, and at most {MASKED_SENTENCE_WORDPIECES - 2} are "

@@ -31,11 +31,11 @@ def fill_masks(sentence: str, words: Sequence[str]) -> list[tuple[str, bool]]:
     """
     first, *following = between_masks(sentence)
     texts = [(first, False)]
-    for number, (word, behind) in enumerate(zip(words, following, strict=True), start=1):
+    for number, (word, after) in enumerate(zip(words, following, strict=True), start=1):
         if word.startswith("##"):
             before, filled = texts[-1]
             texts[-1] = (before.rstrip(), filled)
-        texts += [(word.removeprefix("##"), True), (behind, number < len(words) and not behind.strip())]
+        texts += [(word.removeprefix("##"), True), (after, number < len(words) and not after.strip())]
     present = [(text, filled) for text, filled in texts if text]
     return [("".join(text for text, _ in run), filled) for filled, run in groupby(present, key=lambda text: text[1])]
 

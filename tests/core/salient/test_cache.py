@@ -237,7 +237,7 @@ def test_an_invalid_manifest_is_refused(towns: Path, tmp_path: Path) -> None:
 
 def test_a_corpus_without_a_name_is_refused(tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path, {"Rain": "It rains. It snows.", "Wind": "The wind blows."})
-    with pytest.raises(RealmError, match="Not one salient span was found in the 2 blocks"):
+    with pytest.raises(RealmError, match="No salient span was found in the 2 blocks"):
         extract(corpus, tmp_path / "spans", QUIET, DATES)
 
 
