@@ -36,6 +36,7 @@ FLOORS = (
     "text",
     "questions",
     "corpus",
+    "documents",
     "model",
     "index",
     "salient",
