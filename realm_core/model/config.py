@@ -26,7 +26,7 @@ class ModelConfig:
     base:               source of unchanged weights: an installed package, a folder, or only an architecture, as JSON of
                         `bert.Architecture`, if the model stores all weights itself.
     reader_base:        the same for the reader, if it differs from the embedder's; None: `base`.
-    pooling:            input of the embedder's projection: the state at [CLS] (the paper); the same after BERT's pooler,
+    pooling:            input of the embedder's projection: the state at [CLS] (paper); the same after BERT's pooler,
                         Dense and tanh (the release); or the mean over all wordpieces, which suits sentence encoders
                         (recall@5 on the default corpus: 94 of 100 questions, [CLS] 89).
     dimension:          D, dimension of the vectors of questions and blocks (paper: 128).
