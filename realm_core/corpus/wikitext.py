@@ -2,8 +2,9 @@
 
 One scan resolves what nests (templates, tables, links) from the inside out, in time linear in the text;
 then lines are read one by one: headings open sections, list marks fall off, what is left of markup goes.
-Templates and tables vanish, except for templates that stand for words (`wikitemplates`). Broken markup, of
-which Wikipedia has every kind, never raises: an unclosed bracket is dropped and its content kept.
+Infoboxes and tables of data become sentences (`boxes`), templates that stand for words become those words
+(`wikitemplates`), other templates and tables vanish. Broken markup never raises: an unclosed bracket is dropped and
+its content kept.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import html
 import re
 
 from realm_core.corpus.anchors import Anchored, joined, marked, unmarked
+from realm_core.corpus.boxes import LINE, infobox_sentences, is_infobox, table_sentences
 from realm_core.corpus.prose import TIDYING, Rules, gap_closing, tidy_line
 from realm_core.corpus.records import Section, Span
-from realm_core.corpus.wikitemplates import expand
+from realm_core.corpus.wikitemplates import expand, named_values, template_name
 
 # Sections that hold references and lists of links, not prose; compared in lower case.
 _DROPPED_SECTIONS = frozenset(
@@ -64,7 +66,7 @@ _BARE_URL = re.compile(r"(?:https?|ftp)://[^\s<>\[\]{}|\"]+[^\s<>\[\]{}|\".,;:!?
 _ENTITY = re.compile(r"&#?\w+;?")
 _QUOTES = re.compile(r"'{2,}")
 _MAGIC_WORD = re.compile(r"__[A-ZÀ-Þ]{3,}__")
-_LIST_MARKS = re.compile(r"[*#:;]+\s*")
+_LIST_MARKS = re.compile(rf"[*#:;{LINE}]+\s*")
 _RESIDUE = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{\||(?<=\s)\|\}")
 # "For other uses, see …": a note to the reader of the encyclopedia, indented and in italics.
 _HATNOTE = re.compile(
@@ -89,7 +91,7 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
     subsection's heading has its ancestors' before it. Sections without prose of their own, and those with
     references and links, are left out.
     """
-    text = _COMMENT.sub("", unmarked(wikitext))
+    text = _COMMENT.sub("", unmarked(wikitext).replace(LINE, ""))
     text = _drop_elements(text)
     text = _PARAMETER.sub("", text)
     text = _EXTERNAL_LINK.sub(_words_of_link, text)  # here, so that their "]" closes nothing else
@@ -99,7 +101,8 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
         (_BARE_URL, ""),
         (_MAGIC_WORD, ""),
     )
-    prose, sections = _sections(Anchored.read(_resolve(text, language)).edited(remains), language)
+    text = _resolve(text, language).replace(LINE, f"\n{LINE}")
+    prose, sections = _sections(Anchored.read(text).edited(remains), language)
     return prose.text, sections, _links(prose)
 
 
@@ -131,7 +134,7 @@ def _drop_elements(text: str) -> str:
 
 
 def _resolve(text: str, language: str) -> str:
-    """Without templates, tables and link brackets; anchors of links are marked."""
+    """Templates and tables as they read, link brackets gone; anchors of links are marked."""
     nesting = _Nesting(language)
     position = 0
     while match := _TOKEN.search(text, position):
@@ -193,6 +196,8 @@ class _Nesting:
             self.add(_template(content, self._language))
         elif kind == "[[":
             self.add(_link(content, trail))
+        else:
+            self.add(table_sentences(content))
 
     def text(self) -> str:
         return self._text_from(0)
@@ -212,6 +217,8 @@ class _Nesting:
 
 def _template(content: str, language: str) -> str:
     """What is read of {{content}}, with its links marked unless the marks would change what is read."""
+    if is_infobox(template_name(content)):
+        return infobox_sentences(named_values(content))
     plain = unmarked(content)
     words = expand(plain, language)
     if not words or plain == content:
@@ -341,7 +348,8 @@ def _plain(line: Anchored, language: str) -> Anchored:
 
 def _apostrophes(match: re.Match[str]) -> str:
     """Those of a run that are not for bold or italics."""
-    return {4: "'"}.get(len(match[0]), "'" * max(0, len(match[0]) - 5))
+    length = len(match[0])
+    return "'" * (1 if length == 4 else max(0, length - 5))
 
 
 def _character(match: re.Match[str]) -> str:
