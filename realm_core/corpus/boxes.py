@@ -25,24 +25,28 @@ _MOST_COLUMNS = 30
 _INFOBOX = re.compile(r"\b(?:infobox|taxobox|speciesbox|geobox|chembox|drugbox|starbox|planetbox)|^ficha de ")
 _LONGEST_NAME = 100  # of a template
 _WORD = re.compile(r"[^\W\d_]+")
-# A parameter or column with one of these words in its name holds nothing to read.
-_LEFT_OUT = re.compile(
+# A parameter or column with one of these words in its name holds nothing to read …
+_LEFT_OUT_WORD = re.compile(
     # images, maps and colours
-    r"(?:image|img|photo|pic|picture|logo|flag|icon|map|mapa|pushpin|coord|imagen|colou?r|couleur)(?!ship)\w*|"
-    r"\w+(?:color|colour|image|logo|map|link)|alt|bandera|blason|caption|carte|coat|crest|drapeau|emblem|escudo|"
-    r"firma|foto|géolocalisation|lat[dms]?|latitude|latns|legend[ea]?|légende|lon|long[dms]|longew|longitude|marker|pie|"
-    r"seal|shield|signature|symbole?|"
-    # layout
-    r"background|bg|border|class|display|embed|font|magnitude|style|system|taille|tamaño|upright|width|zoom|"
+    r"image\w*|img|imagen|photos?|photocaption|foto|pics?|pictures?|\w*logos?|\w+image|icons?|flag(?!ship)\w*|signature|"
+    r"firma|map|maps|mapsize|mapframe\w*|\w+map|mapa|carte|géolocalisation|pushpin|marker|zoom|\w*captions?|légende|legend|"
+    r"leyenda|pie|upright|coord|coords|coordinates|coordenadas|coordonnées|lat[dms]?|latitude|latns|lon|long[dms]|longew|"
+    r"longitude|\w*colou?rs?|couleurs?|(?:body|title|header|label|data|above|below|box)(?:style|class)|"
     # notes, addresses and files
-    r"audio|file|filename|footnotes?|homepage|lien|refs?|references?|siteweb|sitio|sound|url|video|web|webpage|website|"
+    r"audio|file|filename|footnotes?|homepage|lien|link|\w+link|refs?|references?|siteweb|sitio|sound|url|video|web|webpage|"
+    r"website|"
     # identifiers
-    r"cas\w*|chebi|chembl|chemspider\w*|congress|cospar|dewey|diseasesdb|drugbank|emedicine\w*|genereviews\w*|"
-    r"glotto\w*|icd\d*|ids?|imdb|\w*inchi\w*|isbn|iso|issn|kegg|medlineplus|mesh\w*|oclc|omim|pubchem\w*|satcat|"
-    r"smiles|unii|wikidata|wikisource"
+    r"cas|casno\w*|chebi|chembl|chemspider\w*|cospar|dewey|diseasesdb|drugbank|emedicine\w*|genereviews\w*|glotto\w*|"
+    r"icd|ids?|imdb|\w*inchi\w*|isbn|iso|issn|kegg|medlineplus|mesh\w*|oclc|omim|pubchem\w*|satcat|smiles|unii|wikidata|"
+    r"wikisource"
 )
-_CAPTIONS = frozenset("name title common_name nom titre nombre título".split())  # repeat the article's title
-_SETTINGS = frozenset("yes no y n true false on off auto none n/a oui non sí increase decrease steady".split())
+# … and these names as a whole: the article's title, and layout.
+_LEFT_OUT_NAMES = frozenset(
+    "name title common_name nom titre nombre título alt background box_width status_system area_magnitude".split()
+)
+_SETTINGS = frozenset(
+    "yes no y n true false on off auto none n/a oui non sí increase decrease steady inline inline,title".split()
+)
 _FILE_OR_COLOUR = re.compile(
     r".*\.(?:jpe?g|png|svg|gif|tiff?|webp|og[gv]|webm|pdf)|#[0-9a-f]{3,8}|\d+ ?(?:px|em|%)", re.IGNORECASE
 )
@@ -128,10 +132,13 @@ def _labels(values: Mapping[str, str]) -> dict[str, str]:
                 given[labelled] = label
                 label_parameters.add(name)
                 break
+    left_out = label_parameters | {
+        name for name in values if name.rstrip("0123456789") in _LEFT_OUT_NAMES or name.endswith(("_alt", " alt"))
+    }
     return {
         name: given.get(name) or _label(name)
         for name in values
-        if name and name not in label_parameters and name not in _CAPTIONS and not _is_left_out(name)
+        if name and name not in left_out and not _is_left_out(name)
     }
 
 
@@ -145,7 +152,7 @@ def _label(name: str) -> str:
 
 
 def _is_left_out(name: str) -> bool:
-    return any(map(_LEFT_OUT.fullmatch, _WORD.findall(name)))
+    return any(map(_LEFT_OUT_WORD.fullmatch, _WORD.findall(name)))
 
 
 def _is_setting(value: str) -> bool:

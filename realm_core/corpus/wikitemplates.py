@@ -250,7 +250,7 @@ def _interlanguage_link(positional: list[str], _named: dict[str, str], _language
 
 def _marriage(positional: list[str], _named: dict[str, str], _language: str) -> str:
     """{{marriage|Jo|1990|2000}} → Jo (1990–2000)."""
-    years = "–".join(filter(None, positional[1:3]))
+    years = "–".join(year for year in positional[1:3] if year and "=" not in year)
     return f"{positional[0]} ({years})" if years else "".join(positional[:1])
 
 
@@ -275,18 +275,18 @@ _TEMPLATES: tuple[tuple[_Handler, str], ...] = (
         "mvar|math|tmath|var|small caps|smallcaps|sc|visible anchor|vanchor|not a typo|notatypo|proper name|as written|"
         "typo|iast|unicode|polytonic|hebrew|arabic|he|ipa notice|birth-date|death-date|birth-date and age|"
         "death-date and age|start-date|end-date|flag|flagu|flagcountry|flagdeco|noitalic|noitalics|normal|nocaps|"
-        "resize|underline|overline|bold|italics|serif|sans-serif|mono|monospace|code|tt|kbd|samp|param|bigmath|"
+        "underline|overline|bold|italics|serif|sans-serif|mono|monospace|code|tt|kbd|samp|param|bigmath|"
         "nobold|overset|phrase|gloss|char|rtl-lang|nastaliq|script/arabic|script/hebrew|"
         "link-interwiki|lien|formatnum|nombre|number|nb|blockindent|nom de langue|"
         "souligner|esd|versalita|keypress|key press|key|subscript|superscript|su|uppercase|lowercase|ucfirst|lcfirst|"
-        "nts|gaps|highlight|longitem",
+        "nts|gaps|highlight",
     ),
     (
         _argument(2),
         "lang|langue|idioma|color|font color|fontcolor|background color|audio|script|sort|hs|zh-full|"
         "bg|fgcolor|citation étrangère|anchored|sfrac text|hover title|h:title|native name|native phrase",
     ),
-    (_last, "columns-list|transl|transliteration|translit"),
+    (_last, "columns-list|transl|transliteration|translit|longitem|resize"),
     (_joined(""), "chem|chem2|fchim|formule chimique|linktext|indice"),
     (
         _joined(", "),

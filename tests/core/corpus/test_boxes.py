@@ -94,10 +94,16 @@ def test_lists_templates_and_an_infobox_inside_an_infobox() -> None:
         ("motto = Who dares wins! | alias = R. Roe Jr.", "Motto: Who dares wins!\nAlias: R. Roe Jr."),
         ("flagship = HMS ''Victory'' | flag = x", "Flagship: HMS Victory."),
         ("born = &nbsp; | died = <br/> | lived = http://a.b | ate = ''''' | ran = , | rank = 1st", "Rank: 1st."),
+        ("cast = Al | maple = yes, two | coordinator = Bo | ship_class = C | architectural_style = D | magnitude = 9",
+         "Cast: Al.\nMaple: yes, two.\nCoordinator: Bo.\nShip class: C.\nArchitectural style: D.\nMagnitude: 9."),
+        ("name2 = a | alt1 = b | insignia_alt = c | mapcaption = d | image_size = 2 | seal_link = e | basecolour = f",
+         ""),
+        ("box_width = 3 | logo_size = 4 | coordinates = 5 | width = 27 m",
+         "Width: 27 m."),
         ("a = yes | b = None | c = x y.JPG | d = #ff00aa | e = 250px | f = 42", "F: 42."),
         ("first | second = 2 | {{{third}}} = 3", "Second: 2."),
     ],
-)
+)  # fmt: skip
 def test_parameters(parameters: str, expected: str) -> None:
     assert prose(f"{{{{Infobox thing | {parameters} }}}}") == expected
 

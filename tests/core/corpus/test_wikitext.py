@@ -53,6 +53,10 @@ def prose(wikitext: str, language: str = "en") -> str:
         ("__NOTOC__ Line one\nline two.\n\nNew paragraph.", "Line one line two.\nNew paragraph."),
         ("5 < 6 and 7 > 3, {{{parameter|}}} end.", "5 < 6 and 7 > 3, end."),
         ("{{formatnum:1234567}} people; {{lc:ABC}}; {{#if:x|y}}", "1234567 people; ABC;"),
+        ("{{ill|de|Ulm}}, {{ill|Gotha|de}}; {{marriage|Jo|1990|2000}}, {{marriage|Al|()=small}}, {{height|m=1.85}}",
+         "Ulm, Gotha; Jo (1990–2000), Al, 1.85 m"),
+        ("{{longitem|line-height:1em|Long}} {{resize|120%|big}} {{native name|fr|Suisse}} {{based on|E.R.|Jo Bo}}",
+         "Long big Suisse E.R. by Jo Bo"),
         ("A {{em dash}} b{{snd}}c{{'s}}", "A — b – c's"),
     ],
 )  # fmt: skip
