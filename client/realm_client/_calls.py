@@ -24,19 +24,19 @@ Filters = str | int | bool | datetime
 JSON_LINES: Final = "application/jsonl"
 TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)  # seconds; the server refuses questions that would wait longer
 PREFIX: Final = "/api/v1"
-# Of a long batch, what goes into one request: the server takes a MiB and ten thousand questions.
+# Limits of one request of a long batch: the server takes a MiB and ten thousand questions.
 _MOST_QUESTIONS: Final = 1000
 _MOST_BYTES: Final = 900_000
 _PASSING: Final = {429, 503}
-_AWAY: Final = {502, 504}  # a proxy's words for a server that is not there, or was not to the end
-# Between two tries of what found nobody there: a server that starts again takes some ten seconds.
+_AWAY: Final = {502, 504}  # from a proxy whose server is down, or went down
+# Between two attempts: a server that restarts takes some ten seconds.
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One request. kind: of what comes back, None for nothing. repeatable: sent twice it does what it does once."""
+    """One request. kind: of the response, None for no content. repeatable: sending it twice has the effect of once."""
 
     method: str
     path: str
@@ -60,10 +60,10 @@ class Call(Generic[T]):
 
 @dataclass
 class Patience:
-    """How long, and perhaps how often, one request is tried again.
+    """How long, and perhaps how often, one request is retried.
 
-    wait_s:  seconds that it may wait in all; who asks for more is not waited for.
-    retries: after the first time; None: as often as fits into the time.
+    wait_s:  seconds that it may wait in all; a longer Retry-After is an error.
+    retries: at most; None: as many as fit into the time.
     """
 
     wait_s: float
@@ -90,18 +90,18 @@ class Patience:
         return pause_s
 
     def allows(self, pause_s: float, *, counts: bool = True) -> bool:
-        """Whether there is so much time left, and a try. counts: among the retries."""
+        """Whether there is time for this pause, and a retry left. counts: as a retry."""
         return pause_s <= self.wait_s and not (counts and self.retries is not None and self.retries < 1)
 
     def spend(self, pause_s: float, *, counts: bool = True) -> None:
-        """So long is waited, before one more try."""
+        """Deduct a pause and, if it counts, a retry."""
         self.wait_s -= pause_s
         if counts and self.retries is not None:
             self.retries -= 1
 
 
 def checked(response: httpx.Response) -> httpx.Response:
-    """A response that says what was asked for; ApiError otherwise. Its body must have been read."""
+    """The response if it is a success; ApiError otherwise. Its body must have been read."""
     if response.is_success:
         return response
     wait = response.headers.get("Retry-After", "")
@@ -116,7 +116,7 @@ def checked(response: httpx.Response) -> httpx.Response:
 
 
 def parsed(call: Call[T], response: httpx.Response) -> T:
-    """What came back, as the call says."""
+    """The body, as the call's kind."""
     if call.kind is None or response.status_code == 204:
         return None  # type: ignore[return-value]  # T is None then
     if call.kind is bytes:
@@ -141,7 +141,7 @@ def segment(text: str) -> str:
 
 
 class Lines:
-    """JSON lines out of the pieces in which they come; only a line feed ends one.
+    """JSON lines out of the chunks of a stream; only a line feed ends one.
 
     httpx's own lines also end at characters that JSON may have within a text, such as U+0085.
     """
@@ -157,7 +157,7 @@ class Lines:
 
 @dataclass
 class Batch:
-    """A long batch on its way: what has been answered, what must be sent again, and what in the next request."""
+    """A long batch under way: which questions wait, and which the current request has."""
 
     questions: list[Any]
     k: int | None

@@ -1,7 +1,7 @@
-"""Templates that stand for words of the sentence, and what they read.
+"""Templates that stand for words of a sentence, and those words.
 
-Wikipedia has hundreds of thousands of templates; almost all are boxes, references and notes to editors, and
-vanish. Those below stand inside sentences, and a sentence without them would have a hole.
+Wikipedia has hundreds of thousands of templates. Most are boxes, references and notes to editors and are removed; those
+below stand inside sentences, which would be incomplete without them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RANGES = {"to", "-", "–", "and", "or", "by", "x", "×", "to(-)", "and(-)", "+
 
 
 def expand(content: str, language: str) -> str:
-    """What {{content}} reads in running text; "" for templates that are no part of it."""
+    """The words of {{content}}; "" for templates that stand for none."""
     name = template_name(content)
     parts = content.split("|")
     if ":" in name:
@@ -267,7 +267,7 @@ def _reign(positional: list[str], _named: dict[str, str], _language: str) -> str
     return "r. " + "–".join(positional[:2]) if positional else "r."
 
 
-# What a template reads as, and its names.
+# What templates read as, and their names.
 _TEMPLATES: tuple[tuple[_Handler, str], ...] = (
     (
         _argument(1),

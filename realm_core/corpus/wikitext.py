@@ -1,10 +1,9 @@
 """Wikitext → clean prose and its sections.
 
-One scan resolves what nests (templates, tables, links) from the inside out, in time linear in the text;
-then lines are read one by one: headings open sections, list marks fall off, what is left of markup goes.
-Infoboxes and tables of data become sentences (`boxes`), templates that stand for words become those words
-(`wikitemplates`), other templates and tables vanish. Broken markup never raises: an unclosed bracket is dropped and
-its content kept.
+One scan resolves nested templates, tables and links from the inside out, in time linear in the text. Then the lines are
+read one by one: headings open sections, list marks and other markup are removed. Infoboxes and tables of data become
+sentences (`boxes`), templates that stand for words become those words (`wikitemplates`), other templates and tables are
+removed. Broken markup never raises: an unclosed bracket is removed and its content kept.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _HIDDEN = {ord(c): chr(0xE000 + i) for i, c in enumerate(_MARKUP_CHARACTERS)}  #
 _SHOWN = {hidden: chr(code) for code, hidden in _HIDDEN.items()}
 _HIDDEN_CHARACTER = re.compile(f"[{''.join(_SHOWN)}]")
 
-# Elements that go with all that they hold …
+# Elements that are removed with their content …
 _ELEMENTS = (
     "ref|references|nowiki|math|chem|ce|gallery|code|pre|source|syntaxhighlight|timeline|score|imagemap|hiero|graph|"
     "mapframe|maplink|templatedata|templatestyles|includeonly|inputbox|section|indicator|categorytree|"
@@ -107,7 +106,7 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
 
 
 def _drop_elements(text: str) -> str:
-    """Without elements such as <ref>…</ref>; a tag that is never closed goes alone."""
+    """Without elements such as <ref>…</ref>; of an unclosed one, only the tag is removed."""
     kept: list[str] = []
     position = 0
     without_end: set[str] = set()
@@ -162,7 +161,7 @@ def _resolve(text: str, language: str) -> str:
 
 
 class _Nesting:
-    """What is open, and its content so far; a bracket is resolved when it closes."""
+    """The open brackets with their content so far; a bracket is resolved when it closes."""
 
     def __init__(self, language: str) -> None:
         self._language = language
@@ -182,7 +181,7 @@ class _Nesting:
             self._open_count[kind] += 1
 
     def close(self, kind: str, trail: str = "") -> None:
-        """Resolve the innermost open `kind`; what was opened inside it and never closed becomes its text.
+        """Resolve the innermost open `kind`; brackets left open inside it become text.
 
         trail: letters behind a link that belong to its anchor.
         """
@@ -216,7 +215,7 @@ class _Nesting:
 
 
 def _template(content: str, language: str) -> str:
-    """What is read of {{content}}, with its links marked unless the marks would change what is read."""
+    """The words of {{content}}, with their links marked unless the marks would change the words."""
     if is_infobox(template_name(content)):
         return infobox_sentences(named_values(content))
     plain = unmarked(content)
@@ -228,7 +227,7 @@ def _template(content: str, language: str) -> str:
 
 
 def _link(content: str, trail: str) -> str:
-    """What is read of [[content]]trail, marked if it is the anchor of a link to a page."""
+    """The words of [[content]]trail, marked if they are the anchor of a link to a page."""
     target, bar, display = content.partition("|")
     target = unmarked(target).strip()
     shown_on_purpose = target.startswith(":")
@@ -268,7 +267,7 @@ def _tag(match: re.Match[str]) -> str:
 
 
 def _links(prose: Anchored) -> tuple[Span, ...]:
-    """The places of the anchors in which something is left to read, in one line; no white space around it."""
+    """The places of the anchors that have words in one line, without white space around them."""
     links: list[Span] = []
     for start, end in prose.anchors:
         words = prose.text[start:end]
@@ -326,7 +325,7 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
             continues = False
             continue
         if line.text.startswith(("|", "!", "{|", "----")) or _HATNOTE.fullmatch(line.text):
-            continue  # what broken tables left, rules, notes to the reader
+            continue  # rests of broken tables, horizontal rules, notes to the reader
         item = _LIST_MARKS.match(line.text)
         line = _plain(line.cut(item.end(), len(line.text)) if item else line, language)
         if not any(map(str.isalnum, line.text)):
