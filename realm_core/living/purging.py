@@ -78,7 +78,8 @@ def purge(
 ) -> tuple[CorpusState, Receipt]:
     """Forget documents, those that were removed or changed earlier included; `state` is the current one.
 
-    commit: makes the new state the current one, before old files are removed (default: `Store.commit`). Other states
+    commit: makes the new state the current one, before old files are removed (default: `Store.commit`); the locks of
+    the store are held meanwhile. Other states
     that name a segment which held the documents cannot be opened any more. fold_base: whether a base that holds them is
     folded and removed, snapshot and generation; else the receipt names it as remaining.
     """

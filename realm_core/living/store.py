@@ -99,9 +99,11 @@ class Store:
     def sweep(self, keep: Iterable[CorpusState] = ()) -> list[str]:
         """Remove what is neither of the current state nor of those in `keep`: states and segments; returns their names.
 
-        Nobody else may have a state under way that is not committed or kept: an edit's segment would be removed.
+        A fold is waited for. No state may be under way that is neither committed nor kept: its segment would go.
         """
-        with self.lock():
+        with self.lock(FOLDING), self.lock():
+            for file in self.folder.glob(".*.tmp"):  # which a process that was killed was writing
+                file.unlink()
             current = self.current()
             kept = [*keep, *([current] if current else [])]
             removed = self.remove_states({state.id for state in kept})

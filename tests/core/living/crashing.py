@@ -1,4 +1,4 @@
-"""Kills a living corpus's work before each of its changes to the disk: `python -m tests.core.living.crashing WORK ROOT`.
+"""Kills work on a living corpus before each change of the disk: `python -m tests.core.living.crashing WORK ROOT`.
 
 ROOT/start holds a store. For n = 0, 1, … a copy of it, ROOT/n, is worked on by a process that is killed by SIGKILL
 before its nth change of a file or folder, until one gets to its end. The last one's number is printed.

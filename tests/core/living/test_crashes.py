@@ -56,8 +56,8 @@ def killed(work: str, root: Path) -> list[Store]:
 
 
 def leftovers(store: Store) -> list[Path]:
-    hidden = [path for path in store.folder.parent.rglob(".*") if path.suffix not in (".lock", ".tmp")]
-    return [path for path in hidden if path.is_dir()]
+    """Folders that were being written."""
+    return [path for path in store.folder.parent.rglob(".*") if path.is_dir()]
 
 
 def test_an_edit_has_happened_or_has_not(start: Store, tmp_path: Path) -> None:
@@ -72,6 +72,9 @@ def test_an_edit_has_happened_or_has_not(start: Store, tmp_path: Path) -> None:
     for store in stores[::5]:
         edit_current(store, Changes((document("later", "Later", 8),)), CountingEmbedder())
         assert leftovers(store) == []
+        store.sweep()
+        assert {path.name for path in store.folder.rglob(".*")} <= {".editing.lock", ".folding.lock"}
+        assert len(list(store.states.iterdir())) == 1 and asked(store) != before
 
 
 def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_document_equal_to_another_is_refused_by_name(store: Store, state: Cor
         Changes((document("e", "New", 9), twin)),
         Changes((document("d", "New", 9), document("e", "New", 9))),
     ):
-        with pytest.raises(DocumentRefused, match="same title and text as '[bd]'") as refused:
+        with pytest.raises(DocumentRefused, match=r"same title and text as '[bd]'") as refused:
             edit(store, state, changes, embed)
         assert refused.value.document_id in ("d", "e")
     assert embed.seen == [] and list(store.segments.iterdir()) == []
