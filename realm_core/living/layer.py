@@ -21,8 +21,9 @@ from torch import Tensor
 from realm_core.corpus import tables
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import checksum, plain_name
-from realm_core.index.generation import Generation, read_manifest
+from realm_core.files import plain_name
+from realm_core.index.generation import Generation
+from realm_core.index.manifest import read_manifest, verified_shard
 from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, Filter, known_of
 from realm_core.living.state import BASE
 
@@ -39,10 +40,11 @@ class StoredVectors:
         try:
             self.rows, self.dimension = int(self.manifest["rows"]), int(self.manifest["dim"])
             self.block_hash, self.snapshot_id = str(self.manifest["block_hash"]), str(self.manifest["snapshot_id"])
-            shards = self.manifest["shards"]
-            self._paths = [folder / plain_name(shard["file"]) for shard in shards]
-            self._sums = [str(shard["sha256"]) for shard in shards]
-            self._starts = np.array([*(int(shard["start"]) for shard in shards), self.rows], np.int64)
+            self._shards = [
+                {"file": plain_name(shard["file"]), "sha256": str(shard["sha256"]), "start": int(shard["start"])}
+                for shard in self.manifest["shards"]
+            ]
+            self._starts = np.array([*(shard["start"] for shard in self._shards), self.rows], np.int64)
         except (KeyError, TypeError, ValueError) as error:
             raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {error}.") from None
 
@@ -55,9 +57,7 @@ class StoredVectors:
         vectors_MD = torch.empty(len(rows_M), self.dimension, dtype=torch.float16)
         shards_M = np.searchsorted(self._starts, rows_M, side="right") - 1
         for shard in np.unique(shards_M).tolist():
-            path, places = self._paths[shard], np.flatnonzero(shards_M == shard)
-            if not path.exists() or checksum(path) != self._sums[shard]:
-                raise RealmError(f"{path} is missing or damaged: its checksum is not the manifest's.")
+            path, places = verified_shard(self.folder, self._shards[shard]), np.flatnonzero(shards_M == shard)
             local = rows_M[places] - self._starts[shard]
             first, last = int(local.min()), int(local.max())
             try:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
-from realm_core.index.generation import read_manifest
+from realm_core.index.manifest import read_manifest
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, Base, CorpusState
 from realm_core.living.view import CorpusView
