@@ -40,6 +40,7 @@ FLOORS = (
     "model",
     "index",
     "salient",
+    "living",
     "serving",
     "evaluation",
     "training",
