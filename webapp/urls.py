@@ -5,12 +5,12 @@ from django.templatetags.static import static
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from webapp.accounts.login_views import LoginView, LogoutView
 from webapp.mcp.views import McpView
-from webapp.views import health
-from webapp.views.login import LoginView, LogoutView
+from webapp.operations import health
 
-handler400 = "webapp.views.errors.bad_request"
-handler500 = "webapp.views.errors.server_error"
+handler400 = "webapp.pages.errors.bad_request"
+handler500 = "webapp.pages.errors.server_error"
 
 urlpatterns = [
     # For browsers that look here unasked, as on pages that are not ours (the administration).
@@ -27,7 +27,7 @@ urlpatterns = [
     path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),  # there is one way in
     path("admin/", admin.site.urls),
     path("manage/", include("webapp.urls_manage")),
-    path("api/v1/", include("webapp.api.urls")),
+    path("api/v1/", include("webapp.urls_api")),
     path("mcp", McpView.as_view(), name="mcp"),
     path("", include("webapp.urls_pages")),
 ]

@@ -2,21 +2,19 @@
 
 from django.urls import path
 
+from webapp.accounts import audit_views as audit
+from webapp.artefacts import removing_views as removing
+from webapp.artefacts import views as artefacts
+from webapp.deployments import views as deployments
+from webapp.evaluations import views as evaluations
+from webapp.feedback import review_views as feedback_review
+from webapp.jobs import job_views as job
+from webapp.jobs import views as jobs
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion
-from webapp.views import (
-    artefacts,
-    audit,
-    deployments,
-    evaluations,
-    feedback_review,
-    job,
-    jobs,
-    overview,
-    questions,
-    removing,
-    schedules,
-    sources,
-)
+from webapp.operations import views as overview
+from webapp.questions import views as questions
+from webapp.schedules import views as schedules
+from webapp.sources import views as sources
 
 urlpatterns = [
     path("", overview.overview_page, name="manage"),

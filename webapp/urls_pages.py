@@ -2,7 +2,14 @@
 
 from django.urls import path
 
-from webapp.views import about, account, article, ask, feedback, fill, history, why
+from webapp.accounts import views as account
+from webapp.articles import views as article
+from webapp.asking import history_views as history
+from webapp.asking import views as ask
+from webapp.explaining import views as why
+from webapp.feedback import views as feedback
+from webapp.filling import views as fill
+from webapp.pages import about
 
 urlpatterns = [
     path("", ask.ask, name="ask"),

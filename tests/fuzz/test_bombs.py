@@ -38,7 +38,7 @@ from realm_core.training.config import PretrainConfig
 from realm_core.training.questions import read_questions
 from tests.core.corpus.dumps import HEAD, dump, page
 from tests.fuzz.seeds import TORCH_TABLE
-from webapp.services.backups import unpack
+from webapp.operations.backups import unpack
 
 ROOM_BYTES = 1 << 30  # what any of them may take, and far less than each asks for
 COMPRESS: tuple[Callable[[bytes], bytes], ...] = (

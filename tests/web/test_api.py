@@ -16,8 +16,8 @@ from realm_core.errors import RealmError
 from realm_core.evaluation import why
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
-from webapp.api import examples
-from webapp.api.serializers import (
+from webapp.asking import examples
+from webapp.asking.serializers import (
     AnswerSerializer,
     CandidateSerializer,
     ContenderSerializer,

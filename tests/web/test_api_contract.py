@@ -19,7 +19,7 @@ from schemathesis.specs.openapi import checks
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
-from webapp.api.views import SchemaView
+from webapp.asking.api import SchemaView
 from webapp.models import ApiToken, JobState, QuestionSet
 
 CHECKS = [

@@ -14,8 +14,8 @@ from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Loader
 from tests.web.pages.fillings import SENTENCE, marginals
 from tests.web.test_api import assert_problem, post
-from webapp.api import examples
-from webapp.api.serializers import (
+from webapp.asking import examples
+from webapp.asking.serializers import (
     FillingEvidenceSerializer,
     FillingSerializer,
     GuessSerializer,

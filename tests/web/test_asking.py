@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.web.conftest import FakeEngine, Person
 from tests.web.pages import stored
+from webapp.asking import service as asking
 from webapp.models import AskedAnswer, EvidenceBlock
-from webapp.services import asking
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 import webapp.management.commands.setup_data as command
-import webapp.services.core as core
+import webapp.operations.activity as core
 from realm_core.errors import RealmError, Stopped
 from realm_core.model.identity import read_hashes
 from tests.web.conftest import FakeEngine, Loader
+from webapp.deployments import service as deploying
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -30,8 +31,7 @@ from webapp.models import (
     ModelVersion,
     QuestionSet,
 )
-from webapp.services import deploying
-from webapp.services.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
+from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
 
 pytestmark = pytest.mark.django_db
 

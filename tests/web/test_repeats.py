@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webapp import repeats
-from webapp.repeats import Repeats
+from webapp.serving import repeats
+from webapp.serving.repeats import Repeats
 
 
 @pytest.fixture

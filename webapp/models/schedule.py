@@ -28,7 +28,7 @@ class Weekday(models.IntegerChoices):
 
 
 class Stage(models.TextChoices):
-    """What a schedule's `last_job` does for it; `webapp.services.scheduling` goes on when that has ended."""
+    """What a schedule's `last_job` does for it; `webapp.schedules.service` goes on when that has ended."""
 
     REST = "", "resting"
     INGEST = "ingest", "reading the source again"

@@ -9,10 +9,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
-from webapp.api.kept import answer_json
-from webapp.engine import EngineUnavailable, holder
+from webapp.asking import service as asking
+from webapp.asking.kept_api import answer_json
 from webapp.models import AskedAnswer
-from webapp.services import asking
+from webapp.serving.engine import EngineUnavailable, holder
 
 
 class Command(BaseCommand):
