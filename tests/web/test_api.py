@@ -20,11 +20,11 @@ from webapp.asking import examples
 from webapp.asking.serializers import (
     AnswerSerializer,
     CandidateSerializer,
-    ContenderSerializer,
     EvidenceSerializer,
     RankedAnswerSerializer,
     ReadingSerializer,
 )
+from webapp.explaining.serializers import ContenderSerializer
 from webapp.models import AskedAnswer
 
 QUESTION = "Who directed 2001: A Space Odyssey?"

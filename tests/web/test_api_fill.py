@@ -15,7 +15,7 @@ from tests.web.conftest import FakeEngine, Loader
 from tests.web.pages.fillings import SENTENCE, marginals
 from tests.web.test_api import assert_problem, post
 from webapp.asking import examples
-from webapp.asking.serializers import (
+from webapp.filling.serializers import (
     FillingEvidenceSerializer,
     FillingSerializer,
     GuessSerializer,

@@ -16,10 +16,10 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.access.roles import grantable_scopes
-from webapp.asking.service import clean_question
 from webapp.models import ApiToken, AuditEntry
 from webapp.models.token import SCOPES
 from webapp.storage.places import first_password_path
+from webapp.text import one_line
 
 MOST_TOKENS: Final = 50  # valid ones of one person; each client needs one
 LONGEST_NAME: Final = 100
@@ -52,7 +52,7 @@ def make_token(
         raise RealmError(f"{user.get_username()} is not an admin; a token of the scope {refused[0]} would be useless.")
     if days is not None and not 1 <= days <= MOST_DAYS:
         raise RealmError(f"A token is valid for 1 to {MOST_DAYS} days, not {days}.")
-    name = clean_question(name) or ", ".join(wanted)
+    name = one_line(name) or ", ".join(wanted)
     if len(name) > LONGEST_NAME:
         raise RealmError(f"A token's name may have at most {LONGEST_NAME} characters; this one has {len(name)}.")
     expires_at = None if days is None else timezone.now() + timedelta(days=days)

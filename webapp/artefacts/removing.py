@@ -22,6 +22,7 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors
 from webapp.artefacts.retention import recent_deployments, take_away, unfinished
 from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
+from webapp.refusals import StateConflict
 from webapp.storage.holding import files_may_go
 from webapp.storage.places import resolve
 
@@ -34,7 +35,7 @@ WORDS: dict[type[Artefact], str] = {
 }
 
 
-class StillUsed(RealmError):
+class StillUsed(StateConflict, RealmError):
     """Something uses what was to be removed; says what."""
 
 

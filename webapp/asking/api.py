@@ -1,4 +1,4 @@
-"""Asking over REST: questions, retrieval, masked sentences; and the API's description."""
+"""Asking over REST: questions and retrieval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-from drf_spectacular.views import SpectacularAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -18,17 +17,9 @@ from webapp.asking import examples, idempotency
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key
 from webapp.asking.kept_api import answer_json
-from webapp.asking.serializers import (
-    AnswerSerializer,
-    FillingSerializer,
-    QuestionSerializer,
-    RetrievalSerializer,
-    SentenceSerializer,
-)
-from webapp.asking.service import FieldError, InvalidRequest
-from webapp.filling import service as filling
+from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
 from webapp.models import AskedAnswer
-from webapp.rest.authentication import AUTHENTICATION
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import AskingView, checked, problem_responses
 from webapp.rest.throttle import AskThrottle
 
@@ -110,32 +101,3 @@ class RetrieveView(AskingView):
     )
     def post(self, request: Request) -> Response:
         return Response(asdict(asking.retrieve(**checked(request, QuestionSerializer))))
-
-
-class FillView(AskingView):
-    """Fill a masked sentence."""
-
-    throttle_classes = [AskThrottle]
-
-    @extend_schema(
-        operation_id="fill",
-        summary="Fill the masks of a sentence",
-        description="What a pre-trained model expects behind each [MASK]: without retrieval (from the null block), "
-        "from the best block, and from the null block and the k − 1 best blocks together. Nothing is kept. A model "
-        "that was not pre-trained answers questions only (409).",
-        request=SentenceSerializer,
-        responses={200: FillingSerializer, **problem_responses(400, 403, 409, 413, 415, 422, 429, 503)},
-        examples=[
-            OpenApiExample("Sentence", value=examples.SENTENCE, request_only=True),
-            OpenApiExample("Filling", value=examples.FILLING, response_only=True, status_codes=["200"]),
-            OpenApiExample("Not possible", value=examples.CANNOT_FILL, response_only=True, status_codes=["409"]),
-        ],
-    )
-    def post(self, request: Request) -> Response:
-        return Response(filling.fill(**checked(request, SentenceSerializer)).as_dict())
-
-
-class SchemaView(SpectacularAPIView):
-    """The OpenAPI description; `?format=json` for JSON."""
-
-    authentication_classes = AUTHENTICATION

@@ -25,19 +25,14 @@ from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key
 from webapp.asking.kept_api import answer_json
-from webapp.asking.serializers import (
-    AnswerSerializer,
-    ProblemSerializer,
-    QuestionSerializer,
-    StrictCharField,
-    StrictIntegerField,
-    StrictSerializer,
-)
-from webapp.asking.service import DEFAULT_K, FieldError, InvalidRequest
+from webapp.asking.serializers import AnswerSerializer, QuestionSerializer
+from webapp.asking.service import DEFAULT_K
 from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
 from webapp.rest.problems import described_in_place
+from webapp.rest.serializers import ProblemSerializer, StrictCharField, StrictIntegerField, StrictSerializer
 from webapp.serving.engine import EngineUnavailable, serving
 
 MOST: Final = 100

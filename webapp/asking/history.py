@@ -7,17 +7,35 @@ session's own key, which would be worth stealing from the database and changes a
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from typing import Final
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from webapp.feedback import service as feedback
-from webapp.feedback.service import Asker
-from webapp.models import AskedAnswer, IdempotencyKey
+from webapp.models import AskedAnswer, Feedback, IdempotencyKey
 
 _SESSION_ENTRY: Final = "asker"
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Whose word it is: an account's, or else a session's (`asker_key`); neither: nobody's."""
+
+    user: User | AnonymousUser
+    session_key: str
+
+    @property
+    def words(self) -> QuerySet[Feedback]:
+        """What they have said. What was said in this browser before logging in counts as theirs."""
+        in_session = Q(by=None, session_key=self.session_key) if self.session_key else Q(pk__in=[])
+        return Feedback.objects.filter(Q(by=self.user.pk) | in_session if self.user.pk else in_session)
+
+    def word_on(self, answer: AskedAnswer) -> Feedback | None:
+        """Their word on an answer; the account's goes before that of the session."""
+        return max(self.words.filter(answer=answer), key=lambda said: said.by_id is not None, default=None)
 
 
 def asker_key(request: HttpRequest, *, create: bool = False) -> str:
@@ -52,6 +70,6 @@ def forget(request: HttpRequest) -> int:
     """
     own = own_answers(request).order_by()
     with transaction.atomic():
-        feedback.forget(asker_of(request))
+        asker_of(request).words.update(by=None, session_key="")
         IdempotencyKey.objects.filter(answer__in=own).delete()
         return own.update(asker=None, session_key="")

@@ -17,20 +17,22 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from realm_core.errors import RealmError
 from webapp.models import AskedAnswer, IdempotencyKey
+from webapp.refusals import StateConflict
 
 KEPT: Final = timedelta(hours=24)
 _STORING_S: Final = 30  # at most, with what lies around it
 
 
-class KeyConflict(Exception):
+class KeyConflict(RealmError):
     """The key was sent with another question."""
 
     def __init__(self) -> None:
         super().__init__("This Idempotency-Key was sent with another question.")
 
 
-class KeyInUse(Exception):
+class KeyInUse(StateConflict):
     """The question of this key is being answered."""
 
     retry_after_s = 1

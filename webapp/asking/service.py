@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -25,8 +24,10 @@ from realm_core.settings import MAX_K
 from webapp import metrics
 from webapp.metrics.middleware import current_asking, listens, served
 from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.request_id import set_answer_id
 from webapp.serving.engine import EngineUnavailable, Serving, serving
+from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.engine import RetrievedBlock
@@ -43,27 +44,6 @@ _LANES: Final = 32
 _CHUNK: Final = 64  # after so many the batch looks at which deployment is active
 
 _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
-# Marks that turn the reading direction of whatever follows them, and those that nobody sees: spaces and joiners
-# of no width, by which two questions that look alike would differ.
-_UNSEEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\u2060\ufeff")
-# U+200D belongs to emoji, and in some scripts behind a mark that is no letter; elsewhere it does nothing.
-_LONE_JOINER = re.compile(r"(?:(?<=[\w\s])|^)\u200d+")
-
-
-@dataclass(frozen=True)
-class FieldError:
-    """What is wrong with one field, in a sentence."""
-
-    field: str
-    detail: str
-
-
-class InvalidRequest(Exception):
-    """What was asked cannot be asked that way."""
-
-    def __init__(self, *errors: FieldError) -> None:
-        super().__init__(" ".join(error.detail for error in errors))
-        self.errors = errors
 
 
 @dataclass(frozen=True)
@@ -86,17 +66,10 @@ class Retrieval:
     corpus: str
 
 
-def clean_question(text: str) -> str:
-    """One line of text: NFC, white space folded, without control characters and broken surrogates."""
-    text = _LONE_JOINER.sub("", text)
-    kept = "".join(" " if c.isspace() else c for c in text if c.isspace() or _is_text(c))
-    return unicodedata.normalize("NFC", " ".join(kept.split()))
-
-
 def checked(question: str, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Request:
     """What was asked, cleaned. InvalidRequest names every field that is wrong."""
     errors = []
-    cleaned = clean_question(question)
+    cleaned = one_line(question)
     if not cleaned:
         errors.append(FieldError("question", "Write a question."))
     elif len(cleaned) > MAX_QUESTION_CHARACTERS:
@@ -264,10 +237,6 @@ def _attempt(service: Serving, listens: Callable[[], bool] | None, request: Requ
 
 def _count(error: Exception, questions: int = 1) -> None:
     metrics.QUESTIONS.labels("refused" if isinstance(error, EngineUnavailable) else "failed").inc(questions)
-
-
-def _is_text(character: str) -> bool:
-    return unicodedata.category(character) not in {"Cc", "Cs"} and character not in _UNSEEN
 
 
 def _store(

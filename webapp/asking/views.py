@@ -15,7 +15,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 from django.views.decorators.vary import vary_on_headers
-from django_htmx.middleware import HtmxDetails
 
 from realm_core.errors import RealmError
 from webapp.access import limits
@@ -23,9 +22,10 @@ from webapp.access.roles import Action
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key, asker_of
 from webapp.asking.reading import read
-from webapp.feedback import service as feedback
 from webapp.models import AskedAnswer
 from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
 
 # Answered correctly over the default corpus; each from another part of knowledge.
@@ -50,12 +50,6 @@ _STAGES: Final = (
 _RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # as the forms of feedback have them
 
 
-class HtmxRequest(HttpRequest):
-    """A request as django-htmx's middleware hands it on."""
-
-    htmx: HtmxDetails
-
-
 @allowed(Action.ASK)
 @require_http_methods(["GET", "HEAD", "POST"])
 @vary_on_headers("HX-Request")
@@ -72,7 +66,7 @@ def ask(request: HtmxRequest) -> HttpResponse:
             response["Retry-After"] = str(wait_s)
             return response
         asked = asking.ask(checked.question, asker=request.user, session_key=asker_key(request, create=True))
-    except asking.InvalidRequest as invalid:
+    except InvalidRequest as invalid:
         return _box(request, question, str(invalid), status=422)
     except EngineUnavailable as unavailable:
         context = {"question": question, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
@@ -113,7 +107,7 @@ def _box(request: HttpRequest, question: str, error: str = "", status: int = 200
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """What the answer's page says, and what whoever looks at it has said of it."""
     reading = read(asked.payload, without)
-    said = feedback.said_by(asker_of(request), asked)
+    said = asker_of(request).word_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
     timings_ms = {**reading.full.timings_ms, **asked.serving_ms}
     return {

@@ -10,9 +10,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from webapp.artefacts.serializers import ConfirmationSerializer, DeploymentSerializer, NewDeploymentSerializer
+from webapp.deployments import examples
 from webapp.deployments import service as deploying
-from webapp.jobs import examples
+from webapp.deployments.serializers import ConfirmationSerializer, DeploymentSerializer, NewDeploymentSerializer
 from webapp.models import Deployment, IndexGeneration, ModelVersion
 from webapp.rest.base import (
     PAGING,

@@ -28,6 +28,7 @@ from realm_core.model.identity import model_hash
 from realm_core.pace import others_first
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
+from webapp.refusals import StateConflict
 from webapp.storage.places import resolve
 
 CONFIRMATION = "I have read this and want it to answer all the same."
@@ -76,12 +77,16 @@ class Check:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
-class NotConfirmed(RealmError):
+class NotConfirmed(StateConflict, RealmError):
     """The check has doubts that nobody confirmed, or others than were confirmed. check: with what it found."""
 
     def __init__(self, check: Check) -> None:
         super().__init__(f"{' '.join(check.doubts)} To deploy it all the same, confirm that.")
         self.check = check
+
+    def members(self) -> dict[str, Any]:
+        """The doubts, and what confirms them."""
+        return {"doubts": list(self.check.doubts), "confirm": self.check.digest}
 
 
 def check(index: IndexGeneration, model: ModelVersion | None = None) -> Check:

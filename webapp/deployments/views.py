@@ -15,16 +15,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
-from webapp.asking.service import clean_question
 from webapp.deployments import service as deploying
 from webapp.deployments.service import CONFIRMATION, NotConfirmed
 from webapp.evaluations.service import QUICK_SAMPLE, Candidate
 from webapp.evaluations.views import start_missing
-from webapp.jobs.views import STOP_POLLING
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
 from webapp.models.job import ACTIVE
 from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.htmx import STOP_POLLING
 from webapp.serving.presence import answering
+from webapp.text import one_line
 
 _PAGE_SIZE: Final = 20
 
@@ -155,7 +155,7 @@ def _checked(
     refusal: str = "",
 ) -> HttpResponse:
     """The page that says what speaks for and against a pair. check: one with doubts that stopped it."""
-    note = clean_question((request.POST if request.method == "POST" else request.GET).get("note", ""))
+    note = one_line((request.POST if request.method == "POST" else request.GET).get("note", ""))
     context = {
         "check": check or deploying.check(index, model),
         "earlier": earlier,
@@ -210,7 +210,7 @@ def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:
 
 
 def _note(request: HttpRequest) -> str:
-    return clean_question(request.POST.get("note", ""))
+    return one_line(request.POST.get("note", ""))
 
 
 def _number(text: str | None) -> int:

@@ -18,10 +18,10 @@ from realm_core.errors import RealmError
 from realm_core.evaluation.figures import RECALL_AT
 from webapp.evaluations import service as comparing
 from webapp.evaluations.service import Candidate, Differ
-from webapp.jobs.job_views import image
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, ModelVersion, Purpose, QuestionSet
 from webapp.pages import drawing
 from webapp.pages.guards import curators_only, staff_member, staff_only
+from webapp.pages.images import image
 
 _PAGE_SIZE: Final = 20
 

@@ -10,9 +10,9 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webapp.asking import examples
-from webapp.asking.serializers import RightAnswerSerializer, WhySerializer
+from webapp.explaining import examples
 from webapp.explaining import service as why
+from webapp.explaining.serializers import RightAnswerSerializer, WhySerializer
 from webapp.models import AskedAnswer
 from webapp.rest.authentication import MayExplain
 from webapp.rest.base import PublicView, checked, problem_responses

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from webapp.articles import service as articles
-from webapp.asking.service import FieldError, InvalidRequest, clean_question
 from webapp.feedback.service import LONGEST_ANSWER
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.serving.engine import EngineUnavailable, serving
+from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.evaluation.why import Contender, Place, Why
@@ -54,7 +55,7 @@ def explain(asked: AskedAnswer, right_answer: str) -> Explained:
 def _checked(right_answer: str) -> str:
     from realm_core.evaluation.answers import normalise_answer
 
-    right = clean_question(right_answer)
+    right = one_line(right_answer)
     if len(right) > LONGEST_ANSWER:
         says = f"An answer may have at most {LONGEST_ANSWER} characters; this one has {len(right)}."
         raise InvalidRequest(FieldError("answer", says))

@@ -11,10 +11,11 @@ from django.views.decorators.http import require_http_methods
 
 from webapp.access import limits
 from webapp.access.roles import Action
-from webapp.asking.service import InvalidRequest
-from webapp.asking.views import HtmxRequest, answer_context, kept_answer
+from webapp.asking.views import answer_context, kept_answer
 from webapp.explaining import service as why
 from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
 
 
 @allowed(Action.EXPLAIN)

@@ -14,14 +14,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
-from webapp.asking.history import asker_key
-from webapp.asking.serializers import StrictBooleanField, StrictCharField, StrictSerializer
+from webapp.asking.history import Asker, asker_key
 from webapp.feedback import service as feedback
-from webapp.feedback.service import LONGEST_ANSWER, Asker
+from webapp.feedback.service import LONGEST_ANSWER
 from webapp.models import AskedAnswer, Feedback, Review
 from webapp.rest.authentication import MayGiveFeedback
 from webapp.rest.base import PublicView, checked, problem_responses, without_body
 from webapp.rest.parameters import only_parameters
+from webapp.rest.serializers import StrictBooleanField, StrictCharField, StrictSerializer
 from webapp.rest.throttle import AskThrottle
 
 _SAID: Final = {
@@ -82,7 +82,7 @@ class FeedbackView(PublicView):
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
         only_parameters(request, ())
-        said = feedback.said_by(self._asker(), _answer(answer_id))
+        said = self._asker().word_on(_answer(answer_id))
         if said is None:
             raise Http404
         return Response(FeedbackSerializer(said).data)

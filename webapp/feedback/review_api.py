@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webapp.asking.serializers import RecordSerializer, person_field
 from webapp.feedback import service as feedback
 from webapp.models import Deployment, Feedback, Review
-from webapp.questions import service as questions
 from webapp.rest.base import (
-    JSON_LINES,
     PAGING,
-    LinesRenderer,
     OperatorView,
     Pages,
-    Renderer,
     page_example,
     page_response,
     problem_responses,
@@ -31,10 +25,10 @@ from webapp.rest.parameters import (
     by_truth,
     by_word,
     filtered,
-    only_parameters,
     order_parameter,
     ordering,
 )
+from webapp.rest.serializers import RecordSerializer, person_field
 
 _ORDERS: Final = ("changed_at",)
 _FILTERS: Final = (
@@ -62,14 +56,6 @@ _SAID: Final[dict[str, Any]] = {
     "reviewed_by": "cora",
     "reviewed_at": "2026-01-31T13:00:00Z",
 }
-_ROW: Final[dict[str, Any]] = {
-    "question": _SAID["question"],
-    "answers": ["Stanley Kubrick"],
-    "answer_ids": [_ANSWER],
-    "block_ids": [_BLOCK],
-    "title": "2001: A Space Odyssey (film)",
-    "context": "2001: A Space Odyssey is a 1968 film produced and directed by Stanley Kubrick.",
-}
 
 
 class SaidOfAnswerSerializer(RecordSerializer):
@@ -90,23 +76,6 @@ class SaidOfAnswerSerializer(RecordSerializer):
         ]
 
 
-class FeedbackQuestionSerializer(serializers.Serializer[Any]):
-    """A question of a question file, made of what was said of one or several answers to it."""
-
-    question = serializers.CharField()
-    answers = serializers.ListField(child=serializers.CharField())
-    answer_ids = serializers.ListField(
-        child=serializers.UUIDField(), help_text="The answers that people spoke of, at `/api/v1/answers/{id}`."
-    )
-    block_ids = serializers.ListField(
-        child=serializers.CharField(), help_text="The blocks that were named as the right evidence."
-    )
-    title = serializers.CharField(required=False, help_text="The article of `context`.")
-    context = serializers.CharField(  # type: ignore[assignment]  # a field, not Serializer.context
-        required=False, help_text="A block that holds the answer, where one is known."
-    )
-
-
 class AllFeedbackView(OperatorView):
     """What everybody said."""
 
@@ -123,29 +92,3 @@ class AllFeedbackView(OperatorView):
         pages = Pages(ordering(request, _ORDERS))
         page = pages.paginate_queryset(said, request)
         return pages.get_paginated_response(SaidOfAnswerSerializer(page, many=True).data)
-
-
-class ExportView(OperatorView):
-    """What was accepted, to learn from."""
-
-    renderer_classes = [LinesRenderer, Renderer]  # the other one for what goes wrong
-
-    @extend_schema(
-        operation_id="feedback_export",
-        summary="Download accepted feedback as questions to learn from",
-        description="A question file, as the console gives it: a right answer teaches itself, a wrong one what was "
-        "said to be better. What only names a block is not in it, because nothing is learnt without an answer. "
-        "Nothing accepted yet: no line. 422 where a set to measure by, whose questions are left out, cannot be read.",
-        responses={
-            (200, JSON_LINES): OpenApiResponse(FeedbackQuestionSerializer, description="One a line."),
-            **problem_responses(400, 403, 422),
-        },
-        examples=[
-            OpenApiExample("Question", value=_ROW, response_only=True, status_codes=["200"], media_type=JSON_LINES)
-        ],
-    )
-    def get(self, request: Request) -> HttpResponse:
-        only_parameters(request, ())
-        name, content = questions.feedback_export()
-        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return HttpResponse(content, content_type=JSON_LINES, headers=headers)

@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -22,7 +22,6 @@ from webapp.articles import service as articles
 from webapp.feedback import service as services
 from webapp.models import Deployment, EvidenceBlock, Feedback, Review
 from webapp.pages.guards import curators_only, staff_member
-from webapp.questions import service as questions
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Block
@@ -54,7 +53,7 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
         "rows": _with_blocks(list(page)),
         "show": show,
         "tabs": [(name, counts[name]) for name in _SHOWS],
-        "accepted": questions.feedback_count(),
+        "accepted": services.accepted_count(),
         "deployments": services.by_deployment(
             Deployment.objects.select_related("model", "index")[:_LATEST_DEPLOYMENTS]
         ),
@@ -76,20 +75,6 @@ def review(request: HttpRequest, pk: int) -> HttpResponse:
     back = request.POST.get("back", "")
     # `redirect` would take a word for the name of a view.
     return HttpResponseRedirect(back if url_has_allowed_host_and_scheme(back, None) else reverse("manage-feedback"))
-
-
-@curators_only
-@never_cache
-@require_GET
-def export(request: HttpRequest) -> HttpResponse:
-    """What was accepted, as a file of questions to fine-tune on."""
-    try:
-        name, content = questions.feedback_export()
-    except RealmError as error:
-        messages.error(request, str(error))
-        return redirect("manage-feedback")
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(content, content_type="application/jsonl; charset=utf-8", headers=headers)
 
 
 def _seen(request: HttpRequest) -> datetime:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import BooleanField, Case, Count, Q, QuerySet, When
 from django.utils import timezone
@@ -18,8 +18,10 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from realm_core.evaluation.answers import holds_answer
 from webapp.articles import service as articles
-from webapp.asking.service import FieldError, InvalidRequest, clean_question
+from webapp.asking.history import Asker
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.text import one_line
 
 LONGEST_ANSWER: Final = 300  # characters; answers are names, dates and short phrases
 # A better answer was given, or the one there was is right.
@@ -36,25 +38,6 @@ class Told:
     rank: int | None
 
 
-@dataclass(frozen=True)
-class Asker:
-    """Whose word it is: an account's, or else a session's (services.history.asker_key); neither: nobody's."""
-
-    user: User | AnonymousUser
-    session_key: str
-
-    @property
-    def words(self) -> QuerySet[Feedback]:
-        """What they have said. What was said in this browser before logging in counts as theirs."""
-        in_session = Q(by=None, session_key=self.session_key) if self.session_key else Q(pk__in=[])
-        return Feedback.objects.filter(Q(by=self.user.pk) | in_session if self.user.pk else in_session)
-
-
-def said_by(asker: Asker, answer: AskedAnswer) -> Feedback | None:
-    """Their word on an answer; the account's goes before that of the session."""
-    return max(asker.words.filter(answer=answer), key=lambda said: said.by_id is not None, default=None)
-
-
 def say(
     asker: Asker, answer: AskedAnswer, *, right: bool | None = None, block_id: str = "", better_answer: str = ""
 ) -> tuple[Feedback, bool]:
@@ -65,7 +48,7 @@ def say(
     better_answer:  as in a question file: a name, a date, a phrase.
     InvalidRequest names every field that is wrong.
     """
-    better_answer = clean_question(better_answer)
+    better_answer = one_line(better_answer)
     _check(answer, right, block_id, better_answer)
     word: dict[str, Any] = {"right": right, "block_id": block_id, "better_answer": better_answer}
     try:
@@ -78,11 +61,6 @@ def take_back(asker: Asker, answer: AskedAnswer) -> bool:
     """Forget their word on an answer; False when there is none."""
     deleted, _ = asker.words.filter(answer=answer).delete()
     return bool(deleted)
-
-
-def forget(asker: Asker) -> int:
-    """Keep what they said, with nobody's name on it; the number of answers that it was said of."""
-    return asker.words.update(by=None, session_key="")
 
 
 def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None:
@@ -188,6 +166,11 @@ def waiting_count() -> int:
     return Feedback.objects.filter(TEACHES, review=Review.WAITING).count()
 
 
+def accepted_count() -> int:
+    """How many accepted words something can be learnt from."""
+    return Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).count()
+
+
 _VERBS: Final = {Review.ACCEPTED: "accept", Review.REFUSED: "refuse", Review.WAITING: "reopen"}
 
 
@@ -213,7 +196,7 @@ def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer
 @transaction.atomic
 def _say(asker: Asker, answer: AskedAnswer, word: dict[str, Any]) -> tuple[Feedback, bool]:
     who = {"by": asker.user, "session_key": ""} if isinstance(asker.user, User) else {"session_key": asker.session_key}
-    said = said_by(asker, answer)
+    said = asker.word_on(answer)
     if said is None:
         return Feedback.objects.create(answer=answer, **who, **word), True
     unchanged = all(getattr(said, name) == value for name, value in word.items())

@@ -14,11 +14,12 @@ from django.views.decorators.http import require_http_methods
 from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.asking.history import asker_of
-from webapp.asking.service import InvalidRequest
-from webapp.asking.views import HtmxRequest, answer_context, kept_answer
+from webapp.asking.views import answer_context, kept_answer
 from webapp.feedback import service as feedback
 from webapp.models import AskedAnswer
 from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
 
 _BLOCK_ID: Final = re.compile(r"[0-9a-f]{32}")
 _RIGHT: Final = {"yes": True, "no": False}

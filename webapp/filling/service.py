@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from realm_core.settings import MAX_K
 from realm_core.text.masked import MASK, MOST_MASKS, between_masks
-from webapp.asking.service import FieldError, InvalidRequest, clean_question, wrong_ids
+from webapp.asking.service import wrong_ids
 from webapp.metrics.middleware import listens
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.serving.engine import EngineUnavailable, serving
+from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.filled import Filling
@@ -34,7 +36,7 @@ class Request:
 def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), truth: str | None = None) -> Request:
     """What is to be filled, cleaned. InvalidRequest names every field that is wrong."""
     errors = []
-    cleaned, truth = clean_question(sentence), clean_question(truth or "")
+    cleaned, truth = one_line(sentence), one_line(truth or "")
     masks = len(between_masks(cleaned)) - 1
     if not cleaned:
         errors.append(FieldError("sentence", f"Write a sentence with {MASK} where a word is missing."))

@@ -18,12 +18,12 @@ from django.views.decorators.vary import vary_on_headers
 from realm_core.errors import CannotFill, RealmError
 from webapp.access import limits
 from webapp.access.roles import Action
-from webapp.asking import service as asking
-from webapp.asking.views import HtmxRequest
 from webapp.filling import service as filling
 from webapp.filling.filled import look_at
 from webapp.models import Deployment
 from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
 
 # A sentence and what is missing in it. The first is the paper's own (Table 3).
@@ -64,7 +64,7 @@ def fill(request: HtmxRequest) -> HttpResponse:
         return response
     except CannotFill:
         return _cannot(request, 409)
-    except (asking.InvalidRequest, RealmError) as refused:
+    except (InvalidRequest, RealmError) as refused:
         return _box(request, typed, str(refused), status=422)
     whole = not request.htmx or request.htmx.history_restore_request
     context = {"typed": typed, "shown": look_at(filled)}

@@ -13,7 +13,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from webapp.asking.service import FieldError, InvalidRequest
 from webapp.jobs import examples
 from webapp.jobs import service as services
 from webapp.jobs.logs import read_log
@@ -29,6 +28,7 @@ from webapp.jobs.serializers import (
 )
 from webapp.kinds import KINDS, ParameterError
 from webapp.models import Job, JobKind, JobState, Queue
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import (
     PAGING,
     OperatorView,

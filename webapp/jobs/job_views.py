@@ -16,7 +16,6 @@ from django.db.models import Case, When
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.utils.cache import patch_cache_control
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -26,17 +25,16 @@ from webapp.jobs import result as job_result
 from webapp.jobs import service as services
 from webapp.jobs.form import differing
 from webapp.jobs.logs import open_log
-from webapp.jobs.views import STOP_POLLING
 from webapp.kinds import KINDS, Input
 from webapp.models import AuditEntry, Deployment, Job, JobState
 from webapp.models.job import ACTIVE
 from webapp.pages.guards import staff_member, staff_only
-from webapp.schedules.service import who_started
+from webapp.pages.htmx import STOP_POLLING
+from webapp.pages.images import image
 from webapp.templatetags.numbers import duration
 
 _WAITING_LONG_S: Final = 60  # a worker takes a queued job at once if there is one and it is free
 _PARTS_SHOWN: Final = 12
-_KEPT_S: Final = 24 * 3600  # a diagram's address names the last row that it shows
 
 
 @staff_only
@@ -138,13 +136,6 @@ def pin(request: HttpRequest, job_id: UUID) -> HttpResponse:
     return redirect("manage-job", job.pk)
 
 
-def image(svg: str) -> HttpResponse:
-    """An SVG whose address changes with what it shows, so browsers may keep it."""
-    response = HttpResponse(svg, content_type="image/svg+xml; charset=utf-8")
-    patch_cache_control(response, private=True, max_age=_KEPT_S, immutable=True)
-    return response
-
-
 def _job(job_id: UUID) -> Job:
     others = ("parent", "settings_of")
     unread = [f"{other}__{field}" for other in others for field in ("log", "result")]
@@ -221,7 +212,7 @@ def _lasting(job: Job) -> dict[str, Any]:
         "works_on": [line for one in kind.inputs if (line := _works_on(one, job.parameters.get(one.name)))],
         "own_settings": own,
         "default_settings": default,
-        "started_by": job.created_by or who_started(job),
+        "started_by": job.created_by or services.who_started(job),
         "audit": job.audit.select_related("by")[:10],
     }
 

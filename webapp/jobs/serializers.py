@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework import serializers
 
-from webapp.asking.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
 from webapp.models import Job, JobMetric, Queue
+from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
 
 
 class NewJobSerializer(StrictSerializer):

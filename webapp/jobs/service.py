@@ -15,7 +15,7 @@ from realm_core.errors import RealmError
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
 from webapp.kinds import KINDS, ParameterError, kind_of
-from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion
+from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 
 _NO_MATTER = "name"  # two jobs that differ in what their result is called do the same
@@ -75,6 +75,12 @@ def start_index_build(model: ModelVersion, corpus: CorpusSnapshot, *, by: User |
         return start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
     except AlreadyActive as active:
         return active.job
+
+
+def who_started(job: Job) -> Schedule | str:
+    """The schedule that started a job, else the name of who or what did; "" where nobody wrote it down."""
+    name = job.audit.filter(action="job.start").values_list("name", flat=True).first() or ""
+    return Schedule.of_audit_name(name) or name
 
 
 def stop(job: Job, *, by: User | str | None) -> bool:

@@ -21,8 +21,8 @@ from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.models.job import ACTIVE, FINISHED, MAX_INTERRUPTIONS
 from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.htmx import STOP_POLLING
 
-STOP_POLLING: Final = 286  # htmx swaps the content in and asks no more
 _PAGE_SIZE: Final = 25
 _SHOW: Final = {"active": ACTIVE, "finished": FINISHED, "failed": (JobState.FAILED, JobState.INTERRUPTED)}
 # In the order of a model's life.

@@ -11,10 +11,11 @@ from rest_framework.request import Request
 
 from realm_core.settings import MAX_K
 from webapp.articles import service as articles
+from webapp.articles.api import block_json
 from webapp.asking import service as asking
-from webapp.asking.kept_api import block_json
-from webapp.asking.serializers import QuestionSerializer, StrictCharField, StrictSerializer
+from webapp.asking.serializers import QuestionSerializer
 from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
+from webapp.rest.serializers import StrictCharField, StrictSerializer
 
 Schema = dict[str, Any]
 

@@ -15,9 +15,9 @@ from rest_framework.views import APIView
 
 from realm_core.errors import RealmError
 from webapp.access import limits
-from webapp.asking.service import InvalidRequest
 from webapp.mcp.protocol import PARSE_ERROR, RpcError, answer
 from webapp.mcp.tools import Tool, ToolError
+from webapp.refusals import InvalidRequest
 from webapp.rest.authentication import MayAsk, TokenAuthentication
 from webapp.rest.base import Renderer
 from webapp.rest.problems import DATABASE_AWAY, describe

@@ -166,11 +166,6 @@ def feedback_export() -> tuple[str, bytes]:
     return f"feedback-{timezone.now():%Y-%m-%d}.jsonl", as_lines(feedback_questions())
 
 
-def feedback_count() -> int:
-    """How many accepted words teach something: at least as many as `feedback_questions` has questions."""
-    return Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).count()
-
-
 def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
     """Record `feedback_questions` as a set to learn from. RealmError where there are none, and as `record`."""
     rows = feedback_questions()

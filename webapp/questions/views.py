@@ -17,6 +17,7 @@ from realm_core.errors import RealmError
 from realm_core.training.questions import read_questions
 from webapp.access.roles import Action
 from webapp.bodies import takes
+from webapp.feedback.service import accepted_count
 from webapp.models import Purpose, QuestionSet
 from webapp.pages.guards import curators_only, staff_member
 from webapp.pages.uploads import FileField
@@ -72,7 +73,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "sets": QuestionSet.objects.select_related("created_by"),
-        "feedback": services.feedback_count(),
+        "feedback": accepted_count(),
     }
     return render(request, "manage/question_sets.html", context, status=status)
 
@@ -107,3 +108,17 @@ def question_set(request: HttpRequest, pk: int) -> HttpResponse:
         "evaluations": questions.evaluations.select_related("model", "corpus"),
     }
     return render(request, "manage/question_set.html", context)
+
+
+@curators_only
+@never_cache
+@require_GET
+def export_feedback(request: HttpRequest) -> HttpResponse:
+    """What was accepted, as a file of questions to fine-tune on."""
+    try:
+        name, content = services.feedback_export()
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-feedback")
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(content, content_type="application/jsonl; charset=utf-8", headers=headers)

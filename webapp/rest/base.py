@@ -21,11 +21,11 @@ from rest_framework.serializers import Serializer, URLField
 from rest_framework.utils import json
 from rest_framework.views import APIView
 
-from webapp.asking.serializers import ProblemSerializer, StrictSerializer
-from webapp.asking.service import FieldError, InvalidRequest
+from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.authentication import AUTHENTICATION, MayAsk, MayOperate, MayRead
 from webapp.rest.parameters import only_parameters, whole_number
 from webapp.rest.problems import CONTENT_TYPE
+from webapp.rest.serializers import ProblemSerializer, StrictSerializer
 
 DEFAULT_PAGE: Final = 50
 LARGEST_PAGE: Final = 500

@@ -14,7 +14,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from realm_core.settings import unfit_character
-from webapp.asking.service import FieldError, InvalidRequest
+from webapp.refusals import FieldError, InvalidRequest
 
 _LARGEST_ID: Final = 2**63 - 1  # what a database's column of ids holds
 _TRUTH: Final = {"true": True, "false": False}

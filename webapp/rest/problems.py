@@ -21,10 +21,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from realm_core.errors import CannotFill, RealmError
-from webapp.artefacts.removing import StillUsed
-from webapp.asking.idempotency import KeyConflict, KeyInUse
-from webapp.asking.service import FieldError, InvalidRequest
-from webapp.deployments.service import NotConfirmed
+from webapp.refusals import FieldError, InvalidRequest, StateConflict
 from webapp.request_id import get_request_id
 from webapp.serving.engine import EngineUnavailable
 
@@ -84,14 +81,13 @@ def describe(error: Exception) -> Described | None:
         log.error("The database does not answer: %s", error)
         status, detail = 503, "The database does not answer."
         headers["Retry-After"] = str(_DATABASE_RETRY_S)
-    elif isinstance(error, (CannotFill, KeyInUse, StillUsed)):
-        status, detail = 409, str(error)
-        if isinstance(error, KeyInUse):
+    elif isinstance(error, StateConflict):
+        status, detail, members = 409, str(error), error.members()
+        if error.retry_after_s is not None:
             headers["Retry-After"] = str(error.retry_after_s)
-    elif isinstance(error, NotConfirmed):
+    elif isinstance(error, CannotFill):
         status, detail = 409, str(error)
-        members = {"doubts": list(error.check.doubts), "confirm": error.check.digest}
-    elif isinstance(error, (RealmError, KeyConflict)):
+    elif isinstance(error, RealmError):
         status, detail = 422, str(error)
     elif isinstance(error, RequestDataTooBig):
         status, detail = 413, f"The request may have at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes."

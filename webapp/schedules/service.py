@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -34,8 +34,6 @@ from webapp.models import (
     Trigger,
 )
 from webapp.models.schedule import Stage
-
-_NAMED: Final = "schedule "  # how the audit trail calls one, with its number
 
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
@@ -97,7 +95,7 @@ def run_due(now: datetime | None = None) -> list[Job]:
         with transaction.atomic():  # a scheduler that dies here leaves it due
             if not mine.update(due_at=schedule.due_at):
                 continue
-            job = _run(schedule, _model_of(schedule), by=_name(schedule))
+            job = _run(schedule, _model_of(schedule), by=schedule.audit_name)
         if job is not None:
             started.append(job)
     return started
@@ -106,7 +104,7 @@ def run_due(now: datetime | None = None) -> list[Job]:
 def model_made(model: ModelVersion) -> list[Job]:
     """Run the schedules that wait for a new model; returns the jobs started."""
     waiting = Schedule.objects.filter(enabled=True, trigger=Trigger.NEW_MODEL)
-    jobs = [_run(schedule, model, by=_name(schedule)) for schedule in waiting]
+    jobs = [_run(schedule, model, by=schedule.audit_name) for schedule in waiting]
     return [job for job in jobs if job is not None]
 
 
@@ -119,14 +117,6 @@ def next_due(schedule: Schedule, after: datetime) -> datetime | None:
         first = datetime.combine(after.date() + timedelta(days=days), schedule.at, tzinfo=after.tzinfo)
         return first if first > after else first + timedelta(days=1 if schedule.weekday is None else 7)
     return None
-
-
-def who_started(job: Job) -> Schedule | str:
-    """The schedule that started a job, else the name of who or what did; "" where nobody wrote it down."""
-    name = job.audit.filter(action="job.start").values_list("name", flat=True).first() or ""
-    number = name.removeprefix(_NAMED)
-    schedule = Schedule.objects.filter(pk=number).first() if number != name and number.isdecimal() else None
-    return schedule or name
 
 
 def advance() -> list[Job]:
@@ -205,7 +195,7 @@ def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
 
 def _after(schedule: Schedule) -> _Step:
     """What comes when the job of a stage has ended."""
-    job, by, stage = schedule.last_job, _name(schedule), Stage(schedule.stage)
+    job, by, stage = schedule.last_job, schedule.audit_name, Stage(schedule.stage)
     model = _model_of(schedule)
     corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()
     if job is None or model is None or corpus is None:
@@ -252,7 +242,7 @@ def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: 
     if found.refusal or found.doubts:
         says = found.refusal or " ".join(found.doubts)
         return _Step(f"{index.generation} is built, and was not deployed: {says}")
-    deployment = deploying.deploy(index, model=model, by=by, note=f"By {_name(schedule)}")
+    deployment = deploying.deploy(index, model=model, by=by, note=f"By {schedule.audit_name}")
     return _Step(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
 
 
@@ -280,7 +270,3 @@ def _told(schedule: Schedule) -> dict[str, Any]:
         "deploy": schedule.deploy,
         "enabled": schedule.enabled,
     }
-
-
-def _name(schedule: Schedule) -> str:
-    return f"{_NAMED}{schedule.pk}"

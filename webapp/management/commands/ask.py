@@ -12,6 +12,7 @@ from realm_core.errors import RealmError
 from webapp.asking import service as asking
 from webapp.asking.kept_api import answer_json
 from webapp.models import AskedAnswer
+from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable, holder
 
 
@@ -30,7 +31,7 @@ class Command(BaseCommand):
             asking.checked(question, k)  # before seconds are spent on loading
             holder().refresh(wait=True)
             asked = asking.ask(question, k=k)
-        except (asking.InvalidRequest, EngineUnavailable, RealmError) as error:
+        except (InvalidRequest, EngineUnavailable, RealmError) as error:
             raise CommandError(str(error)) from None
         finally:
             holder().close()
