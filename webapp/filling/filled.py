@@ -1,4 +1,4 @@
-"""A filling made ready to be shown, as `views.reading` does it for answers."""
+"""A filling made ready to be shown, as `asking.reading` does it for answers."""
 
 from __future__ import annotations
 

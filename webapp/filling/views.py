@@ -1,7 +1,7 @@
 """Fill the gaps of a sentence: without retrieval, from the best block, and from all blocks together.
 
 The sentence is part of the address, for nothing is kept: the page can be linked, reloaded and gone back to. htmx gets
-the content alone, errors are whole pages, as in views.ask.
+the content alone, errors are whole pages, as in asking.views.
 """
 
 from __future__ import annotations

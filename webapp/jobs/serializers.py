@@ -12,7 +12,7 @@ from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSer
 
 
 class NewJobSerializer(StrictSerializer):
-    """A job to start. `webapp.kinds` checks the parameters; job_schema.py describes them, kind by kind."""
+    """A job to start. `webapp.kinds` checks the parameters; schema.py describes them, kind by kind."""
 
     kind = StrictCharField()
     parameters = serializers.DictField()

@@ -48,7 +48,7 @@ AUTHENTICATION: Final = [TokenAuthentication, SessionAuthentication]
 
 
 def caller(request: Request) -> Caller:
-    """Who calls: the token, or else whom the session belongs to; services.roles says what they may."""
+    """Who calls: the token, or else whom the session belongs to; access.roles says what they may."""
     return request.auth if isinstance(request.auth, ApiToken) else request.user
 
 

@@ -111,7 +111,7 @@ def describe(error: Exception) -> Described | None:
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
-    """REST framework's exception handler. None for a bug: it becomes a 500 (views.errors), and is logged."""
+    """REST framework's exception handler. None for a bug: it becomes a 500 (pages.errors), and is logged."""
     described = describe(error)
     if described is None:
         return None

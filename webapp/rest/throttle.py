@@ -10,7 +10,7 @@ from webapp.access import limits
 
 
 class AskThrottle(BaseThrottle):
-    """Counts questions of page, API and MCP together; see services.limits."""
+    """Counts questions of page, API and MCP together; see access.limits."""
 
     def __init__(self) -> None:
         self._wait_s: int | None = None
