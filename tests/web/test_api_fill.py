@@ -14,7 +14,7 @@ from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Loader
 from tests.web.pages.fillings import SENTENCE, marginals
 from tests.web.test_api import assert_problem, post
-from webapp.asking import examples
+from webapp.filling import examples
 from webapp.filling.serializers import (
     FillingEvidenceSerializer,
     FillingSerializer,

@@ -43,6 +43,11 @@ class RankedAnswerSerializer(serializers.Serializer[Any]):
         required=False,  # answers that were kept before it existed have none
         help_text="Other wordings in the evidence that name the same thing; their probability is in the sum.",
     )
+    likelihood = serializers.FloatField(
+        required=False,  # likewise
+        allow_null=True,
+        help_text="p(answer | block, question) of the block where it is highest.",
+    )
 
 
 class CandidateSerializer(serializers.Serializer[Any]):
@@ -99,10 +104,13 @@ class ReadingSerializer(serializers.Serializer[Any]):
     confidence = serializers.FloatField(
         allow_null=True,
         help_text="How often answers like the best one are right, as measured on questions with known answers: "
-        "σ(slope · logit(share) + offset) of its share against “not here”; null: no block offers one.",
+        "σ(slope · logit(share) + likelihood · logit(likelihood) + margin · log(p / p of the next answer) + offset), "
+        "its share being that against “not here”; null: no block offers one.",
     )
     confidence_slope = serializers.FloatField(help_text="Of the model, see `confidence`.")
     confidence_offset = serializers.FloatField(help_text="Of the model, see `confidence`.")
+    confidence_likelihood = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
+    confidence_margin = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
     model = serializers.CharField()
     index = serializers.CharField()
     corpus = serializers.CharField()
