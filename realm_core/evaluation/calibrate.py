@@ -34,7 +34,6 @@ from torch import Tensor
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import is_correct, normalise_answer
 from realm_core.evaluation.calibration import Reliability
 from realm_core.evaluation.predicting import Predictor
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
@@ -44,9 +43,10 @@ from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import load_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.provenance import conclude, confidence
-from realm_core.reading import BlockReading, ReadBlock, unconcluded
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.answers import is_correct, normalise_answer
+from realm_core.questions.question_file import Question, read_questions
+from realm_core.serving.provenance import conclude, confidence
+from realm_core.serving.reading import BlockReading, ReadBlock, unconcluded
 
 PRIOR_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0)
 READING_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)

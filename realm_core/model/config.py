@@ -7,10 +7,16 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from realm_core.errors import RealmError
-from realm_core.model.marginal import NORMALISATIONS, Normalisation
 from realm_core.settings import quoted
 
 Pooling = Literal["cls", "mean", "pooler"]
+Normalisation = Literal["joint", "block", "block+null"]
+NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
+
+POSITIONS = 512  # of BERT: no sequence is longer
+# The sequences of pre-training, unless its settings say otherwise, and those that a masked sentence is filled from.
+MASKED_SENTENCE_WORDPIECES = 96
+MASKED_PAIR_WORDPIECES = 384
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,9 @@ class ModelConfig:
             raise RealmError(f"normalisation cannot be {self.normalisation} without not_here.")
         limits = {
             "dimension": (2, 4096),
-            "query_wordpieces": (8, 512),
-            "block_wordpieces": (16, 512),
-            "reader_wordpieces": (32, 512),
+            "query_wordpieces": (8, POSITIONS),
+            "block_wordpieces": (16, POSITIONS),
+            "reader_wordpieces": (32, POSITIONS),
             "span_wordpieces": (1, 64),
             "span_hidden": (8, 4096),
         }

@@ -14,7 +14,7 @@ from pathlib import Path
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Storage, load_model, save_model
-from realm_core.model.marginal import NORMALISATIONS
+from realm_core.model.config import NORMALISATIONS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,7 +2,7 @@
 
 Requests are checked strictly: a field of the wrong type, or one that does not exist, is an error that names
 it, never silently converted or ignored. Answers are sent as they were stored, so their serialisers describe
-and do not convert; a test compares them with the fields of realm_core.provenance.
+and do not convert; a test compares them with the fields of realm_core.serving.provenance.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from django.db.models import BooleanField, Case, Count, Q, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import holds_answer
+from realm_core.questions.answers import holds_answer
 from webapp.articles import service as articles
 from webapp.asking.history import Asker
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review

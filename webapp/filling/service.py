@@ -15,7 +15,7 @@ from webapp.serving.engine import EngineUnavailable, serving
 from webapp.text import one_line
 
 if TYPE_CHECKING:
-    from realm_core.filled import Filling
+    from realm_core.serving.filled import Filling
 
 # The model reads 94 wordpieces of a sentence, some 450 characters of English.
 MAX_SENTENCE_CHARACTERS: Final = 1000

@@ -13,15 +13,15 @@ import torch
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import is_correct
 from realm_core.evaluation.calibrate import Answered, Outcome, ReadQuestion, Setting, _threshold, fitted, logistic
 from realm_core.evaluation.predicting import Predictor
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
-from realm_core.provenance import Answer, RankedAnswer, confidence
-from realm_core.reading import BlockReading, Found
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.answers import is_correct
+from realm_core.questions.question_file import Question, read_questions
+from realm_core.serving.provenance import Answer, RankedAnswer, confidence
+from realm_core.serving.reading import BlockReading, Found
 from tests.core.running import activity_of
 from tests.tiny import tiny_deployment
 

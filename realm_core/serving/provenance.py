@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from realm_core import naming
+from realm_core.serving import naming
 
 _WIDEST_MARGIN = 7.0  # a second answer a thousand times less likely says no more than none at all
 _LEAST_PROBABILITY = 1e-12

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from realm_core.computing import compute_each
 from realm_core.corpus.records import Block
-from realm_core.evaluation.answers import normalise_answer
 from realm_core.index.embedding import even_batches
-from realm_core.model.config import ModelConfig
-from realm_core.model.marginal import Normalisation, log_reading, prior
+from realm_core.model.config import ModelConfig, Normalisation
+from realm_core.model.marginal import log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
-from realm_core.provenance import Answer, Candidate, Evidence, conclude
+from realm_core.questions.answers import normalise_answer
+from realm_core.serving.provenance import Answer, Candidate, Evidence, conclude
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
 # Pairs of several questions are read together up to this many wordpieces: beyond half as many again, what a layer makes

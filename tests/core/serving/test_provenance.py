@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm_core.provenance import Answer, Candidate, Evidence, RankedAnswer, conclude
+from realm_core.serving.provenance import Answer, Candidate, Evidence, RankedAnswer, conclude
 
 KEYS = ["nile", "mars", "1869", "berlin", "ada"]
 
@@ -226,9 +226,9 @@ def test_nothing_offered_is_no_answer() -> None:
 def test_stored_answers_are_read_without_torch() -> None:
     stored = json.dumps(reading([block("a", 1.0, {"nile": 0.9})]).as_dict())
     program = (
-        "import json, sys\nfrom realm_core.provenance import Answer\n"
+        "import json, sys\nfrom realm_core.serving.provenance import Answer\n"
         "print(Answer.from_dict(json.load(sys.stdin)).answer.text, 'torch' in sys.modules)"
     )
-    top = Path(__file__).resolve().parents[2]
+    top = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", program], cwd=top, input=stored, capture_output=True, text=True)
     assert done.stdout.split() == ["nile", "False"], done.stderr
