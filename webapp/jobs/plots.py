@@ -10,11 +10,12 @@ drawing is made once for each last row, however many people look.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
+
+from cachetools import LRUCache
 
 from realm_core.training.ablation import ROWS
 from webapp.models import JobMetric
@@ -194,7 +195,7 @@ class _Read:
     stages: dict[tuple[str, str], _Lines] = field(default_factory=dict)
 
 
-_memory: OrderedDict[UUID, _Read] = OrderedDict()
+_memory: LRUCache[UUID, _Read] = LRUCache(maxsize=_JOBS_REMEMBERED)
 _memory_lock = threading.Lock()
 
 
@@ -240,9 +241,6 @@ def _panels(by_row: _Lines) -> Iterator[tuple[Panel, dict[str, tuple[int, _Line]
 
 def _up_to_now(job_id: UUID) -> _Read:
     read = _memory.setdefault(job_id, _Read())
-    _memory.move_to_end(job_id)
-    while len(_memory) > _JOBS_REMEMBERED:
-        _memory.popitem(last=False)
     rows = JobMetric.objects.filter(job_id=job_id, pk__gt=read.at).order_by("pk")
     for pk, step, values in rows.values_list("pk", "step", "values"):
         read.at = pk
