@@ -1,4 +1,4 @@
-"""What cannot be done, told apart by what the caller can do about it; every door tells it in its own way."""
+"""Exceptions for requests that are refused; pages, REST and MCP each report them in their own form."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ class InvalidRequest(Exception):
 
 
 class StateConflict(Exception):
-    """What cannot be done as things stand. retry_after_s: when it may be possible; None: not by waiting."""
+    """The request conflicts with the present state (409 in REST).
+
+    retry_after_s: seconds after which it may be possible; None: waiting does not help.
+    """
 
     retry_after_s: int | None = None
 
     def members(self) -> dict[str, Any]:
-        """What the problem details say beyond the sentence."""
+        """Members of the problem details besides the standard ones."""
         return {}

@@ -8,8 +8,6 @@ import unicodedata
 # Marks that turn the reading direction of whatever follows them, and those that nobody sees: spaces and joiners
 # of no width, by which two questions that look alike would differ.
 _UNSEEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\u2060\ufeff")
-
-
 # U+200D belongs to emoji, and in some scripts behind a mark that is no letter; elsewhere it does nothing.
 _LONE_JOINER = re.compile(r"(?:(?<=[\w\s])|^)\u200d+")
 

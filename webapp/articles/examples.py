@@ -9,7 +9,6 @@ from webapp.asking.examples import ANSWER
 _EVIDENCE: Final = ANSWER["evidence"][0]
 _PLACE: Final = {"section": _EVIDENCE["section"], "start": 0, "end": len(_EVIDENCE["text"])}
 
-
 BLOCK: Final[dict[str, Any]] = {
     **{name: _EVIDENCE[name] for name in ("block_id", "title", "text", "url")},
     **_PLACE,
@@ -17,7 +16,6 @@ BLOCK: Final[dict[str, Any]] = {
     "next": None,
     "corpus": ANSWER["corpus"],
 }
-
 
 ARTICLE: Final[dict[str, Any]] = {
     **{name: _EVIDENCE[name] for name in ("title", "text", "url")},

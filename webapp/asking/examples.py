@@ -62,7 +62,6 @@ ANSWER: Final[dict[str, Any]] = {
 
 _EVIDENCE: Final = ANSWER["evidence"][0]
 
-
 RETRIEVAL: Final[dict[str, Any]] = {
     "question": ANSWER["question"],
     "blocks": [
@@ -71,7 +70,6 @@ RETRIEVAL: Final[dict[str, Any]] = {
     ],
     **{name: ANSWER[name] for name in ("model", "index", "corpus")},
 }
-
 
 BATCH: Final[dict[str, Any]] = {
     "questions": [QUESTION["question"], {"question": "What is the capital of Bhutan?", "k": 99}],
@@ -105,7 +103,6 @@ LISTED_ANSWER: Final[dict[str, Any]] = {
     "latency_ms": 74.0,
     "created_at": "2026-01-31T12:00:00Z",
 }
-
 
 PROBLEM: Final[dict[str, Any]] = {
     "type": "about:blank",

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 NEW_DEPLOYMENT: Final[dict[str, Any]] = {"index": 4, "note": "The newest articles"}
 
-
 DEPLOYMENT: Final[dict[str, Any]] = {
     "id": 12,
     "model": 3,
@@ -17,7 +16,6 @@ DEPLOYMENT: Final[dict[str, Any]] = {
     "activated_by": "stella",
     "note": "The newest articles",
 }
-
 
 DEPLOYMENTS: Final[dict[str, Any]] = {"next": None, "previous": None, "results": [DEPLOYMENT]}
 

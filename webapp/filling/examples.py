@@ -12,7 +12,6 @@ SENTENCE: Final[dict[str, Any]] = {
     "truth": "Fermat",
 }
 
-
 _FERMAT: Final[dict[str, Any]] = {
     "words": ["fermat"],
     "text": "fermat",
@@ -20,7 +19,6 @@ _FERMAT: Final[dict[str, Any]] = {
     "best_block": 0.7,
     "marginal": 0.564,
 }
-
 
 FILLING: Final[dict[str, Any]] = {
     "sentence": SENTENCE["sentence"],
@@ -72,7 +70,6 @@ FILLING: Final[dict[str, Any]] = {
     "latency_ms": 120.0,
     "timings_ms": {"wait": 0.0, "embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
 }
-
 
 CANNOT_FILL: Final[dict[str, Any]] = {
     "type": "about:blank",

@@ -19,7 +19,6 @@ UNLESS: Final = OpenApiParameter(
     "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="An `ETag` of this address."
 )
 
-
 UNCHANGED: Final = {304: OpenApiResponse(description="What `If-None-Match` names is still what is here.")}
 
 
