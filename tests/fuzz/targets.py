@@ -184,7 +184,7 @@ def _questions(scene: Scene) -> Iterator[Target]:
 
 
 def _backup(scene: Scene) -> Target:
-    from webapp.services.backups import unpack
+    from webapp.operations.backups import unpack
 
     place, outside = scene.folder("backup") / "inner" / "unpacked", scene.folder("outside")
 

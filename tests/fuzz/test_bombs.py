@@ -38,7 +38,7 @@ from realm_core.tensors import load_tensors
 from realm_core.training.config import PretrainConfig
 from tests.core.corpus.dumps import HEAD, dump, page
 from tests.fuzz.seeds import TORCH_TABLE
-from webapp.services.backups import unpack
+from webapp.operations.backups import unpack
 
 ROOM_BYTES = 1 << 30  # what any of them may take, and far less than each asks for
 COMPRESS: tuple[Callable[[bytes], bytes], ...] = (

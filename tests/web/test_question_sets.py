@@ -15,9 +15,9 @@ from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from webapp.models import AskedAnswer, AuditEntry, Feedback, Purpose, QuestionSet, Review
-from webapp.services import questions
-from webapp.services.places import questions_dir, resolve
-from webapp.views import questions as views
+from webapp.questions import service as questions
+from webapp.questions import views
+from webapp.storage.places import questions_dir, resolve
 
 pytestmark = pytest.mark.django_db
 

@@ -61,7 +61,7 @@ def shown(wikitext: str, language: str = "en") -> str:
         # Nested
         ("{{nowrap|[[Ada|A.]]s {{lang|fr|le [[fromage]]}}}}", "⟦A.s⟧ le ⟦fromage⟧"),
         ("{{convert|12|km}} of [[rail|{{nowrap|old rail}}]] {{sort|x|[[Ada]]}}", "12 km of ⟦old rail⟧ ⟦Ada⟧"),
-        ("{{Infobox|a=[[b]]}} {{convert|[[5]]|km}} {{ubl|[[a]]|b|[[c]]}}", "5 km ⟦a⟧, b, ⟦c⟧"),
+        ("{{Infobox|a=[[b]]}} {{convert|[[5]]|km}} {{ubl|[[a]]|b|[[c]]}}", "A: ⟦b⟧.\n5 km ⟦a⟧, b, ⟦c⟧"),
         ("[[outer|an [[inner]] link]] [[Ada]]", "an ⟦inner⟧ link ⟦Ada⟧"),
         ("[http://a.b the [[site]]] and [//c d [[e]] of the site] of [[Ada]]",
          "the ⟦site⟧ and d ⟦e⟧ of the site of ⟦Ada⟧"),
