@@ -133,9 +133,7 @@ def change(document_id: str, given: Given, *, by: User | None, kept: Callable[[E
     raise NotImplementedError
 
 
-def remove(
-    document_ids: Sequence[str], *, by: User | None, kept: Callable[[Edited], None] | None = None
-) -> Edited:
+def remove(document_ids: Sequence[str], *, by: User | None, kept: Callable[[Edited], None] | None = None) -> Edited:
     """Take documents out, all or none. `DocumentMissing`."""
     raise NotImplementedError
 
