@@ -136,22 +136,13 @@ def save_model(
     return replace(model, hash=model_hash(record), block_hash=block_hash, about=about or {})
 
 
-def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
+def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | None = None) -> Model:
     """Read a model folder; `RealmError` if it is missing, damaged or of another format.
 
     frozen: only for inference, BERT's weights in this dtype; the modules on top of BERT stay in float32. All frozen
     models of this process share the base weights that their parts did not change.
+    only: the one part, as `Model.parts` names it, that is given weights; the others are on the device "meta".
     """
-    return _load(folder, frozen, None)
-
-
-def load_block_embedder(folder: Path, *, frozen: torch.dtype | None = None) -> Embedder:
-    """The block embedder alone of a model folder; errors and frozen as `load_model`."""
-    return _load(folder, frozen, "block").block
-
-
-def _load(folder: Path, frozen: torch.dtype | None, only: str | None) -> Model:
-    """only: the one part that is given its weights; None: all of them."""
     record = read_json(folder / "config.json")
     where = str(folder / "config.json")
     if not isinstance(record, dict) or record.get("format") != FORMAT:

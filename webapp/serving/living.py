@@ -15,6 +15,9 @@ from webapp.storage.places import living_dir, resolve
 if TYPE_CHECKING:
     from realm_core.living.state import CorpusState as State
     from realm_core.living.store import Store
+    from realm_core.living.view import CorpusView
+
+_views: dict[int, CorpusView] = {}  # the latest of each index: its files stay open, and its layers are shared
 
 
 def store_of(index: IndexGeneration) -> Store:
@@ -39,3 +42,11 @@ def state_of(index: IndexGeneration, row: CorpusState | None) -> State:
         return State.from_json(row.state)
     corpus = resolve(index.corpus.path)
     return State(corpus.parent.name, index.model.block_hash, Base(corpus.name, resolve(index.path).name))
+
+
+def view_of(index: IndexGeneration, state: State) -> CorpusView:
+    """The texts of a state. RealmError names the file that is missing or damaged."""
+    view = _views.get(index.pk)
+    if view is None or view.state != state:
+        view = _views[index.pk] = store_of(index).view(state)
+    return view
