@@ -1,1 +1,1 @@
-"""Documents of the corpus that answers: added, changed and removed, and what each change touched."""
+"""Documents in, changed, out of the corpus that answers."""

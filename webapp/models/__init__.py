@@ -4,8 +4,18 @@ from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.audit import AuditEntry
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
+from webapp.models.document import (
+    ChangeKind,
+    CorpusChange,
+    CorpusState,
+    Document,
+    DocumentStatus,
+    Fetch,
+    FetchState,
+)
 from webapp.models.evaluation import Evaluation
 from webapp.models.feedback import Feedback, Review
+from webapp.models.gone_block import GoneBlock
 from webapp.models.idempotency import IdempotencyKey
 from webapp.models.index import IndexGeneration
 from webapp.models.job import Job, JobKind, JobState, Queue
@@ -22,12 +32,20 @@ __all__ = [
     "ApiToken",
     "AskedAnswer",
     "AuditEntry",
+    "ChangeKind",
+    "CorpusChange",
     "CorpusSnapshot",
+    "CorpusState",
     "Deployment",
     "DeviceLease",
+    "Document",
+    "DocumentStatus",
     "Evaluation",
     "EvidenceBlock",
     "Feedback",
+    "Fetch",
+    "FetchState",
+    "GoneBlock",
     "IdempotencyKey",
     "IndexGeneration",
     "Job",
