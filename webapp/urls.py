@@ -10,6 +10,7 @@ from webapp.artefacts import urls as artefacts
 from webapp.articles import urls as articles
 from webapp.asking import urls as asking
 from webapp.deployments import urls as deployments
+from webapp.documents import urls as documents
 from webapp.evaluations import urls as evaluations
 from webapp.explaining import urls as explaining
 from webapp.feedback import urls as feedback
@@ -32,6 +33,7 @@ CONSOLE = [  # for staff
     *jobs.console,
     *artefacts.console,
     *sources.console,
+    *documents.console,
     *questions.console,
     *feedback.console,
     *evaluations.console,

@@ -114,14 +114,14 @@ def read(
     shares = dict(zip(ids, add_up([kept[i].prior * kept[i].likelihood for i in ids], probability), strict=True))
     blocks = []
     for place, original in enumerate(full.evidence, start=1):
-        gone = original.block_id in removed
-        block = original if gone else kept[original.block_id]
+        is_removed = original.block_id in removed
+        block = original if is_removed else kept[original.block_id]
         blocks.append(
             BlockView(
                 evidence=block,
                 place=place,
-                removed=gone,
-                passage=Passage.cut(block.text, None if gone else block.start, None if gone else block.end),
+                removed=is_removed,
+                passage=Passage.cut(block.text, None if is_removed else block.start, None if is_removed else block.end),
                 contribution=block.prior * block.likelihood,
                 prior_tenths=priors.get(block.block_id, 0),
                 posterior_tenths=posteriors.get(block.block_id, 0),

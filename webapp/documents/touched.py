@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Prefetch, QuerySet, Sum
 
 from webapp.models import AskedAnswer, EvidenceBlock
 
@@ -54,6 +54,11 @@ class TouchedAnswer:
         return self.outcome != Outcome.SAME
 
     @property
+    def asked_again(self) -> AskedAnswer | None:
+        """What the same question gave when it was last asked again."""
+        return next(iter(self.asked.asked_again.all()), None)
+
+    @property
     def explained_by(self) -> str:
         """The title of the block that explains the answer best without the blocks; empty where no answer is left."""
         return self.without.evidence[0].title if self.without.answer else ""
@@ -73,6 +78,26 @@ class Summary:
     def differing(self) -> int:
         """How many of those looked at turn out differently."""
         return self.looked_at - self.outcomes.get(Outcome.SAME, 0)
+
+    @property
+    def other_answer(self) -> int:
+        """How many have another answer."""
+        return self.outcomes.get(Outcome.OTHER_ANSWER, 0)
+
+    @property
+    def other_block(self) -> int:
+        """How many have the same answer, explained by another block."""
+        return self.outcomes.get(Outcome.OTHER_BLOCK, 0)
+
+    @property
+    def none(self) -> int:
+        """How many have no answer any more."""
+        return self.outcomes.get(Outcome.NONE, 0)
+
+    @property
+    def given(self) -> int:
+        """How many have an answer where none had been found."""
+        return self.outcomes.get(Outcome.GIVEN, 0)
 
     @property
     def complete(self) -> bool:
@@ -109,7 +134,8 @@ def recomputed(rows: Iterable[dict[str, Any]], block_ids: Collection[str]) -> li
     from realm_core.serving.provenance import Answer
 
     totals = {row["answer"]: row["total"] for row in rows}
-    answers = AskedAnswer.objects.in_bulk(list(totals))
+    again = Prefetch("asked_again", AskedAnswer.objects.defer("payload").order_by("-created_at"))
+    answers = AskedAnswer.objects.prefetch_related(again).in_bulk(list(totals))
     removed = frozenset(block_ids)
     touched = []
     for answer_id, total in totals.items():

@@ -5,23 +5,34 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('webapp', '0017_documents'),
+        ("webapp", "0017_documents"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='askedanswer',
-            name='again_of',
-            field=models.ForeignKey(blank=True, help_text='The kept answer whose question this one asked again.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='asked_again', to='webapp.askedanswer'),
+            model_name="askedanswer",
+            name="again_of",
+            field=models.ForeignKey(
+                blank=True,
+                help_text="The kept answer whose question this one asked again.",
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="asked_again",
+                to="webapp.askedanswer",
+            ),
         ),
         migrations.CreateModel(
-            name='GoneBlock',
+            name="GoneBlock",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('block_id', models.CharField(max_length=64, unique=True)),
-                ('change', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='webapp.corpuschange')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("block_id", models.CharField(max_length=64, unique=True)),
+                (
+                    "change",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="webapp.corpuschange"
+                    ),
+                ),
             ],
         ),
     ]
