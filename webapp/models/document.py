@@ -54,7 +54,7 @@ class Document(models.Model):
 
     index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="documents")
     document_id = models.CharField(max_length=200, help_text="Its id in the corpus.")
-    title = models.CharField(max_length=500)
+    title = models.CharField(max_length=512)
     format = models.CharField(max_length=20, help_text="What it was read from; `base`: it came with the corpus.")
     url = models.TextField(blank=True)
     licence = models.CharField(max_length=200, blank=True)
