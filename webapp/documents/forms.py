@@ -6,12 +6,22 @@ from typing import Any, Final
 
 from django import forms
 
-from realm_core.documents.records import Limits
-from webapp.documents.service import Address, File, Given, Shown, Text
+from webapp.documents.reading import (
+    LARGEST_FILE_BYTES,
+    LONGEST_ATTRIBUTION,
+    LONGEST_LANGUAGE,
+    LONGEST_LICENCE,
+    LONGEST_TITLE,
+    LONGEST_URL,
+    Address,
+    File,
+    Given,
+    Text,
+)
+from webapp.documents.viewing import Shown
 from webapp.pages.uploads import FileField
 
 LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
-_LONGEST_TITLE: Final = 500
 _LONGEST_TAGS: Final = 1000
 
 
@@ -19,23 +29,25 @@ class DocumentForm(forms.Form):
     """What every source is asked with. Each subclass has a field of its own for the source."""
 
     title = forms.CharField(
-        max_length=_LONGEST_TITLE, required=False, help_text="Empty: what the source says itself, or its first heading."
+        max_length=LONGEST_TITLE, required=False, help_text="Empty: what the source says itself, or its first heading."
     )
     licence = forms.CharField(
-        max_length=200,
+        max_length=LONGEST_LICENCE,
         help_text="What others may do with the text. It is shown wherever a passage is.",
         widget=forms.TextInput(attrs={"list": "licences"}),
     )
-    attribution = forms.CharField(max_length=1000, required=False, help_text="Whom the text is by.")
+    attribution = forms.CharField(max_length=LONGEST_ATTRIBUTION, required=False, help_text="Whom the text is by.")
     url = forms.URLField(
         label="Address of the original",
-        max_length=2000,
+        max_length=LONGEST_URL,
         required=False,
         assume_scheme="https",
         help_text="Where readers are sent to read on.",
     )
     language = forms.CharField(
-        max_length=20, required=False, help_text="A code such as en or fr. Empty: what the source says, or English."
+        max_length=LONGEST_LANGUAGE,
+        required=False,
+        help_text="A code such as en or fr. Empty: what the source says, or English.",
     )
     date = forms.DateField(
         required=False,
@@ -90,7 +102,7 @@ class TextForm(DocumentForm):
 
     text = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
-        help_text="A blank line begins a new paragraph; a line that begins with # is a heading.",
+        help_text="Each line is a paragraph. For headings, upload Markdown.",
     )
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -110,7 +122,7 @@ class FileForm(DocumentForm):
     field_order = ("file",)
 
     file = FileField(
-        largest_bytes=Limits().file_bytes,
+        largest_bytes=LARGEST_FILE_BYTES,
         instead=lambda: "split it, or ingest it as a corpus",
         help_text="Text, Markdown, HTML, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump.",
     )
@@ -130,7 +142,7 @@ class AddressForm(DocumentForm):
     url = None  # type: ignore[assignment]  # as Django has it: the field is not inherited
 
     address = forms.URLField(
-        max_length=2000,
+        max_length=LONGEST_URL,
         assume_scheme="https",
         help_text="Of a page or a file on the web; it is fetched now, once.",
         widget=forms.URLInput(attrs={"placeholder": "https://"}),

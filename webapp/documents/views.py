@@ -17,12 +17,15 @@ from django.views.decorators.http import require_GET, require_http_methods
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import ledger, service, touched
+from webapp.documents import ledger, service, touched, viewing
 from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
-from webapp.documents.service import DocumentMissing, EditConflict, Edited, Given, Shown
+from webapp.documents.reading import Given
+from webapp.documents.service import Edited
+from webapp.documents.viewing import DocumentMissing, Shown
 from webapp.models import CorpusChange, DocumentStatus
 from webapp.pages.guards import staff_member, staff_only
 from webapp.pages.uploads import FileField
+from webapp.refusals import InvalidRequest, StateConflict
 from webapp.serving.engine import EngineUnavailable
 
 _PAGE_SIZE: Final = 50
@@ -30,7 +33,7 @@ _TOUCHED_SIZE: Final = 25
 _TEXT_SHOWN: Final = 20_000  # characters, unless all of it is asked for
 _BLOCKS_SIZE: Final = 50
 _SHOWS: Final = {"": "All", DocumentStatus.CHANGED.value: "Changed", DocumentStatus.REMOVED.value: "Removed"}
-_REFUSALS: Final = (RealmError, EditConflict, EngineUnavailable)
+_REFUSALS: Final = (RealmError, InvalidRequest, StateConflict, EngineUnavailable)
 _FILE: Final = cast(FileField, FileForm.base_fields["file"])
 
 
@@ -44,11 +47,11 @@ def document_list(request: HttpRequest) -> HttpResponse:
     number = request.GET.get("page", "1")
     wanted = min(int(number), 10**9) if number.isascii() and number.isdecimal() and int(number) else 1
     try:
-        listing = service.listed(title=title, status=status, start=(wanted - 1) * _PAGE_SIZE, count=_PAGE_SIZE)
+        listing = viewing.listed(title=title, status=status, start=(wanted - 1) * _PAGE_SIZE, count=_PAGE_SIZE)
         page = Paginator(range(listing.total), _PAGE_SIZE).get_page(wanted)
         if page.number != wanted:
             start = (page.number - 1) * _PAGE_SIZE
-            listing = service.listed(title=title, status=status, start=start, count=_PAGE_SIZE)
+            listing = viewing.listed(title=title, status=status, start=start, count=_PAGE_SIZE)
     except (RealmError, EngineUnavailable) as reason:
         return render(request, "manage/documents.html", {"reason": reason}, status=503)
     context = {"page": page, "documents": listing.documents, "title": title, "show": status, "tabs": _SHOWS.items()}
@@ -135,7 +138,7 @@ def document_address(document_id: str) -> str:
 
 def _shown(request: HttpRequest) -> Shown:
     try:
-        return service.show(request.GET.get("id", ""))
+        return viewing.show(request.GET.get("id", ""))
     except DocumentMissing:
         raise Http404 from None
 
@@ -175,12 +178,14 @@ def _say(request: HttpRequest, edited: Edited) -> None:
     """Tell what an edit did."""
     if not edited.changes:
         messages.info(request, "The corpus had it already, word for word: nothing has changed.")
-    elif len(edited.documents) == 1:
-        (document,) = edited.documents
+        return
+    documents = [change.document for change in edited.changes]
+    if len(documents) == 1:
+        (document,) = documents
         messages.success(request, f"“{document.title}” is in the corpus, {_blocks(document.blocks)}.")
     else:
-        blocks = sum(document.blocks for document in edited.documents)
-        messages.success(request, f"{len(edited.documents):,} documents are in the corpus, {_blocks(blocks)}.")
+        blocks = sum(document.blocks for document in documents)
+        messages.success(request, f"{len(documents):,} documents are in the corpus, {_blocks(blocks)}.")
 
 
 def _blocks(count: int) -> str:
@@ -192,12 +197,12 @@ def _after(edited: Edited) -> HttpResponse:
     gone = [change for change in edited.changes if change.blocks_gone]
     if len(gone) == 1:
         return redirect("manage-document-change-page", gone[0].pk)
-    if len(edited.documents) == 1:
-        return redirect(document_address(edited.documents[0].document_id))
+    if len(edited.document_ids) == 1:
+        return redirect(document_address(edited.document_ids[0]))
     return redirect("manage-documents")
 
 
 def _status_of(error: Exception) -> int:
     if isinstance(error, EngineUnavailable):
         return 503
-    return 409 if isinstance(error, EditConflict) else 422
+    return 409 if isinstance(error, StateConflict) else 422

@@ -1,24 +1,41 @@
-"""The pages of Manage › Documents, over documents in memory; with real ones, see test_documents_way.py."""
+"""The pages of Manage › Documents, over a tiny deployment."""
 
 from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from realm_core.errors import RealmError
-from tests.web.conftest import FakeEngine, Person
-from tests.web.documents import FakeCorpus, corpus  # noqa: F401  (a fixture)
+from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
-from webapp.documents.service import Address, EditConflict, File, Text
-from webapp.models import AskedAnswer, CorpusChange, Document, GoneBlock
+from webapp.documents import service, viewing, views
+from webapp.documents.reading import Address, File, Given, Text
+from webapp.documents.service import EditConflict, Edited
+from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, GoneBlock
 from webapp.serving.engine import EngineUnavailable
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
+    """What the pages have the service add; nothing is added."""
+    seen: list[Given] = []
+
+    def add(documents: Sequence[Given], *, by: User | None) -> Edited:
+        seen.extend(documents)
+        return Edited(None, [])
+
+    monkeypatch.setattr(service, "add", add)
+    return seen
+
 
 FILM = {"title": ODYSSEY[0].title, "text": ODYSSEY[0].text, "licence": "CC BY-SA 4.0", "attribution": "Ada"}
 
@@ -41,14 +58,9 @@ def _added(staff: Person) -> str:
     return f"?id={quote(Document.objects.get().document_id, safe='')}"
 
 
-def test_a_text_is_added_and_shown(engine: FakeEngine, corpus: FakeCorpus, staff: Person) -> None:
+def test_a_text_is_added_and_shown(answering: Deployment, staff: Person) -> None:
     further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
     response = staff.client.post("/manage/documents/add/", {**FILM, **further}, follow=True)
-    (given,) = corpus.given
-    assert given.source == Text(FILM["text"])
-    assert (given.title, given.licence, given.attribution) == (FILM["title"], "CC BY-SA 4.0", "Ada")
-    assert (given.url, given.language, given.date) == (further["url"], "en", datetime.date(2024, 5, 1))
-    assert given.tags == ("film", "kubrick")
     page = _plain(response.content.decode())
     assert f"“{FILM['title']}” is in the corpus, 1 block." in page
     for shown in ("CC BY-SA 4.0", "Ada", "https://example.org/film", "1 May 2024", "kubrick", FILM["text"]):
@@ -57,42 +69,53 @@ def test_a_text_is_added_and_shown(engine: FakeEngine, corpus: FakeCorpus, staff
     assert "added" in page and "none had read it" in page
 
 
-def test_a_file_is_added(engine: FakeEngine, corpus: FakeCorpus, staff: Person) -> None:
+def test_all_that_is_written_into_the_form_is_handed_over(given: list[Given], staff: Person) -> None:
+    further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
+    assert staff.client.post("/manage/documents/add/", {**FILM, **further}).status_code == 302
+    (one,) = given
+    assert one.source == Text(FILM["text"])
+    assert (one.title, one.licence, one.attribution) == (FILM["title"], "CC BY-SA 4.0", "Ada")
+    assert (one.url, one.language, one.date) == (further["url"], "en", datetime.date(2024, 5, 1))
+    assert one.tags == ("film", "kubrick")
+
+
+def test_a_file_is_added(given: list[Given], staff: Person) -> None:
     file = SimpleUploadedFile("film.txt", b"A film.", "text/plain")
     response = staff.client.post("/manage/documents/add/?from=file", {"file": file, "licence": "CC0 1.0"})
     assert response.status_code == 302
-    assert corpus.given[0].source == File(b"A film.", "film.txt", "text/plain")
-    assert corpus.given[0].title == ""
+    assert given[0].source == File(b"A film.", "film.txt", "text/plain")
+    assert given[0].title == ""
 
 
-def test_an_address_is_added(engine: FakeEngine, corpus: FakeCorpus, staff: Person) -> None:
+def test_an_address_is_added(given: list[Given], staff: Person) -> None:
     address = {"address": "https://example.org/film", "licence": "CC0 1.0"}
     assert staff.client.post("/manage/documents/add/?from=address", address).status_code == 302
-    assert corpus.given[0].source == Address("https://example.org/film")
+    assert given[0].source == Address("https://example.org/film")
 
 
 @pytest.mark.parametrize("way", ["text", "file", "address"])
-def test_nothing_is_added_without_source_and_licence(
-    way: str, engine: FakeEngine, corpus: FakeCorpus, staff: Person
-) -> None:
+def test_nothing_is_added_without_source_and_licence(way: str, given: list[Given], staff: Person) -> None:
     response = staff.client.post(f"/manage/documents/add/?from={way}", {})
     assert response.status_code == 422
     assert response.content.decode().count("This field is required.") == (3 if way == "text" else 2)
-    assert not corpus.given
+    assert not given
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
     [
         (RealmError("film.pdf: the file is cut short."), 422),
-        (EditConflict("Others edit the corpus just now. Try again."), 409),
+        (EditConflict(), 409),
         (EngineUnavailable("No model is loaded.", retry_after_s=5), 503),
     ],
 )
 def test_what_cannot_be_taken_is_said_and_nothing_is_lost(
-    error: Exception, status: int, engine: FakeEngine, corpus: FakeCorpus, staff: Person
+    error: Exception, status: int, answering: Deployment, staff: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus.error = error
+    def add(documents: Sequence[Given], *, by: User | None) -> Edited:
+        raise error
+
+    monkeypatch.setattr(service, "add", add)
     response = staff.client.post("/manage/documents/add/", FILM)
     assert response.status_code == status
     page = response.content.decode()
@@ -101,24 +124,25 @@ def test_what_cannot_be_taken_is_said_and_nothing_is_lost(
     assert not Document.objects.exists()
 
 
-def test_the_list_is_searched_and_paged(engine: FakeEngine, corpus: FakeCorpus, staff: Person) -> None:
-    for number in range(51):
-        staff.client.post("/manage/documents/add/", {**FILM, "title": f"Film number {number:02d}"})
+def test_the_list_is_searched_and_paged(answering: Deployment, staff: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "_PAGE_SIZE", 5)
+    there = answering.index.corpus.articles
+    for number in range(2):
+        staff.client.post("/manage/documents/add/", {**FILM, "title": f"Film number {number}"})
     _page(staff, "/manage/documents/add/")  # says what was done so far
-    first, second = _page(staff, "/manage/documents/"), _page(staff, "/manage/documents/?page=2")
-    assert "All 51" in first and "Page 1 of 2" in first
-    assert sum(f"Film number {number:02d}" in first for number in range(51)) == 50
-    assert sum(f"Film number {number:02d}" in second for number in range(51)) == 1
-    assert _page(staff, "/manage/documents/?page=99") == _page(staff, "/manage/documents/?page=2")
-    assert "Page 1 of 2" in _page(staff, "/manage/documents/?page=x")
-    found = _page(staff, "/manage/documents/?title=NUMBER+07")
-    assert "Film number 07" in found and "All 1" in found
-    assert "No document is like that." in _page(staff, "/manage/documents/?title=nothing")
+    pages = 1 + (there + 1) // 5
+    first, last = _page(staff, "/manage/documents/"), _page(staff, f"/manage/documents/?page={pages}")
+    assert f"All {there + 2}" in first and f"Page 1 of {pages}" in first
+    assert first.index("Film number 1") < first.index("Film number 0") and "with the corpus" in first
+    assert "Film number" not in last and f"Page {pages} of {pages}" in last
+    assert _page(staff, "/manage/documents/?page=99999") == last.replace("page=99999", f"page={pages}")
+    assert f"Page 1 of {pages}" in _page(staff, "/manage/documents/?page=x")
+    found = _page(staff, "/manage/documents/?title=NUMBER+1")
+    assert "Film number 1" in found and "All 1" in found and "Film number 0" not in found
+    assert "No document is like that." in _page(staff, "/manage/documents/?title=nothing+is+called+so")
 
 
-def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(
-    engine: FakeEngine, corpus: FakeCorpus, staff: Person
-) -> None:
+def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(answering: Deployment, staff: Person) -> None:
     query = _added(staff)
     asked = stored.store()
     page = _page(staff, f"/manage/documents/document/remove/{query}")
@@ -144,27 +168,30 @@ def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(
     assert staff.client.get(f"/manage/documents/document/remove/{query}").status_code == 302
 
 
-def test_a_change_touches_only_the_passages_that_it_takes(
-    engine: FakeEngine, corpus: FakeCorpus, staff: Person
-) -> None:
-    text = f"{ODYSSEY[0].text}\n\nAnother paragraph."
-    staff.client.post("/manage/documents/add/", {**FILM, "text": text})
-    query = f"?id={quote(Document.objects.get().document_id, safe='')}"
-    stored.store()
-    before = staff.client.get(f"/manage/documents/document/change/{query}").content.decode()
-    assert "What a change touches" in before and "Another paragraph." in before
-    address = f"/manage/documents/document/change/{query}"
-    kept = staff.client.post(address, {**FILM, "text": f"{ODYSSEY[0].text}\n\nA new paragraph."}, follow=True)
+def test_a_change_touches_only_the_passages_that_it_takes(answering: Deployment, staff: Person) -> None:
+    sentences = [f"Sentence {number} says that Ada wrote it in the year {1800 + number}." for number in range(40)]
+    staff.client.post("/manage/documents/add/", {**FILM, "text": " ".join(sentences)})
+    document_id = Document.objects.get().document_id
+    first, *_ = blocks = viewing.show(document_id).blocks
+    assert len(blocks) > 1
+    stored.store(stored.payload((stored.Read(FILM["title"], first.text, 1.0, {"Ada": 0.9}, 0.05),), "Who wrote it?"))
+    address = f"/manage/documents/document/change/?id={quote(document_id, safe='')}"
+    before = staff.client.get(address).content.decode()
+    assert "What a change touches" in before and sentences[-1] in before
+    rest = {**FILM, "text": " ".join([*sentences[:-1], "The last one is another."])}
+    kept = staff.client.post(address, rest, follow=True)
     assert "No kept answer had read what it took away." in _plain(kept.content.decode())
-    taken = staff.client.post(address, {**FILM, "text": "A new paragraph."}, follow=True)
-    assert "1 kept answer had read what it took away." in _plain(taken.content.decode())
-    nothing = staff.client.post(address, {**FILM, "text": "A new paragraph."}, follow=True)
+    all_of_it = {**FILM, "text": "Nothing of it is left."}
+    taken = staff.client.post(address, all_of_it, follow=True)
+    assert (
+        "1 kept answer had read what it took away. Of it, 1 turns out differently without it: 1 with no answer any more"
+        in _plain(taken.content.decode())
+    )
+    nothing = staff.client.post(address, all_of_it, follow=True)
     assert "nothing has changed" in nothing.content.decode()
 
 
-def test_a_kept_answer_says_that_its_evidence_has_changed(
-    engine: FakeEngine, corpus: FakeCorpus, staff: Person
-) -> None:
+def test_a_kept_answer_says_that_its_evidence_has_changed(answering: Deployment, staff: Person) -> None:
     query = _added(staff)
     asked = stored.store()
     address, api = f"/answers/{asked.pk}/", f"/api/v1/answers/{asked.pk}"
@@ -192,9 +219,7 @@ def test_a_kept_answer_says_that_its_evidence_has_changed(
     assert f"This passage was removed on {when}" in _page(staff, address)
 
 
-def test_answers_of_another_index_count_only_changes_since(
-    engine: FakeEngine, corpus: FakeCorpus, staff: Person
-) -> None:
+def test_answers_of_another_index_count_only_changes_since(answering: Deployment, staff: Person) -> None:
     query = _added(staff)
     before = stored.store()
     staff.client.post(f"/manage/documents/document/remove/{query}")
@@ -204,9 +229,7 @@ def test_answers_of_another_index_count_only_changes_since(
     assert GoneBlock.in_evidence(before).keys() == {ODYSSEY[0].block_id}
 
 
-def test_a_question_is_asked_again_and_the_answers_name_each_other(
-    engine: FakeEngine, corpus: FakeCorpus, staff: Person
-) -> None:
+def test_a_question_is_asked_again_and_the_answers_name_each_other(answering: Deployment, staff: Person) -> None:
     query = _added(staff)
     earlier = stored.store()
     AskedAnswer.objects.filter(pk=earlier.pk).update(k=7, exclude=["a" * 32])
@@ -214,7 +237,7 @@ def test_a_question_is_asked_again_and_the_answers_name_each_other(
     response = staff.client.post(f"/answers/{earlier.pk}/again/")
     later = AskedAnswer.objects.get(again_of=earlier)
     assert response["Location"] == f"/answers/{later.pk}/"
-    assert engine.asked == [(earlier.question, 7, ("a" * 32,))]
+    assert (later.question, later.k, later.exclude) == (earlier.question, 7, ["a" * 32])
     assert "This question had been asked before: the earlier answer" in _page(staff, f"/answers/{later.pk}/")
     assert "Asked again on" in _page(staff, f"/answers/{earlier.pk}/")
     change = CorpusChange.objects.get(kind="removed")
@@ -222,7 +245,7 @@ def test_a_question_is_asked_again_and_the_answers_name_each_other(
     assert f"/answers/{later.pk}/" in ledger and "Ask again" not in ledger
 
 
-def test_markup_stays_text(engine: FakeEngine, corpus: FakeCorpus, staff: Person) -> None:
+def test_markup_stays_text(answering: Deployment, staff: Person) -> None:
     evil = "<img src=x onerror=alert(1)>"
     staff.client.post("/manage/documents/add/", {"title": evil, "text": evil, "licence": evil, "tags": evil})
     query = f"?id={quote(Document.objects.get().document_id, safe='')}"
@@ -230,6 +253,6 @@ def test_markup_stays_text(engine: FakeEngine, corpus: FakeCorpus, staff: Person
         assert evil not in staff.client.get(f"/manage/documents/{address}").content.decode()
 
 
-def test_a_document_that_is_not_there(engine: FakeEngine, corpus: FakeCorpus, staff: Person) -> None:
+def test_a_document_that_is_not_there(answering: Deployment, staff: Person) -> None:
     for page in ("", "change/", "remove/"):
         assert staff.client.get(f"/manage/documents/document/{page}?id=nothing").status_code == 404
