@@ -45,6 +45,7 @@ REST = [
     *asking.rest,
     *filling.rest,
     *articles.rest,
+    *documents.rest,
     *feedback.rest,
     *questions.rest,
     *explaining.rest,

@@ -47,7 +47,7 @@ class DocumentForm(forms.Form):
     language = forms.CharField(
         max_length=LONGEST_LANGUAGE,
         required=False,
-        help_text="A code such as en or fr. Empty: what the source says, or English.",
+        help_text="A code such as en. Empty: what the source says, or English.",
     )
     date = forms.DateField(
         required=False,
@@ -57,7 +57,7 @@ class DocumentForm(forms.Form):
     tags = forms.CharField(max_length=_LONGEST_TAGS, required=False, help_text="Separated by commas.")
 
     # Those that are seldom needed stand together, folded.
-    further = ("url", "language", "date", "tags")
+    further: tuple[str, ...] = ("url", "language", "date", "tags")
 
     @property
     def source(self) -> Text | File | Address:

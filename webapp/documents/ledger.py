@@ -42,6 +42,6 @@ def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summar
     return Summary(**kept)
 
 
-def answers(change: CorpusChange) -> QuerySet[EvidenceBlock, dict[str, Any]]:
+def answers(change: CorpusChange) -> QuerySet[EvidenceBlock, Any]:
     """The answers that had read what a change took away, as `touched.reading` gives them."""
     return touched.reading(change.blocks_gone, change.at)

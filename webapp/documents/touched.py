@@ -117,7 +117,7 @@ def outcome(full: Answer, without: Answer) -> Outcome:
     return Outcome.SAME if same_block else Outcome.OTHER_BLOCK
 
 
-def reading(block_ids: Collection[str], until: datetime | None = None) -> QuerySet[EvidenceBlock, dict[str, Any]]:
+def reading(block_ids: Collection[str], until: datetime | None = None) -> QuerySet[EvidenceBlock, Any]:
     """The ids of the answers (`answer`) that read any of the blocks, with the `total` of these blocks' posteriors.
 
     The highest total comes first. until: only answers that were kept by then.
@@ -129,7 +129,7 @@ def reading(block_ids: Collection[str], until: datetime | None = None) -> QueryS
     return blocks.order_by().values("answer").annotate(total=Sum("posterior")).order_by("-total", "answer")
 
 
-def recomputed(rows: Iterable[dict[str, Any]], block_ids: Collection[str]) -> list[TouchedAnswer]:
+def recomputed(rows: Iterable[Any], block_ids: Collection[str]) -> list[TouchedAnswer]:
     """Some rows of `reading`, each with its answer as it was kept and without the blocks."""
     from realm_core.serving.provenance import Answer
 

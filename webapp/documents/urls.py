@@ -1,8 +1,12 @@
-"""Addresses of the corpus's documents and their changes."""
+"""Addresses of documents and their changes."""
 
 from django.urls import path
 
-from webapp.documents import ledger_views, views
+from webapp.access.roles import Action
+from webapp.bodies import takes
+from webapp.documents import api, ledger_views, views
+
+_uploads = takes(api.BODY_BYTES, Action.OPERATE)
 
 console = [
     path("documents/", views.document_list, name="manage-documents"),
@@ -12,4 +16,10 @@ console = [
     path("documents/document/remove/", views.remove_document, name="manage-document-remove"),
     path("documents/changes/", ledger_views.change_list, name="manage-document-changes"),
     path("documents/changes/<int:pk>/", ledger_views.change_page, name="manage-document-change-page"),
+]
+
+rest = [
+    path("documents", _uploads(api.DocumentsView.as_view()), name="api-documents"),
+    path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
+    path("documents/<path:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from realm_core.errors import RealmError
-from webapp.models import CorpusState, Deployment, Document, DocumentStatus
+from webapp.models import CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.engine import EngineUnavailable
 from webapp.serving.living import state_of, view_of
 
@@ -78,6 +79,31 @@ def current_view() -> tuple[CorpusState | None, CorpusView]:
     index = active().index
     row = index.states.filter(is_current=True).first()
     return row, view_of(index, state_of(index, row))
+
+
+def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:
+    """What answers from this state name as their corpus."""
+    edits = f"+{row.state_id}" if row is not None and row.has_edits else ""
+    return f"{index.corpus.name}@{index.corpus.snapshot_id}{edits}"
+
+
+def current_corpus_id() -> str:
+    """Of what answers now."""
+    index = active().index
+    return corpus_id(index, index.states.filter(is_current=True).first())
+
+
+def described(document_ids: Sequence[str]) -> list[Listed]:
+    """These documents, as far as they are known, in their order."""
+    index = active().index
+    rows = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
+    _, view = current_view()
+    places = view.with_ids([one for one in document_ids if one not in rows])
+    untouched = {
+        one.id: Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
+        for one in view.described(list(places.values()))
+    }
+    return [found for one in document_ids if (found := rows.get(one) or untouched.get(one)) is not None]
 
 
 def listed(*, title: str = "", status: str = "", start: int = 0, count: int = 50) -> Listing:
