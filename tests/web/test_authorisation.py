@@ -121,9 +121,9 @@ PAGES = {
     "manage-sources": Address("operate", GET, 200),
     "manage-documents": Address("operate", GET, 503),  # the corpus's files are not there
     "manage-document-add": Address("operate", GET, 200),
-    "manage-document": Address("operate", GET, 404),
-    "manage-document-change": Address("operate", GET, 404),
-    "manage-document-remove": Address("operate", GET, 404),
+    "manage-document": Address("operate", GET, 503),
+    "manage-document-change": Address("operate", GET, 503),
+    "manage-document-remove": Address("operate", GET, 503),
     "manage-document-changes": Address("operate", GET, 200),
     "manage-document-change-page": Address("operate", GET, 200, ("change",)),
     "manage-source-remove": Address("operate", POST, 302),

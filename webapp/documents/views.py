@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final, cast
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -23,7 +24,7 @@ from webapp.documents.reading import Given
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
 from webapp.models import CorpusChange, DocumentStatus
-from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.guards import View, staff_member, staff_only
 from webapp.pages.uploads import FileField
 from webapp.refusals import InvalidRequest, StateConflict
 from webapp.serving.engine import EngineUnavailable
@@ -37,23 +38,36 @@ _REFUSALS: Final = (RealmError, InvalidRequest, StateConflict, EngineUnavailable
 _FILE: Final = cast(FileField, FileForm.base_fields["file"])
 
 
+def _with_corpus(view: View) -> View:
+    """Answer 404 where the document is not there, and 503 with the reason where the corpus cannot be read."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest) -> HttpResponseBase:
+        try:
+            return view(request)
+        except DocumentMissing:
+            raise Http404 from None
+        except (RealmError, EngineUnavailable) as reason:
+            return render(request, "manage/documents.html", {"reason": reason}, status=503)
+
+    return guarded
+
+
 @staff_only
 @never_cache
 @require_GET
+@_with_corpus
 def document_list(request: HttpRequest) -> HttpResponse:
     """The documents of the corpus that answers, those that edits touched first."""
     title, status = request.GET.get("title", "").strip(), request.GET.get("show", "")
     status = status if status in _SHOWS else ""
     number = request.GET.get("page", "1")
     wanted = min(int(number), 10**9) if number.isascii() and number.isdecimal() and int(number) else 1
-    try:
-        listing = viewing.listed(title=title, status=status, start=(wanted - 1) * _PAGE_SIZE, count=_PAGE_SIZE)
-        page = Paginator(range(listing.total), _PAGE_SIZE).get_page(wanted)
-        if page.number != wanted:
-            start = (page.number - 1) * _PAGE_SIZE
-            listing = viewing.listed(title=title, status=status, start=start, count=_PAGE_SIZE)
-    except (RealmError, EngineUnavailable) as reason:
-        return render(request, "manage/documents.html", {"reason": reason}, status=503)
+    listing = viewing.listed(title=title, status=status, start=(wanted - 1) * _PAGE_SIZE, count=_PAGE_SIZE)
+    page = Paginator(range(listing.total), _PAGE_SIZE).get_page(wanted)
+    if page.number != wanted:
+        start = (page.number - 1) * _PAGE_SIZE
+        listing = viewing.listed(title=title, status=status, start=start, count=_PAGE_SIZE)
     context = {"page": page, "documents": listing.documents, "title": title, "show": status, "tabs": _SHOWS.items()}
     return render(request, "manage/documents.html", context)
 
@@ -61,6 +75,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
 @staff_only
 @never_cache
 @require_GET
+@_with_corpus
 def document_page(request: HttpRequest) -> HttpResponse:
     """One document: its text, its blocks, its history, and which kept answers read it."""
     shown = _shown(request)
@@ -93,6 +108,7 @@ def add_document(request: HttpRequest) -> HttpResponse:
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
+@_with_corpus
 def change_document(request: HttpRequest) -> HttpResponse:
     """Let another text take the place of a document's, with what reads the present one beside the form."""
     shown, by = _shown(request), staff_member(request)
@@ -104,6 +120,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
+@_with_corpus
 def remove_document(request: HttpRequest) -> HttpResponse:
     """Remove a document; first the page says what that touches."""
     shown = _shown(request)
@@ -137,10 +154,7 @@ def document_address(document_id: str) -> str:
 
 
 def _shown(request: HttpRequest) -> Shown:
-    try:
-        return viewing.show(request.GET.get("id", ""))
-    except DocumentMissing:
-        raise Http404 from None
+    return viewing.show(request.GET.get("id", ""))
 
 
 def _edit(

@@ -24,13 +24,15 @@ class GoneBlock(models.Model):
     def follow(cls, changes: Sequence[CorpusChange]) -> None:
         """Record what the changes of one edit, already stored, did to blocks; in the edit's transaction."""
         gone = {block_id: change for change in changes for block_id in change.blocks_gone}
-        cls.objects.bulk_create(
+        GoneBlock.objects.bulk_create(
             [GoneBlock(block_id=block_id, change=change) for block_id, change in gone.items()],
             update_conflicts=True,
             unique_fields=["block_id"],
             update_fields=["change"],
         )
-        cls.objects.filter(block_id__in=[block_id for change in changes for block_id in change.blocks_new]).delete()
+        GoneBlock.objects.filter(
+            block_id__in=[block_id for change in changes for block_id in change.blocks_new]
+        ).delete()
 
     @classmethod
     def in_evidence(cls, asked: AskedAnswer) -> dict[str, CorpusChange]:
@@ -40,5 +42,5 @@ class GoneBlock(models.Model):
         """
         since = Q(change__at__gte=asked.created_at) | Q(change__after__index=asked.deployment.index_id)
         ids = [evidence["block_id"] for evidence in asked.payload["evidence"]]
-        found = cls.objects.filter(since, block_id__in=ids).select_related("change")
+        found = GoneBlock.objects.filter(since, block_id__in=ids).select_related("change")
         return {one.block_id: one.change for one in found}
