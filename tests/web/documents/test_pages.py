@@ -146,7 +146,7 @@ def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(answering: 
     query = _added(staff)
     asked = stored.store()
     page = _page(staff, f"/manage/documents/document/remove/{query}")
-    assert "1 kept answer has read it. Of it, 1 turns out differently without it: 1 with another answer" in page
+    assert "1 kept answer has read it. It turns out differently without it: 1 with another answer" in page
     assert asked.question in page
     best, probability = next(iter(stored.marginals(stored.without(ODYSSEY, FILM["title"])).items()))
     assert best == "Arthur C. Clarke"
@@ -158,7 +158,7 @@ def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(answering: 
     response = staff.client.post(f"/manage/documents/document/remove/{query}", follow=True)
     ledger = _plain(response.content.decode())
     assert "is removed. No answer reads it from now on." in ledger
-    assert "1 kept answer had read what it took away. Of it, 1 turns out differently" in ledger
+    assert "1 kept answer had read what it took away. It turns out differently" in ledger
     assert best in ledger and "Ask again" in ledger
     changes = _page(staff, "/manage/documents/changes/")
     assert "1 had read it, 1 turns out differently" in changes
@@ -184,7 +184,7 @@ def test_a_change_touches_only_the_passages_that_it_takes(answering: Deployment,
     all_of_it = {**FILM, "text": "Nothing of it is left."}
     taken = staff.client.post(address, all_of_it, follow=True)
     assert (
-        "1 kept answer had read what it took away. Of it, 1 turns out differently without it: 1 with no answer any more"
+        "1 kept answer had read what it took away. It turns out differently without it: 1 with no answer any more"
         in _plain(taken.content.decode())
     )
     nothing = staff.client.post(address, all_of_it, follow=True)
