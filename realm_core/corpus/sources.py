@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -37,40 +34,6 @@ class Source(Protocol):
 
     def share_read(self) -> float | None:
         """How much of the input the iterator has taken so far, from 0 to 1; None if that cannot be known."""
-
-
-class GivenArticles:
-    """Articles that the program itself has at hand, as a source."""
-
-    def __init__(
-        self,
-        articles: Sequence[RawArticle],
-        *,
-        name: str,
-        language: str = "en",
-        licence: str = "",
-        attribution: str = "",
-    ) -> None:
-        self.name = name
-        self.language = language
-        self.licence = licence
-        self.attribution = attribution
-        self._articles = articles
-        self._read = 0
-
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for article in self._articles:
-            digest.update(json.dumps(astuple(article)).encode("ascii"))
-        return f"given {digest.hexdigest()}"
-
-    def articles(self, start: int) -> Iterator[RawArticle]:
-        for position in range(start, len(self._articles)):
-            self._read = position + 1
-            yield self._articles[position]
-
-    def share_read(self) -> float | None:
-        return self._read / len(self._articles) if self._articles else None
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:

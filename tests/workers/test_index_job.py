@@ -16,7 +16,6 @@ from tests.workers.conftest import Workers, wait_for_state
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState
 from webapp.services import jobs
 from webapp.services.deploying import deploy
-from webapp.services.jobs import start_index_build
 from webapp.services.places import resolve
 from webapp.services.registering import record_corpus, record_model
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.postgresql_only  # minutes of processes; here they real
 def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Path) -> None:
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     workers.worker()
-    job = start_index_build(model, corpus, by=None)
+    job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=None)
     wait_for_state(job, "succeeded")
     index = IndexGeneration.objects.get(job=job)
     assert (index.model, index.corpus, index.rows) == (model, corpus, corpus.blocks)
@@ -79,6 +78,6 @@ def test_a_model_that_is_gone_fails_with_a_sentence(workers: Workers, tmp_path: 
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     (resolve(model.path) / "model.safetensors").unlink()
     workers.worker()
-    job = start_index_build(model, corpus, by=None)
+    job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=None)
     wait_for_state(job, "failed")
     assert job.error.endswith("model.safetensors does not exist.")

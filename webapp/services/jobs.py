@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
 from webapp.kinds import KINDS, ParameterError, kind_of
-from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion
+from webapp.models import AuditEntry, Job
 from webapp.models.job import ACTIVE, ITS_PARTS
 from webapp.queue import enqueue
 from webapp.services import parts
@@ -67,14 +67,6 @@ def carried_over(earlier: Job) -> dict[str, Any]:
     kind = kind_of(earlier)
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     return {name: value for name, value in earlier.parameters.items() if name in names}
-
-
-def start_index_build(model: ModelVersion, corpus: CorpusSnapshot, *, by: User | str | None) -> Job:
-    """Build the index of `corpus` by `model`, or return the job that is doing so already."""
-    try:
-        return start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
-    except AlreadyActive as active:
-        return active.job
 
 
 def stop(job: Job, *, by: User | str | None) -> bool:

@@ -20,10 +20,10 @@ from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.rows import JsonLinesSource
-from realm_core.corpus.sources import GivenArticles
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from tests.core.corpus.dumps import dump, page
+from tests.given import GivenArticles
 from tests.waiting import alive, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +70,7 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     assert again.returncode == 0 and "there already" in again.stderr
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: int) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 15_000)
     options = ("--source", "jsonl", "--path", rows, "--name", "n", "--processes", processes)
