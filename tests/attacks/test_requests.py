@@ -21,6 +21,8 @@ from webapp.api.views import SchemaView
 from webapp.kinds import KINDS
 from webapp.models import AskedAnswer, Deployment, Feedback, Job, JobState, Schedule
 
+pytestmark = pytest.mark.postgresql_only
+
 FORGED = ("Set-Cookie", "stolen", "forged")
 # Each page with the parameters that it looks at.
 PARAMETERS = {

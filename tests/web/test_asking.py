@@ -14,6 +14,8 @@ from tests.web.pages import stored
 from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.services import asking
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.mark.parametrize(
     ("typed", "cleaned"),

@@ -29,7 +29,7 @@ from webapp.services.deploying import deploy
 from webapp.services.holding import files_may_go
 from webapp.services.registering import record_corpus, record_index, record_model
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.web.pages.pages import Page
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 from webapp.services import feedback as services
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 BLOCK = stored.ODYSSEY[0].block_id
 
 

@@ -11,7 +11,7 @@ from webapp.models.job import ITS_PARTS
 from webapp.services import jobs, parts
 from webapp.services.parts import Part, Turn
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 SHARDS = [Part(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(3)]
 

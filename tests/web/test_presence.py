@@ -23,7 +23,7 @@ from webapp.services.backups import back_up
 from webapp.services.overview import State
 from webapp.services.presence import Presence, answering
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def another(name: str = "other:7", **values: Any) -> WebProcess:

@@ -19,7 +19,7 @@ from webapp.services import questions
 from webapp.services.places import questions_dir, resolve
 from webapp.views import questions as views
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture(autouse=True)

@@ -35,7 +35,7 @@ from webapp.services.holding import files_stay
 from webapp.services.places import portable, resolve
 from webapp.services.registering import record_model
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from webapp.services.holding import files_stay
 from webapp.services.places import resolve
 from webapp.services.registering import record_index
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 LONG_AGO = timedelta(days=40)
 
 

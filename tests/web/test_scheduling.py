@@ -31,7 +31,7 @@ from webapp.services import deploying, scheduling
 from webapp.services.deploying import Check, Finding, Verdict
 from webapp.services.scheduling import advance, model_made, next_due, run_due, run_now
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
 
 

@@ -17,7 +17,7 @@ from webapp import queue
 from webapp.models import Job, JobKind
 from webapp.services import limits
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
 
 @pytest.fixture(params=["", "not-the-password"])

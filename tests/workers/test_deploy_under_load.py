@@ -26,8 +26,6 @@ from webapp.models import ApiToken, AskedAnswer, IndexGeneration
 from webapp.services.deploying import check, deploy
 from webapp.services.registering import record_corpus, record_index, record_model
 
-pytestmark = pytest.mark.sqlite_only  # minutes of processes; SQLite lets one write at a time
-
 LOADING_TAKES_S = 5.0
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 

@@ -18,7 +18,7 @@ from workers import job_run
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS, Kind
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
 PROGRESS = {"done": 3, "total": 9, "unit": "rows"}
 

@@ -26,7 +26,7 @@ from workers.beat import Here
 from workers.job_run import JobRun, Timing
 from workers.kinds import index
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
 
 @pytest.fixture(autouse=True)
