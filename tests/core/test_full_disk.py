@@ -93,6 +93,7 @@ def articles(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.nightly  # workers/test_full_disk.py does both on a disk that is full
 def test_ingesting(articles: Path, tmp_path: Path) -> None:
     def ingest(limit: int) -> subprocess.CompletedProcess[str]:
         source = ("--source", "jsonl", "--path", articles, "--processes", "1")
@@ -107,6 +108,7 @@ def test_ingesting(articles: Path, tmp_path: Path) -> None:
     assert snapshot.articles == 200
 
 
+@pytest.mark.nightly
 def test_building(deployment: Deployment, tmp_path: Path) -> None:
     def build(limit: int) -> subprocess.CompletedProcess[str]:
         given = (

@@ -10,7 +10,7 @@ from tests.run import divide, needs_postgresql
 def test_every_file_is_in_one_share_and_shares_take_about_as_long() -> None:
     seconds = {"a": 50.0, "b": 30.0, "c": 20.0, "d": 20.0, "e": 10.0}
     shares = divide(["new", *reversed(seconds)], seconds, 3)
-    assert shares == [["a"], ["b", "e"], ["c", "d", "new"]]
+    assert shares == [["a"], ["b", "e", "new"], ["c", "d"]]
 
 
 def test_more_streams_than_files_leave_some_empty() -> None:

@@ -165,7 +165,7 @@ def test_sentences_of_one_process_are_told_from_the_blocks_of_all(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("told", ["torchrun", "the second process"])
+@pytest.mark.parametrize("told", [pytest.param("torchrun", marks=pytest.mark.nightly), "the second process"])
 def test_when_one_is_told_to_stop_both_do(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
 ) -> None:
