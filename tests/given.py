@@ -10,8 +10,8 @@ from dataclasses import astuple
 from realm_core.corpus.records import RawArticle
 
 
-class GivenArticles:
-    """A `Source` of the articles that are given."""
+class InMemorySource:
+    """A source of articles that are in memory already."""
 
     def __init__(
         self,

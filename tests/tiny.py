@@ -19,7 +19,7 @@ from realm_core.index.build import build
 from realm_core.model.bert import Architecture, Bert
 from realm_core.model.checkpoint import Model, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
-from tests.given import GivenArticles
+from tests.given import InMemorySource
 
 ARTICLES = {
     "Suez Canal": "The Suez Canal is a waterway in Egypt. It was opened on 17 November 1869 after ten years of work.",
@@ -72,7 +72,7 @@ def tiny_model(folder: Path, *, seed: int = 0) -> Path:
 
 def tiny_snapshot(folder: Path, articles: dict[str, str] | None = None) -> Path:
     """Publish a snapshot of a dozen articles under `folder`; returns its folder."""
-    source = GivenArticles(
+    source = InMemorySource(
         [
             RawArticle(id=title, title=title, url=f"https://en.wikipedia.org/wiki/{title.replace(' ', '_')}", text=text)
             for title, text in (articles or ARTICLES).items()

@@ -1,4 +1,4 @@
-"""Where articles come from: one interface, and the function that makes a source from options."""
+"""The interface of article sources, and the function that makes a source from options."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from realm_core.corpus.vital import VitalSource
 from realm_core.errors import RealmError
 
 
-class Source(Protocol):
+class ArticleSource(Protocol):
     """A reader of articles.
 
-    A position is a number of records: `articles(n)` yields what comes after the first n. The sequence is the
-    same whenever the fingerprint is.
+    A position is a number of records: `articles(n)` skips the first n. Equal fingerprints mean the same sequence of
+    articles.
     """
 
     name: str
@@ -27,13 +27,13 @@ class Source(Protocol):
     attribution: str
 
     def fingerprint(self) -> str:
-        """A short string that changes with the content and with every option that changes the articles."""
+        """A short string that depends on the content and on every option that affects the articles."""
 
     def articles(self, start: int) -> Iterator[RawArticle]:
-        """The articles from record `start` on; `RealmError` with file and position where the input is damaged."""
+        """The articles from record `start`; `RealmError` with file and position where the input is damaged."""
 
     def share_read(self) -> float | None:
-        """How much of the input the iterator has taken so far, from 0 to 1; None if that cannot be known."""
+        """The share of the input that has been read, from 0 to 1; None if unknown."""
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,8 +45,8 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--attribution", help="whom the pages name beside a passage")
 
 
-def source_from(arguments: argparse.Namespace) -> Source:
-    """The source that the command line asks for."""
+def source_from(arguments: argparse.Namespace) -> ArticleSource:
+    """The source that the command line describes."""
     if arguments.source == "vital":
         return VitalSource(arguments.language or "en")
     if arguments.path is None:

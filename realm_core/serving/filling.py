@@ -11,7 +11,7 @@ from realm_core.activity import Activity
 from realm_core.index.corpus_of import add_corpus_argument, corpus_of
 from realm_core.serving.engine import Engine
 from realm_core.serving.filled import Filling, Guess, Mask
-from realm_core.text.masked import written
+from realm_core.text.masked import fill_masks
 
 _EXCERPT = 160  # characters of a block
 
@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
 
 
 def _lines(filling: Filling) -> Iterator[str]:
-    yield "".join(text for text, _ in written(filling.sentence, filling.explained.words))
+    yield "".join(text for text, _ in fill_masks(filling.sentence, filling.explained.words))
     yield ""
     yield f"{'':30}{'without retrieval':>24}{'best block':>24}{'marginal':>24}"
     for guess in filling.guesses:

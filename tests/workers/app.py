@@ -13,8 +13,8 @@ from workers.app import app  # first: it sets up Django
 
 # isort: split
 
+from webapp.jobs.parts import Part
 from webapp.models import Job, JobKind
-from webapp.services.parts import Part
 from workers import tasks
 from workers.beat import every
 from workers.kinds import KINDS, Kind, index_shard, refresh

@@ -9,9 +9,9 @@ import pytest
 
 from tests.waiting import alive, wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
+from webapp.jobs import service as jobs
 from webapp.models import DeviceLease, Job, JobKind
 from webapp.models.job import ITS_PARTS
-from webapp.services import jobs
 
 pytestmark = pytest.mark.postgresql_only
 

@@ -14,13 +14,14 @@ from django.db import models
 from realm_core.errors import RealmError
 from realm_core.files import write_json
 from realm_core.settings import Settings, in_toml
+from webapp.artefacts.registering import record_model
+from webapp.jobs.parts import Part
 from webapp.kinds import Given, kind_of
 from webapp.kinds.settings import Naming
 from webapp.models import CorpusSnapshot, Job, ModelVersion
-from webapp.services import questions, scheduling
-from webapp.services.parts import Part
-from webapp.services.places import models_dir, resolve
-from webapp.services.registering import record_model
+from webapp.questions import service as questions
+from webapp.schedules import service as scheduling
+from webapp.storage.places import models_dir, resolve
 
 _UNFIT = re.compile(r"[^\w.]+", re.ASCII)  # for the name of a folder
 

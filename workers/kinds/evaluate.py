@@ -8,7 +8,7 @@ from typing import Any
 from webapp.kinds import Given
 from webapp.kinds.settings import OWN, EvaluateSettings
 from webapp.models import CorpusSnapshot, Evaluation, Job, ModelVersion
-from webapp.services.places import bm25_dir, evaluations_dir, portable
+from webapp.storage.places import bm25_dir, evaluations_dir, portable
 from workers.kinds.base import Kind, given, path_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from realm_core.training.config import FinetuneConfig
 from webapp.kinds.settings import FinetuneOptions
 from webapp.models import Job
-from webapp.services.places import bm25_dir
+from webapp.storage.places import bm25_dir
 from workers.kinds.base import excluded_titles, given, model_kind, path_of, training
 
 

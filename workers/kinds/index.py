@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
+from webapp.artefacts.registering import record_index
+from webapp.jobs.parts import Part
 from webapp.kinds.settings import IndexSettings
 from webapp.models import Job, JobKind, ModelVersion
-from webapp.services.parts import Part
-from webapp.services.places import indexes_dir
-from webapp.services.registering import record_index
+from webapp.storage.places import indexes_dir
 from workers.kinds.base import Kind, folder_name, given, path_of
 
 _MOST_SHARDS = 10_000  # each is a job, which its whole looks at

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from webapp.artefacts.registering import record_corpus
 from webapp.kinds.settings import IngestSettings
 from webapp.models import Job
-from webapp.services.places import corpora_dir, sources_dir
-from webapp.services.registering import record_corpus
+from webapp.storage.places import corpora_dir, sources_dir
 from workers.kinds.base import Kind, given, missing
 
 

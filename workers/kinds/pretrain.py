@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from realm_core.training.config import PretrainConfig
+from webapp.jobs.parts import Part
 from webapp.models import Job, JobKind
-from webapp.services.parts import Part
 from workers.kinds.base import given, model_kind, path_of, training
 
 _BESIDE = "process"  # the setting under which somebody must rebuild the index

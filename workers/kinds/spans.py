@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from webapp.artefacts.registering import record_spans
 from webapp.kinds.settings import SpansSettings
 from webapp.models import CorpusSnapshot, Job
-from webapp.services.places import spans_dir
-from webapp.services.registering import record_spans
+from webapp.storage.places import spans_dir
 from workers.kinds.base import Kind, folder_name, given, path_of
 
 

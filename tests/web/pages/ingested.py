@@ -8,7 +8,7 @@ from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
-from tests.given import GivenArticles
+from tests.given import InMemorySource
 from webapp.models import CorpusSnapshot
 
 _WORDS = {"licence": "CC BY-SA 4.0", "attribution": "Somebody's kindness"}
@@ -24,7 +24,7 @@ AUSTRALIA = RawArticle(
 
 def ingested(folder: Path, *articles: RawArticle) -> Snapshot:
     """The snapshot of some articles, in `folder`."""
-    source = GivenArticles(list(articles), name="given", **_WORDS)
+    source = InMemorySource(list(articles), name="given", **_WORDS)
     opened = Snapshot.open(ingest(source, name="small", output=folder, activity=Activity(quiet=True), processes=1))
     CorpusSnapshot.objects.create(
         name="small",

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from realm_core.activity import Activity
 from realm_core.corpus.sources import add_source_arguments, source_from
 from realm_core.errors import RealmError, Stopped
-from webapp.services.places import corpora_dir
-from webapp.services.registering import record_corpus
+from webapp.artefacts.registering import record_corpus
+from webapp.storage.places import corpora_dir
 
 
 class Command(BaseCommand):
