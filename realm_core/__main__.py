@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.processes import EXIT_REFUSED, EXIT_STOPPED
 
 ACTIVITIES = {
     "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),
@@ -42,8 +43,6 @@ ACTIVITIES = {
     "fill": ("realm_core.filling", "fill the masks of one sentence: without retrieval, from blocks, and marginal"),
     "selfcheck": ("realm_core.selfcheck.command", "is this machine's arithmetic right, and how fast is it?"),
 }
-
-EXIT_REFUSED, EXIT_STOPPED = 2, 3
 
 
 def main(argv: list[str] | None = None) -> int:

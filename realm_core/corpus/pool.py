@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.worker import prepare, to_request
-from realm_core.processes import Workers
+from realm_core.runs.pipes import Workers
 
 # A bundle: enough work to outweigh sending it, little enough to keep progress and memory smooth.
 _BUNDLE_ARTICLES = 256

@@ -9,7 +9,6 @@ Legend: N blocks, T wordpieces.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.runs.locks import exclusive
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.text.wordpieces import Wordpieces
 
@@ -76,8 +76,7 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
     if not folder.exists():
         with disk_errors(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits, and finds what the first has made
+            with exclusive(folder.with_name(f"{folder.name}.lock")):  # who comes second finds what the first has made
                 if not folder.exists():
                     _make(snapshot, wordpieces, folder, identity, activity)
     if read_json(folder / "manifest.json") != identity:

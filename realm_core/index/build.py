@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from realm_core.index.generation import FORMAT, Generation, read_shard
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.runs.locks import exclusive, shared
 from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
@@ -43,6 +43,7 @@ IDENTITY = "identity.json"  # of a partial folder: what its shards are of
 SHIPPED = "vectors"  # a generation that a model folder may bring along: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
 _CHUNK_ROWS_GPU = 8192  # the same where a chunk is a matter of a second
+_Lock = Callable[[Path, str], AbstractContextManager[None]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +110,7 @@ def build(
     One that is there already, and sound, is returned at once; `RealmError` if it is of something else.
     """
     work = _Work.of(model_folder, corpus_folder, output, name, shard_rows)
-    with work.lock(fcntl.LOCK_EX):
+    with work.held(exclusive):
         if work.final.exists():
             return _existing(work, activity)
         if work.partial.exists() and not work.is_ours():
@@ -164,12 +165,12 @@ def build_shard(
     if not 0 <= number < len(shards):
         raise RealmError(f"The index {name} has the shards 0 to {len(shards) - 1}, not {number}.")
     rows = shards[number]
-    with work.lock(fcntl.LOCK_SH):
+    with work.held(shared):
         if work.final.exists():
             _existing(work, activity)
         elif _shipped(work) is None:  # else the build copies them
             work.open(activity)
-            with work.lock(fcntl.LOCK_EX, shard=number):
+            with work.held(exclusive, shard=number):
                 place = pick_device(device)
                 tokens = open_tokens(work.snapshot, activity) if place.type == "cuda" else None
                 _Embedding(work, place, tokens).shard(number, rows, activity, range(len(rows)))
@@ -267,24 +268,11 @@ class _Work:
         if not self.is_ours():
             raise RealmError(f"{self.partial} is of another model or corpus; choose another name, or remove it.")
 
-    @contextmanager
-    def lock(self, kind: int, *, shard: int | None = None) -> Iterator[None]:
-        """Hold the lock of the generation, alone or with others, or of one of its shards; it ends with this process.
-
-        The generation's file stays: removing it would let two others lock two different files of that name.
-        """
+    def held(self, lock: _Lock, *, shard: int | None = None) -> AbstractContextManager[None]:
+        """The lock of the generation, or of one of its shards."""
         path = self.output / f".{self.name}.lock" if shard is None else self.partial / f".{shard:05d}.lock"
-        with disk_errors(path):
-            path.touch()
-        with open(path, "w") as file:
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-            except BlockingIOError:
-                what = "" if shard is None else f"Shard {shard} of "
-                raise RealmError(
-                    f"{what or 'The index '}{self.name} is being built by another process already."
-                ) from None
-            yield
+        what = "The index" if shard is None else f"Shard {shard} of"
+        return lock(path, f"{what} {self.name} is being built by another process already.")
 
 
 def _existing(work: _Work, activity: Activity) -> Path:

@@ -11,13 +11,13 @@ import pytest
 from django.db import OperationalError
 
 from realm_core.errors import RealmError
+from realm_core.runs.processes import EXIT_LOCKED
 from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
 from webapp.models.job import MAX_ATTEMPTS
 from webapp.services.parts import Part
 from workers import devices, job_run
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS, Kind
-from workers.tether import LOCKED_STATUS
 
 pytestmark = pytest.mark.django_db
 
@@ -136,7 +136,7 @@ def _with_run_dir(job: Job) -> Sequence[Part]:
 
 
 def test_what_another_process_still_works_on_waits_and_is_not_counted(ends: Callable[..., Job]) -> None:
-    job = ends(LOCKED_STATUS)
+    job = ends(EXIT_LOCKED)
     assert (job.state, job.attempt, job.sent_at) == (JobState.QUEUED, 0, None)
 
 

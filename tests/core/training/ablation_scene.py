@@ -14,6 +14,9 @@ from typing import IO, Any
 import pytest
 
 from realm_core.__main__ import main
+from realm_core.activity import Activity
+from realm_core.runs import part
+from realm_core.training import ablation
 from realm_core.training.ablation import Of
 from realm_core.training.loop import Loop
 from tests.core.running import activity_of
@@ -43,21 +46,23 @@ STALE = 2  # instead of 30, which would take as many steps
 
 
 class Inline:
-    """Stands in for `subprocess.Popen`: a stage runs to its end in this process. Starting Python takes seconds."""
+    """Stands in for `start`: a stage runs to its end in this process. Starting Python takes seconds."""
 
     started: list[str]
     stop_at: str | None  # the stage that is stopped while it works
     kill_at: str | None  # the one that dies before it does anything
 
-    def __init__(self, command: list[str], *, stdout: IO[bytes], **_options: Any) -> None:
+    def __init__(self, command: list[str], *, output: IO[bytes], lock: Path) -> None:
         assert command[:3] == [sys.executable, "-m", "realm_core"]
-        name = Path(command[command.index("--run") + 1]).name
+        (run,) = [Path(word.removeprefix("--run=")) for word in command if word.startswith("--run=")]
+        assert lock == run / "lock"
+        name = run.name
         Inline.started.append(name)
         if name == Inline.kill_at:
             self._status = -signal.SIGKILL
             return
         with (
-            open(stdout.fileno(), "w", closefd=False) as log,
+            open(output.fileno(), "w", closefd=False) as log,
             redirect_stdout(log),
             redirect_stderr(log),
             pytest.MonkeyPatch.context() as patch,
@@ -67,8 +72,19 @@ class Inline:
                 patch.setattr(Loop, "_gradients", _asked_to_stop_meanwhile)
             self._status = main(command[3:])
 
-    def wait(self, _timeout_s: float) -> int:
+    def poll(self) -> int:
         return self._status
+
+    wait = poll
+
+    @staticmethod
+    def use(patch: pytest.MonkeyPatch) -> None:
+        """Let stages run so, with nothing started yet."""
+        patch.setattr(part, "start", Inline)
+        patch.setattr(part, "kill_all", lambda _process: None)
+        patch.setattr(ablation, "STALE", STALE)
+        patch.setattr(Activity, "stop_on_signals", lambda self: None)  # the signals of this process are pytest's
+        Inline.started, Inline.stop_at, Inline.kill_at = [], None, None
 
 
 GRADIENTS = Loop._gradients
