@@ -9,7 +9,7 @@ stop. How the process ends decides what is recorded:
     no longer needed           succeeded: a part that runs as long as its whole
     this worker shuts down     queued again, the attempt not counted
     killed by a signal         queued again; the MAX_ATTEMPTSth time without getting further: interrupted
-    lease lost                 nothing: somebody else has the job by now
+    lease lost                 nothing: another worker has the job by now
     anything else              failed; it is a bug, and the log shows it
 
 Several processes under torchrun end as the one of them that was the cause (`realm_core/training/ranks.py`). What runs
@@ -40,7 +40,7 @@ from realm_core.runs.processes import (
     ask_to_end,
     describe_end,
     kill_all,
-    start,
+    start_in,
     under_torchrun,
 )
 from webapp.models import DeviceLease, Job, JobState, Queue
@@ -85,7 +85,7 @@ class Reason(enum.Enum):
     REQUESTED = "somebody asked for it"
     NOT_NEEDED = "what it is a part of is over"
     SHUTDOWN = "the worker is ending"
-    LEASE_LOST = "the lease is somebody else's"
+    LEASE_LOST = "another worker has the lease"
 
 
 class JobRun:
@@ -132,18 +132,15 @@ class JobRun:
         command = [sys.executable, "-m", *kind.command(self._job), f"--run={self._job.run_dir}"]
         try:
             files = RunFiles(self._job)
-            output = open(files.folder.log_file, "ab")  # noqa: SIM115 - closed below, once the process has it
-        except OSError as error:
-            raise RealmError(f"The run folder {self._job.run_dir} cannot be written: {error.strerror}.") from error
-        with output:
-            process = start(
+            process = start_in(
+                files.folder,
                 command if several == 1 else under_torchrun(several, command, files.folder.lock_file),
-                output=output,
                 environment={**os.environ, **devices.environment(own)},
                 folder=TOP,
-                lock=files.folder.lock_file,
                 nice=settings.JOB_NICENESS + kind.yields,
             )
+        except OSError as error:
+            raise RealmError(f"The run folder {self._job.run_dir} cannot be written: {error.strerror}.") from error
         try:
             reason = self._watch(process, files)
         finally:

@@ -11,7 +11,7 @@ from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
 from realm_core.runs.folder import RunFolder
 from realm_core.runs.locks import only_one
-from realm_core.runs.processes import EXIT_REFUSED, EXIT_STOPPED, ask_to_end, kill_all, start
+from realm_core.runs.processes import EXIT_REFUSED, EXIT_STOPPED, ask_to_end, kill_all, start_in
 
 _LOOK_S = 0.2  # between looks at a part
 
@@ -28,8 +28,7 @@ def run_part(
         pass  # a part that outlived its activity, as it may on a system other than Linux, has ended by now
     log_start = folder.log_size()
     bound = [f"--run={folder.path}", f"--with-parent={os.getpid()}"]
-    with open(folder.log_file, "ab") as log:
-        process = start([sys.executable, "-m", "realm_core", *command, *bound], output=log, lock=folder.lock_file)
+    process = start_in(folder, [sys.executable, "-m", "realm_core", *command, *bound])
     try:
         while process.poll() is None:
             activity.check()

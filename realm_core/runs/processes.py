@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from realm_core.runs import launch
+from realm_core.runs.folder import RunFolder
 
 # How `python -m realm_core` ends: with the sentence of a RealmError, stopped by a signal, or not begun, because another
 # process works in its run folder.
@@ -53,8 +54,24 @@ def start(
     )
 
 
+def start_in(
+    run: RunFolder,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    nice: int = 0,
+) -> subprocess.Popen[bytes]:
+    """Start `command` as `start` does, with the lock of its run folder, whose log gets what it prints.
+
+    It ends with EXIT_LOCKED where another process holds the lock.
+    """
+    with open(run.log_file, "ab") as log:
+        return start(command, output=log, environment=environment, folder=folder, lock=run.lock_file, nice=nice)
+
+
 def under_torchrun(processes: int, command: Sequence[str], lock: Path) -> list[str]:
-    """`command` in several processes, to be given to `start` with the same lock."""
+    """`command` in several processes, which share the lock that this is started with."""
     ranks = [sys.executable, "-m", "realm_core.training.ranks", f"--processes={processes}"]
     return [*ranks, *_launcher(), f"--lock={lock}", "--one-of-several", "0", *command]
 

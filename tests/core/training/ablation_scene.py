@@ -9,13 +9,14 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
 from realm_core.__main__ import main
 from realm_core.activity import Activity
 from realm_core.runs import part
+from realm_core.runs.folder import RunFolder
 from realm_core.training import ablation
 from realm_core.training.ablation import Of
 from realm_core.training.loop import Loop
@@ -46,23 +47,21 @@ STALE = 2  # instead of 30, which would take as many steps
 
 
 class Inline:
-    """Stands in for `start`: a stage runs to its end in this process. Starting Python takes seconds."""
+    """Stands in for `start_in`: a stage runs to its end in this process. Starting Python takes seconds."""
 
     started: list[str]
     stop_at: str | None  # the stage that is stopped while it works
     kill_at: str | None  # the one that dies before it does anything
 
-    def __init__(self, command: list[str], *, output: IO[bytes], lock: Path) -> None:
-        assert command[:3] == [sys.executable, "-m", "realm_core"]
-        (run,) = [Path(word.removeprefix("--run=")) for word in command if word.startswith("--run=")]
-        assert lock == run / "lock"
-        name = run.name
+    def __init__(self, run: RunFolder, command: list[str]) -> None:
+        assert command[:3] == [sys.executable, "-m", "realm_core"] and f"--run={run.path}" in command
+        name = run.path.name
         Inline.started.append(name)
         if name == Inline.kill_at:
             self._status = -signal.SIGKILL
             return
         with (
-            open(output.fileno(), "w", closefd=False) as log,
+            open(run.log_file, "a", encoding="utf-8") as log,
             redirect_stdout(log),
             redirect_stderr(log),
             pytest.MonkeyPatch.context() as patch,
@@ -80,7 +79,7 @@ class Inline:
     @staticmethod
     def use(patch: pytest.MonkeyPatch) -> None:
         """Let stages run so, with nothing started yet."""
-        patch.setattr(part, "start", Inline)
+        patch.setattr(part, "start_in", Inline)
         patch.setattr(part, "kill_all", lambda _process: None)
         patch.setattr(ablation, "STALE", STALE)
         patch.setattr(Activity, "stop_on_signals", lambda self: None)  # the signals of this process are pytest's
