@@ -35,7 +35,7 @@ class Ended:
     def __init__(self, status: int, said: str) -> None:
         self._status, self._said = status, said
 
-    def start(self, folder: RunFolder, command: Sequence[str], *, nice: int, **_about: Any) -> Ended:
+    def start(self, folder: RunFolder, command: Sequence[str], /, *, nice: int, **_about: Any) -> Ended:
         Ended.nice = nice
         run = folder.path
         assert command[-1] == f"--run={run}"
