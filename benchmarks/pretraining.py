@@ -25,7 +25,6 @@ from benchmarks.exports import export_realm
 from benchmarks.inputs import TOP, Inputs, Size, run_activity
 from benchmarks.peers import PeerProcess
 from benchmarks.rounds import ratios, run_rounds, summary
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -39,6 +38,7 @@ from realm_core.model.joining import Joiner, Pieces
 from realm_core.model.marginal import log_prior, masked_language_loss
 from realm_core.model.operations import PretrainingWork
 from realm_core.model.packed import Packed
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig
 from realm_core.training.live_index import LiveIndex, step_name

@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from realm_core.activity import Activity
-from realm_core.errors import RealmError, Stopped
-from realm_core.runs.processes import EXIT_REFUSED, EXIT_STOPPED
+from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
+from realm_core.runs.activity import Activity
 
 ACTIVITIES = {
     "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),
@@ -28,7 +27,7 @@ ACTIVITIES = {
     "mlm": ("realm_core.training.mlm", "warm up the encoder: fill masks without retrieval"),
     "pretrain": ("realm_core.training.pretrain", "pre-train retriever and encoder: fill masks with what is retrieved"),
     "refresh": ("realm_core.training.refresh", "rebuild the index of a running pre-training, again and again"),
-    "questions": ("realm_core.training.question_formats", "turn a published question set into a question file"),
+    "questions": ("realm_core.questions.formats", "turn a published question set into a question file"),
     "mine": ("realm_core.training.mine", "set questions against blocks: what the reader learns from"),
     "train-reader": ("realm_core.training.train_reader", "train the reader on questions set against one block each"),
     "finetune": ("realm_core.training.finetune", "train retriever and reader from questions with answers"),
@@ -39,8 +38,11 @@ ACTIVITIES = {
     "curves": ("realm_core.evaluation.curves", "draw what trainings measured, step by step"),
     "combine": ("realm_core.model.combine", "the retriever of one model with the encoder of another"),
     "pack": ("realm_core.model.pack", "store a model small: what changed, in float16 or int8"),
-    "ask": ("realm_core.asking", "answer one question on the command line"),
-    "fill": ("realm_core.filling", "fill the masks of one sentence: without retrieval, from blocks, and marginal"),
+    "ask": ("realm_core.serving.asking", "answer one question on the command line"),
+    "fill": (
+        "realm_core.serving.filling",
+        "fill the masks of one sentence: without retrieval, from blocks, and marginal",
+    ),
     "selfcheck": ("realm_core.selfcheck.command", "is this machine's arithmetic right, and how fast is it?"),
 }
 

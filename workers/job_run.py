@@ -32,11 +32,9 @@ from typing import Any
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 
-from realm_core.errors import RealmError
+from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError
 from realm_core.runs.processes import (
     EXIT_LOCKED,
-    EXIT_REFUSED,
-    EXIT_STOPPED,
     ask_to_end,
     describe_end,
     kill_all,

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.text.wordpieces import Wordpieces

@@ -23,16 +23,17 @@ from typing import Any
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.embedding import embed, embed_rows
-from realm_core.index.generation import FORMAT, Generation, read_shard
+from realm_core.index.generation import Generation, read_shard
+from realm_core.index.manifest import FORMAT
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive, shared
 from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-Normalisation = Literal["block", "joint", "block+null"]
-NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
-
+from realm_core.model.config import NORMALISATIONS, Normalisation
 
 # ── The prior: how relevant is each block? ──────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@
     result.json     what came of it, written last
     lock            held by the process that works there (launch.py, locks.py)
 
-`realm_core.activity` writes the first two and the result, the runner the log.
+`realm_core.runs.activity` writes the first two and the result, the runner the log.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout, lock_descriptor
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import LOCK
 from realm_core.runs.launch import HELD_ENV
 

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from realm_core.activity import Activity
-from realm_core.errors import RealmError, Stopped
+from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
 from realm_core.runs.locks import only_one
-from realm_core.runs.processes import EXIT_REFUSED, EXIT_STOPPED, ask_to_end, kill_all, start_in
+from realm_core.runs.processes import ask_to_end, kill_all, start_in
 
 _LOOK_S = 0.2  # between looks at a part
 

@@ -18,9 +18,7 @@ from typing import IO
 from realm_core.runs import launch
 from realm_core.runs.folder import RunFolder
 
-# How `python -m realm_core` ends: with the sentence of a RealmError, stopped by a signal, or not begun, because another
-# process works in its run folder.
-EXIT_REFUSED, EXIT_STOPPED, EXIT_LOCKED = 2, 3, launch.LOCKED_STATUS
+EXIT_LOCKED = launch.LOCKED_STATUS  # another process works in the run folder
 
 
 def start(

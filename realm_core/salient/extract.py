@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, write_json
+from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive
 from realm_core.runs.pipes import Workers
 from realm_core.salient.cache import (

@@ -24,20 +24,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation import compare
-from realm_core.evaluation.answers import normalise_answer
 from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
 from realm_core.model.device import pick_device
 from realm_core.model.identity import read_hashes
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import LOCK, RunFolder
 from realm_core.runs.locks import only_one
 from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
-from realm_core.training.questions import Question, read_questions, read_titles
 from realm_core.training.relay import Relay, passed_on
 
 _NOTE_S = 5.0  # between notes of the seconds that it has taken

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
+from realm_core.evaluation.config import EvaluateConfig
 from realm_core.runs.folder import RunFolder
 from realm_core.settings import (
     SettingError,
@@ -28,7 +29,7 @@ from realm_core.settings import (
     setting,
     template,
 )
-from realm_core.training.config import EvaluateConfig, FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
+from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
 STALE = 30  # times fewer refreshes, as in the paper

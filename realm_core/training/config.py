@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from realm_core.evaluation.figures import RECALL_AT
+from realm_core.model.config import MASKED_PAIR_WORDPIECES, MASKED_SENTENCE_WORDPIECES, NORMALISATIONS, POSITIONS
 from realm_core.settings import (
     INNER_SHARE,
     NOT_NEGATIVE,
@@ -19,16 +19,11 @@ from realm_core.settings import (
     one_of,
     setting,
 )
-
-# What BM25's scores are multiplied by unless told otherwise: its scores of the best blocks lie a few units apart, those
-# of f(x, z) one or two. With realm-mini, exact match on plain-dev is the same within a question from 0.3 to 2.
-BM25_SCALE = 0.5
-NORMALISATIONS = ("joint", "block", "block+null")
+from realm_core.text.joins import TITLE_WORDPIECES
 
 _WIDEST = 384  # of the base model's states, which a warm start projects
-_LONGEST = 512  # BERT's positions
 _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
-_TITLE = 65  # the longest title and [SEP]; a number here, for `text.joins` loads the tokenizer, which forms need not
+_TITLE = TITLE_WORDPIECES + 1  # the longest title and [SEP]
 
 _SEED = "of every draw"
 _BATCH = "examples a step, over all processes"
@@ -40,7 +35,6 @@ _DROPOUT = "in the hidden layers, not in attention"
 _CHECKPOINT = "steps between checkpoints, and between measures of the held-out share"
 _METRICS = "steps between rows of metrics and of progress, each a mean over them; 1: a row for every step"
 _METRICS_LIMIT = between(1, 100)  # whoever watches wants to see that a training goes on
-_K = "blocks read for a question"
 
 
 @dataclass(frozen=True)
@@ -122,13 +116,15 @@ class PretrainConfig(Schedule):
         one_of("paper", "release"),
     )
     query_wordpieces: int = setting(
-        96, "a sentence is cut to this many around its masks (release: 96)", between(16, _LONGEST - _ROOM)
+        MASKED_SENTENCE_WORDPIECES,
+        "a sentence is cut to this many around its masks (release: 96)",
+        between(16, POSITIONS - _ROOM),
     )
     pair_wordpieces: int = setting(
-        384,
+        MASKED_PAIR_WORDPIECES,
         f"the same of sentence and block together (release: 384), {_ROOM} more than query_wordpieces at least, and "
         f"with title {_TITLE} more than that",
-        between(32, _LONGEST),
+        between(32, POSITIONS),
     )
     title: bool = setting(False, "put the block's title between sentence and body; paper and release leave it out")
     refresh: str = setting(
@@ -149,7 +145,7 @@ class PretrainConfig(Schedule):
             raise SettingError(
                 "pair_wordpieces",
                 f"must be at least {least}, so that some of a block is read behind the {self.query_wordpieces} of "
-                f"query_wordpieces{behind}, not {self.pair_wordpieces}; raise it, up to {_LONGEST}, or lower "
+                f"query_wordpieces{behind}, not {self.pair_wordpieces}; raise it, up to {POSITIONS}, or lower "
                 "query_wordpieces.",
             )
 
@@ -210,7 +206,7 @@ class FinetuneConfig(Settings):
     epochs: int = setting(2, "passes over the questions", at_least(1))
     batch: int = setting(16, "questions a step, over all processes", at_least(1))
     at_once: int = setting(8, "questions whose graph is in memory together", at_least(1))
-    k: int = setting(5, f"{_K} (release: 5)", at_least(1))
+    k: int = setting(5, "blocks read for a question (release: 5)", at_least(1))
     beam: int = setting(
         0, "blocks whose softmax the retriever's loss is (release: 5000); 0: all of the corpus", NOT_NEGATIVE
     )
@@ -243,13 +239,3 @@ class FinetuneConfig(Settings):
     weight_decay: float = setting(0.01, _DECAY, NOT_NEGATIVE)
     clip: float = setting(1.0, _CLIP, POSITIVE)
     dropout: float = setting(0.1, _DROPOUT, SHARE)
-
-
-@dataclass(frozen=True)
-class EvaluateConfig(Settings):
-    """How an ablation measures."""
-
-    k: int = setting(5, _K, between(1, max(RECALL_AT)))  # as many as are retrieved
-    score_scale: float = setting(
-        BM25_SCALE, "what BM25's scores are multiplied by to be prior logits, in fine-tuning and evaluation", POSITIVE
-    )

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import normalise_answer
+from realm_core.evaluation.config import BM25_SCALE
 from realm_core.evaluation.evaluate import check_retriever_options
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
@@ -32,14 +31,16 @@ from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetrieve
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.runs.activity import Activity
 from realm_core.settings import read_settings
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import BM25_SCALE, FinetuneConfig
+from realm_core.training.config import FinetuneConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
-from realm_core.training.questions import Question, read_questions, read_titles
 from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder
 
 _RANKED = 200  # blocks that BM25 ranks for a question

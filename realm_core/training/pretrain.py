@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens, text_hash
 from realm_core.errors import RealmError
@@ -33,6 +32,7 @@ from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.settings import read_settings
 from realm_core.training.config import PretrainConfig

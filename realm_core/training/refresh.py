@@ -17,13 +17,13 @@ from types import TracebackType
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import read_json, remove_folder
 from realm_core.index.build import build
 from realm_core.model.device import pick_device
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import Tail
 from realm_core.runs.kept import KeptProcess
 from realm_core.runs.launch import lower_priority

@@ -7,7 +7,7 @@ earlier attempts stand where these left them.
 
 from __future__ import annotations
 
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder, Tail, metric_row
 from realm_core.training.ablation import Of, Stage
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from realm_core.evaluation.config import BM25_SCALE
+from realm_core.model.config import NORMALISATIONS
 from realm_core.settings import (
     MAX_K,
     NOT_NEGATIVE,
@@ -20,7 +22,6 @@ from realm_core.settings import (
     some_of,
 )
 from realm_core.training.ablation import ROWS
-from realm_core.training.config import BM25_SCALE, NORMALISATIONS
 
 _NAME = re.compile(r"(?!\.)[\w .-]{0,60}", re.ASCII)
 NAME = Limit("at most 60 letters, digits, spaces, dots and dashes", lambda value: _NAME.fullmatch(value) is not None)

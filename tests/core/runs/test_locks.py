@@ -12,9 +12,9 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import remove_folder
+from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive, only_one, shared
 from realm_core.runs.processes import kill_all, start
 from tests.core.processes import TOP
@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 _HOLD = """
 import sys
 from pathlib import Path
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.runs.locks import only_one
 
 with only_one(Path(sys.argv[1]), Activity(quiet=True)):

@@ -9,8 +9,8 @@ from subprocess import PIPE
 
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
 from realm_core.runs.part import run_part
 from realm_core.runs.processes import kill_all, start

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from realm_core.__main__ import main
-from realm_core.activity import Activity
 from realm_core.runs import part
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
 from realm_core.training import ablation
 from realm_core.training.ablation import Of

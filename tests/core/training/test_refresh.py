@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.errors import Stopped
 from realm_core.files import remove_folder
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model, save_model
 from realm_core.runs import kept
+from realm_core.runs.activity import Activity
 from realm_core.training import pretrain, refresh
 from realm_core.training.distributed import place, places
 from realm_core.training.live_index import newest_step, step_name

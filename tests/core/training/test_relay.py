@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
 from realm_core.training.ablation import Of, Stage
 from realm_core.training.relay import Relay, passed_on
