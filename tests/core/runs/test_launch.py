@@ -26,7 +26,7 @@ def test_a_command_yields_also_to_other_sessions(tmp_path: Path, niceness: int, 
     tell = [sys.executable, "-c", TELL]
     command = tell if processes == 1 else under_torchrun(processes, tell, tmp_path / "lock")
     running = start(command, output=subprocess.PIPE, with_errors=False, lock=tmp_path / "lock", nice=niceness)
-    told = running.communicate(timeout=60)[0]
+    told = running.communicate(timeout=240)[0]
     kill_all(running)
     assert running.returncode == 0
     before = os.getpriority(os.PRIO_PROCESS, 0)
