@@ -37,6 +37,7 @@ FLOORS = (
     "text",
     "questions",
     "corpus",
+    "documents",
     "model",
     "index",
     "salient",
