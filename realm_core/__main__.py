@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from realm_core.activity import Activity
 from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
+from realm_core.runs.activity import Activity
 
 ACTIVITIES = {
     "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),

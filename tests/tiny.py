@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.files import write_json
@@ -19,6 +18,7 @@ from realm_core.index.build import build
 from realm_core.model.bert import Architecture, Bert
 from realm_core.model.checkpoint import Model, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
+from realm_core.runs.activity import Activity
 from tests.given import InMemorySource
 
 ARTICLES = {

@@ -9,10 +9,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, curves
 from realm_core.files import parse_json
+from realm_core.runs.activity import Activity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

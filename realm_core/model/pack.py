@@ -11,10 +11,10 @@ import argparse
 import dataclasses
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Storage, load_model, save_model
 from realm_core.model.config import NORMALISATIONS
+from realm_core.runs.activity import Activity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

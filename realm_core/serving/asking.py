@@ -6,8 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.filled import Filling, Guess, Mask
 from realm_core.text.masked import fill_masks

@@ -29,7 +29,6 @@ from pathlib import Path
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
@@ -43,6 +42,7 @@ from realm_core.model.marginal import log_pair_reading
 from realm_core.questions.answers import answer_pattern, holds_answer, normalise_answer
 from realm_core.questions.matching import NormalText, answer_spans
 from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.runs.activity import Activity
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 from realm_core.settings import read_settings
 from realm_core.text.sentences import sentence_spans

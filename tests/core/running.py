@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from realm_core.__main__ import ACTIVITIES
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 
 
 def activity_of(name: str, arguments: Sequence[object], *, run: Path | None = None) -> None:

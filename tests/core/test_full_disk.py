@@ -43,7 +43,7 @@ TRAINING = """
 import resource, sys
 from pathlib import Path
 from torch import nn
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.training.loop import Group, Loop
 

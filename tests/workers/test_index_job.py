@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
+from realm_core.runs.activity import Activity
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state

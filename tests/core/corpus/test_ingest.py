@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.corpus import work
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
@@ -22,6 +21,7 @@ from realm_core.corpus.records import RawArticle
 from realm_core.corpus.rows import JsonLinesSource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
 from tests.given import InMemorySource
 from tests.waiting import alive, wait_until
@@ -235,7 +235,7 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 _MEASURED = """
 import sys
 from pathlib import Path
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.corpus import packing, work, worker
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource

@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
@@ -24,6 +23,7 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
+from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
 from tests.given import InMemorySource
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
@@ -23,6 +22,7 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge, purge
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
+from realm_core.runs.activity import Activity
 from tests.core.living.building import (
     BLOCK_HASH,
     NAME,

@@ -23,9 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
+from realm_core.runs.activity import Activity
 from realm_core.training import finetune_step, ict
 from realm_core.training.distributed import World
 from realm_core.training.loop import Group, Loop

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import Model, load_model, save_model
+from realm_core.runs.activity import Activity
 from realm_core.training import live_index, refresh
 from realm_core.training.distributed import World
 from realm_core.training.live_index import (

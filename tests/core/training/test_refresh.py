@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.errors import Stopped
 from realm_core.files import remove_folder
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model, save_model
+from realm_core.runs import kept
+from realm_core.runs.activity import Activity
 from realm_core.training import pretrain, refresh
 from realm_core.training.distributed import place, places
 from realm_core.training.live_index import newest_step, step_name
@@ -242,7 +243,7 @@ def test_what_a_builder_cannot_do_is_in_its_log_and_in_the_trainers(towns: Towns
 
 def test_a_builder_that_dies_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    monkeypatch.setattr(refresh, "_RESTART_AFTER_S", 0.01)
+    monkeypatch.setattr(kept, "_FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(refresh, "_POLL_S", 0.01)
     started: list[object] = []
     start_one = subprocess.Popen

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from realm_core.activity import Activity
 from realm_core.corpus.sources import add_source_arguments, source_from
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.activity import Activity
 from webapp.artefacts.registering import record_corpus
 from webapp.storage.places import corpora_dir
 
