@@ -28,8 +28,8 @@ from realm_core.text.wordpieces import Encoded, Wordpieces
 from realm_core.training.config import PretrainConfig
 
 # The encoder has seen sequences of this form and these lengths.
-_SENTENCE_WORDPIECES = PretrainConfig.query_wordpieces
-_PAIR_WORDPIECES = PretrainConfig.pair_wordpieces
+_SENTENCE_WORDPIECES = PretrainConfig().query_wordpieces
+_PAIR_WORDPIECES = PretrainConfig().pair_wordpieces
 
 _WORDS = 5  # shown of each mask
 _GUESSES = 5

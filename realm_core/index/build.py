@@ -10,7 +10,6 @@ of them hold the generation's lock together, the build that publishes holds it a
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import fcntl
 import os
@@ -31,6 +30,7 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import FORMAT, Generation, read_shard
+from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
@@ -38,42 +38,25 @@ from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
-SHARD_ROWS = 50_000
 IDENTITY = "identity.json"  # of a partial folder: what its shards are of
 SHIPPED = "vectors"  # a generation that a model folder may bring along: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
 _CHUNK_ROWS_GPU = 8192  # the same where a chunk is a matter of a second
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `index`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--output", type=Path, required=True, help="folder of all generations")
-    parser.add_argument("--generation", help="its name (default: made of the model's and the snapshot's hashes)")
-    parser.add_argument("--shard-rows", type=int, default=SHARD_ROWS, help=f"blocks a shard (default {SHARD_ROWS})")
-    parser.add_argument(
-        "--shard",
-        type=int,
-        metavar="N",
-        help="build shard N alone, from 0 on, and publish nothing (needs --generation)",
-    )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Index, activity: Activity) -> None:
     """Build and publish; the result names the generation."""
-    if arguments.shard is not None:
-        _main_of_shard(arguments, activity)
+    if task.shard is not None:
+        _main_of_shard(task, activity)
         return
     folder = build(
-        arguments.model,
-        arguments.corpus,
-        arguments.output,
+        task.model,
+        task.corpus,
+        task.output,
         activity,
-        name=arguments.generation,
-        shard_rows=arguments.shard_rows,
-        device=arguments.device,
+        name=task.generation,
+        shard_rows=task.shard_rows,
+        device=task.device,
     )
     manifest = read_json(folder / "manifest.json")
     activity.say(f"The index is {folder} ({manifest['rows']:,} blocks).")
@@ -155,7 +138,7 @@ def build_shard(
     shard_rows: int = SHARD_ROWS,
     device: str = "auto",
 ) -> int:
-    """Build one shard of a generation, which `build` with the same arguments will publish; returns its rows.
+    """Build one shard of a generation, which `build` with the same task will publish; returns its rows.
 
     Nothing is done where the shard is there already, or the whole generation.
     """
@@ -177,21 +160,20 @@ def build_shard(
     return len(rows)
 
 
-def _main_of_shard(arguments: argparse.Namespace, activity: Activity) -> None:
-    if arguments.generation is None:
-        raise RealmError("--shard needs --generation, the name of what the shard is of.")
+def _main_of_shard(task: Index, activity: Activity) -> None:
+    assert task.generation is not None and task.shard is not None
     rows = build_shard(
-        arguments.model,
-        arguments.corpus,
-        arguments.output,
+        task.model,
+        task.corpus,
+        task.output,
         activity,
-        name=arguments.generation,
-        number=arguments.shard,
-        shard_rows=arguments.shard_rows,
-        device=arguments.device,
+        name=task.generation,
+        number=task.shard,
+        shard_rows=task.shard_rows,
+        device=task.device,
     )
-    activity.say(f"Shard {arguments.shard} of {arguments.generation} is there ({rows:,} blocks).")
-    activity.result({"generation": arguments.generation, "shard": arguments.shard, "rows": rows})
+    activity.say(f"Shard {task.shard} of {task.generation} is there ({rows:,} blocks).")
+    activity.result({"generation": task.generation, "shard": task.shard, "rows": rows})
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.model.attention import Layout, attend
-from realm_core.settings import quoted
 
 # By the names of config.json. In the release gelu_new is written out with tanh; here it is torch's kernel for the same
 # formula, equal to rounding.

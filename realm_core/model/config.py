@@ -6,9 +6,8 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.model.marginal import NORMALISATIONS, Normalisation
-from realm_core.settings import quoted
 
 Pooling = Literal["cls", "mean", "pooler"]
 

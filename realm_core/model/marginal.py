@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-Normalisation = Literal["block", "joint", "block+null"]
+from realm_core.model.normalisation import Normalisation as Normalisation
+
 NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
 
 

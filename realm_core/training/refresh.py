@@ -9,7 +9,6 @@ each other's barriers waiting, and the trainer kept a ninth of its speed (docs/c
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from realm_core.files import read_json, remove_folder
 from realm_core.index.build import build
 from realm_core.model.device import pick_device
 from realm_core.training.live_index import known_snapshots, newest_step, step_name
+from realm_core.training.tasks import Refresh
 
 _POLL_S = 0.2
 _RESTART_AFTER_S = 1.0
@@ -38,14 +38,7 @@ _LIVED_S = 60.0  # a builder that dies after this long has not died of how it wa
 _NICENESS = 10  # of a builder on a CPU: whoever answers or trains comes first
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `refresh`."""
-    parser.add_argument("--trainer-run", type=Path, required=True, help="run folder of the training to serve")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(arguments: Refresh, activity: Activity) -> None:
     """Build what the trainer asks for until stopped."""
     snapshots, generations = arguments.trainer_run / "snapshots", arguments.trainer_run / "generations"
     if pick_device(arguments.device).type == "cpu":
@@ -59,9 +52,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             remove_folder(generations)
 
 
-def _build_what_is_asked_for(
-    arguments: argparse.Namespace, snapshots: Path, generations: Path, activity: Activity
-) -> None:
+def _build_what_is_asked_for(arguments: Refresh, snapshots: Path, generations: Path, activity: Activity) -> None:
     pause_s, failed, said = _POLL_S, 0, ""
     while True:
         activity.check()

@@ -17,8 +17,7 @@ from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.operating import question_set
 from tests.web.pages import stored
-from webapp.kinds import ParameterError
-from webapp.kinds.base import Given, Kind
+from webapp.kinds import Given, Kind, ParameterError
 from webapp.models import (
     AskedAnswer,
     AuditEntry,

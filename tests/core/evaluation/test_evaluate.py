@@ -19,7 +19,6 @@ from realm_core.engine import Engine
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import evaluate as evaluate_module
 from realm_core.evaluation.answers import holds_answer, is_correct
-from realm_core.evaluation.evaluate import BM25_SCALE
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
@@ -29,6 +28,7 @@ from realm_core.index.retriever import DenseRetriever, SparseRetriever
 from realm_core.model.checkpoint import load_model
 from realm_core.model.marginal import Normalisation
 from realm_core.reading import BlockReading, Found
+from realm_core.training.config import BM25_SCALE
 from realm_core.training.questions import Question, read_questions
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, run, start
