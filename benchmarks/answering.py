@@ -17,11 +17,11 @@ from benchmarks.exports import export_span_reader
 from benchmarks.inputs import Inputs, Size
 from benchmarks.peers import PeerProcess
 from benchmarks.rounds import apart, latencies, ratios, run_rounds, summary
-from realm_core.engine import Engine
 from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.pairs import ReadingPair
 from realm_core.model.reader import Reader
+from realm_core.serving.engine import Engine
 from realm_core.text.wordpieces import Wordpieces
 
 OURS, THEIRS = "realm_core", "haystack"

@@ -16,12 +16,10 @@ from typing import NoReturn
 
 from realm_core.activity import Activity
 from realm_core.command_line import add_options, task_of
-from realm_core.errors import RealmError, Stopped
+from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
 from realm_core.files import write_json
 from realm_core.task import Task
 from realm_core.tasks import ACTIVITIES
-
-EXIT_REFUSED, EXIT_STOPPED = 2, 3
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 
 Everything that a person can cause (bad input, a file that is missing or damaged, a full disk) is a
 `RealmError` whose text is one sentence that says what is wrong and where. Command lines print it and
-exit with status 2, the API answers with it, a job keeps it. Anything else that is raised is a bug.
+exit with `EXIT_REFUSED`, the API answers with it, a job keeps it. Anything else that is raised is a bug.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 # No database keeps zero characters in JSON, and half a surrogate pair is no character: UTF-8 cannot write it.
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 _QUOTED = 80  # characters of a wrong value that are shown
+EXIT_REFUSED, EXIT_STOPPED = 2, 3  # exit statuses of an activity that ended with RealmError, with Stopped
 
 
 class RealmError(Exception):

@@ -8,6 +8,7 @@ from realm_core.corpus.tasks import Ingest
 from realm_core.evaluation.tasks import Calibrate, Compare, Curves, Evaluate
 from realm_core.index.tasks import Index, IndexShard
 from realm_core.model.tasks import Combine, Export, Import
+from realm_core.questions.tasks import Questions
 from realm_core.salient.tasks import Spans
 from realm_core.selfcheck.tasks import SelfCheck
 from realm_core.serving.tasks import Ask, Fill
@@ -19,7 +20,6 @@ from realm_core.training.tasks import (
     Mine,
     Mlm,
     Pretrain,
-    Questions,
     Refresh,
     TrainReader,
     Warmstart,

@@ -36,8 +36,8 @@ from webapp.repeats import Repeats
 from webapp.services.places import resolve
 
 if TYPE_CHECKING:
-    from realm_core.engine import Engine
-    from realm_core.provenance import Answer
+    from realm_core.serving.engine import Engine
+    from realm_core.serving.provenance import Answer
 
 __all__ = ["EngineHolder", "EngineUnavailable", "Serving", "Status", "holder", "load_engine", "serving", "watch"]
 
@@ -71,7 +71,7 @@ class Status:
 
 def load_engine(deployment: Deployment) -> Engine:
     """Load and warm up what `deployment` points at; RealmError when files are missing or do not fit together."""
-    from realm_core.engine import Engine
+    from realm_core.serving.engine import Engine
 
     _spare_the_collector()
     engine = Engine.load(

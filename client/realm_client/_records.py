@@ -22,11 +22,13 @@ class RankedAnswer:
     """A candidate with its probability, the sum over the blocks read of prior × likelihood.
 
     also: other wordings in the evidence that name the same thing; their probability is in the sum.
+    likelihood: p(answer | block, question) of the block where it is highest.
     """
 
     text: str
     probability: float
     also: tuple[str, ...] = ()
+    likelihood: float | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class Answer:
     confidence: float | None = None
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0
+    confidence_likelihood: float = 0.0
+    confidence_margin: float = 0.0
 
     @property
     def text(self) -> str | None:

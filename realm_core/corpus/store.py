@@ -98,9 +98,7 @@ class Snapshot:
     def open(cls, folder: Path | str) -> Snapshot:
         """Open a published snapshot; `RealmError` when it is not one, is damaged or of another format."""
         folder = Path(folder)
-        manifest = read_json(folder / tables.MANIFEST_FILE)
-        if not isinstance(manifest, dict) or manifest.get("format") != tables.FORMAT:
-            raise RealmError(f"{folder} is not a corpus snapshot of format {tables.FORMAT}.")
+        manifest = _read_manifest(folder)
         counts = (manifest.get("articles"), manifest.get("blocks"), manifest.get("links", 0))
         if not isinstance(manifest.get("snapshot_id"), str) or not all(type(one) is int and one >= 0 for one in counts):
             raise RealmError(f"{folder / tables.MANIFEST_FILE} does not describe a corpus snapshot.")
@@ -185,17 +183,7 @@ class Snapshot:
 
     def verify(self) -> None:
         """Compare every file with its checksum in the manifest, and see that tables are tables; reads all of them."""
-        expected_of = self.manifest.get("files")
-        if not isinstance(expected_of, dict) or not expected_of:
-            raise RealmError(f"{self.folder / tables.MANIFEST_FILE} names no checksums.")
-        for name, expected in expected_of.items():
-            try:
-                path = self.folder / plain_name(name)
-                found = checksum(path)
-            except (ValueError, OSError) as error:
-                raise RealmError(f"{self.folder / tables.MANIFEST_FILE}: {error}.") from None
-            if found != expected:
-                raise RealmError(f"{path} is not the file that was published: its checksum differs.")
+        verify_files(self.folder)
         for batch in self._articles.validated():
             sections = batch.column("sections").flatten()
             if sections.null_count or any(part.null_count for part in sections.flatten()):
@@ -219,6 +207,31 @@ class Snapshot:
             else:
                 high = middle
         return low
+
+
+def verify_files(folder: Path) -> int:
+    """Compare every file of a snapshot with its checksum in the manifest; returns how many there are."""
+    expected_of = _read_manifest(folder).get("files")
+    if not isinstance(expected_of, dict) or not expected_of:
+        raise RealmError(f"{folder / tables.MANIFEST_FILE} names no checksums.")
+    for name, expected in expected_of.items():
+        try:
+            path = folder / plain_name(name)
+            found = checksum(path)
+        except FileNotFoundError:
+            raise RealmError(f"{folder / name} does not exist.") from None
+        except (ValueError, OSError) as error:
+            raise RealmError(f"{folder / tables.MANIFEST_FILE}: {error}.") from None
+        if found != expected:
+            raise RealmError(f"{path} is not the file that was published: its checksum differs.")
+    return len(expected_of)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    manifest = read_json(folder / tables.MANIFEST_FILE)
+    if not isinstance(manifest, dict) or manifest.get("format") != tables.FORMAT:
+        raise RealmError(f"{folder} is not a corpus snapshot of format {tables.FORMAT}.")
+    return manifest
 
 
 def _block(row: int, block_id: str, article_row: int, article: Article, start: int, end: int) -> Block:

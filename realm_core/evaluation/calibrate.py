@@ -9,7 +9,9 @@ The weights stay as they are. The rule, over question files that nothing was tra
 2. The setting taken has the largest sum of that share and `_OF_LIKELIHOOD` times the mean log-likelihood of what is
    right (an answer, or that there is none), each the mean over files: answers first, but a point of exact match is not
    worth any distortion of the probabilities.
-3. The confidence is fitted by logistic regression on whether the best answer is right, each file with equal weight.
+3. With it the questions are answered as the engine answers them, wordings of one thing summed; on these answers the
+   threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer is right,
+   each file with equal weight.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ from torch import Tensor
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import is_correct, normalise_answer
 from realm_core.evaluation.calibration import Reliability
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.tasks import Calibrate
@@ -42,9 +43,10 @@ from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import load_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.provenance import confidence
-from realm_core.reading import BlockReading, ReadBlock
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.answers import is_correct, normalise_answer
+from realm_core.questions.question_file import Question, read_questions
+from realm_core.serving.provenance import conclude, confidence
+from realm_core.serving.reading import BlockReading, ReadBlock, unconcluded
 
 PRIOR_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0)
 READING_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
@@ -52,6 +54,7 @@ BIASES = (-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0)
 _OF_LIKELIHOOD = 0.03
 _LEAST_PROBABILITY = 1e-3  # a question whose answer is in no block shall not decide the likelihood alone
 _SPANS = 40  # of a block that are told apart, as when answering
+_LEAST_WEIGHT = 1e-3  # a sign of a right answer never speaks against it
 
 Floats = NDArray[np.float64]
 
@@ -75,13 +78,31 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class ConfidenceWeights:
+    """Of the signs of a right answer, see `provenance.confidence`."""
+
+    slope: float
+    likelihood: float
+    margin: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One question answered with the setting that was chosen. signs: `Answer.signs`; None where no block offers one."""
+
+    right: bool
+    share: float
+    signs: tuple[float, float, float] | None
+
+
+@dataclass(frozen=True)
 class Fit:
     """What was chosen, and what it is worth: the share answered right by file, at `min_probability`."""
 
     setting: Setting
     min_probability: float
-    confidence_slope: float
-    confidence_offset: float
+    confidence: ConfidenceWeights
     answered_right: dict[str, float]
     answered_unanswerable: float
     auc: float | None  # of the confidence, over all questions: a right answer or not
@@ -92,6 +113,7 @@ class ReadQuestion:
 
     def __init__(self, question: Question, blocks: Sequence[ReadBlock]) -> None:
         keys: dict[str, int] = {}
+        self._question, self._blocks = question, blocks
         self._right: list[bool] = []
         self._scores_K = np.array([block.score for block in blocks], dtype=np.float64)
         self._logits: list[Floats] = []
@@ -138,6 +160,23 @@ class ReadQuestion:
         of_right = float(answers_Y[np.array(self._right)].sum()) if self.answerable else null
         share = float(answers_Y[best] / (answers_Y[best] + null))
         return Outcome(self._right[best], share, of_right)
+
+    def answered(self, setting: Setting) -> Answered:
+        """As the engine answers under `block+null`: wordings that name the same thing are summed."""
+        blocks = [
+            dataclasses.replace(
+                block,
+                score=block.score / setting.prior_temperature,
+                logits_LM=block.logits_LM / setting.reading_temperature + setting.reading_bias,
+            )
+            for block in self._blocks
+        ]
+        answer = conclude(unconcluded(self._question.question, blocks, "block+null"))
+        if not answer.answers:
+            return Answered(False, 0.0, None)
+        question = self._question
+        right = bool(question.answers) and is_correct(answer.answers[0].text, question.answers, question.answer_type)
+        return Answered(right, answer.share, answer.signs)
 
 
 def _log_sum(values: Floats) -> float:
@@ -188,23 +227,34 @@ def fitted(files: dict[str, list[ReadQuestion]], without: list[ReadQuestion], al
         outcomes = {name: [question.outcome(setting) for question in own] for name, own in files.items()}
         none = [question.outcome(setting) for question in without]
         threshold = _threshold([outcome.share for outcome in none], allowed)
-        worth = {name: _mean([o.right and o.share >= threshold for o in own]) for name, own in outcomes.items()}
+        worth_of = [_mean([o.right and o.share >= threshold for o in own]) for own in outcomes.values()]
         log_likelihood = _mean([_log_likelihood(own) for own in (*outcomes.values(), none)])
-        found.append((_mean(list(worth.values())), log_likelihood, setting, threshold, worth, outcomes, none))
-    _, _, setting, threshold, worth, outcomes, none = max(
-        found, key=lambda one: (one[0] + _OF_LIKELIHOOD * one[1], one[0])
-    )
-    files_of = (*outcomes.values(), none)
-    slope, offset = _logistic(
-        [_logit(o.share) for own in files_of for o in own],
-        [o.right for own in files_of for o in own],
-        [1.0 / len(own) for own in files_of for _ in own],
-    )
+        found.append((_mean(worth_of), log_likelihood, setting))
+    _, _, setting = max(found, key=lambda one: (one[0] + _OF_LIKELIHOOD * one[1], one[0]))
+    answers = {name: [question.answered(setting) for question in own] for name, own in files.items()}
+    unanswerable = [question.answered(setting) for question in without]
+    threshold = _threshold([answered.share for answered in unanswerable], allowed)
+    worth = {name: _mean([a.right and a.share >= threshold for a in own]) for name, own in answers.items()}
+    weights = _confidence_weights([*answers.values(), unanswerable])
     counts = Reliability(2000)
-    for outcome in itertools.chain(*files_of):
-        counts.add(confidence(outcome.share, slope, offset), outcome.right)
-    answered = _mean([outcome.share >= threshold for outcome in none])
-    return Fit(setting, threshold, slope, offset, worth, answered, counts.auc())
+    for answered in itertools.chain(*answers.values(), unanswerable):
+        if answered.signs is not None:
+            own = (weights.slope, weights.likelihood, weights.margin)
+            counts.add(confidence(answered.signs, own, weights.offset), answered.right)
+    let_through = _mean([answered.share >= threshold for answered in unanswerable])
+    return Fit(setting, threshold, weights, worth, let_through, counts.auc())
+
+
+def _confidence_weights(files: Sequence[Sequence[Answered]]) -> ConfidenceWeights:
+    """Each file with equal weight; a question for which no block offers an answer says nothing."""
+    offered = [[answered for answered in own if answered.signs is not None] for own in files]
+    *weights, offset = logistic(
+        [answered.signs for own in offered for answered in own if answered.signs is not None],
+        [answered.right for own in offered for answered in own],
+        [1.0 / len(own) for own in offered for _ in own],
+    )
+    slope, likelihood, margin = (max(weight, _LEAST_WEIGHT) for weight in weights)
+    return ConfidenceWeights(slope, likelihood, margin, offset)
 
 
 def _log_likelihood(outcomes: Sequence[Outcome]) -> float:
@@ -218,43 +268,40 @@ def _threshold(shares: Sequence[float], allowed: float) -> float:
     return min(ordered[place] * (1 + 1e-6), 1.0 - 1e-9) if place < len(ordered) else 0.0
 
 
-def _logit(share: float) -> float:
-    share = min(max(share, 1e-12), 1.0 - 1e-12)
-    return math.log(share / (1.0 - share))
-
-
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _logistic(inputs: Sequence[float], right: Sequence[bool], weights: Sequence[float]) -> tuple[float, float]:
-    """(slope, offset) of the weighted logistic regression; the slope is positive."""
-    input_N, truth_N, weight_N = (torch.tensor(own, dtype=torch.float64) for own in (inputs, right, weights))
-    beta = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
+def logistic(inputs: Sequence[Sequence[float]], right: Sequence[bool], weights: Sequence[float]) -> tuple[float, ...]:
+    """Weights of the inputs, then the offset, of the weighted logistic regression on `right`."""
+    input_NI, truth_N, weight_N = (torch.tensor(own, dtype=torch.float64) for own in (inputs, right, weights))
+    # A weak prior, towards the share as it is, keeps what can be separated finite.
+    towards = torch.tensor([1.0] + [0.0] * input_NI.shape[1], dtype=torch.float64)
+    beta = towards.clone().requires_grad_()
     optimiser = torch.optim.LBFGS([beta], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
         each_N = torch.nn.functional.binary_cross_entropy_with_logits(
-            beta[0] * input_N + beta[1], truth_N, reduction="none"
+            input_NI @ beta[:-1] + beta[-1], truth_N, reduction="none"
         )
-        # The second term, a weak prior, keeps what can be separated finite.
-        value = (weight_N * each_N).sum() / weight_N.sum() + 1e-4 * ((beta[0] - 1.0) ** 2 + beta[1] ** 2)
+        value = (weight_N * each_N).sum() / weight_N.sum() + 1e-4 * ((beta - towards) ** 2).sum()
         value.backward()
         return value
 
     optimiser.step(loss)
-    slope, offset = beta.tolist()
-    return max(slope, 1e-3), offset
+    return tuple(beta.tolist())
 
 
 def fitted_config(config: ModelConfig, fit: Fit) -> ModelConfig:
     """The configuration with what was fitted, to five digits."""
-    numbers = dataclasses.asdict(fit.setting) | {
-        "min_probability": fit.min_probability,
-        "confidence_slope": fit.confidence_slope,
-        "confidence_offset": fit.confidence_offset,
-    }
+    numbers = (
+        dataclasses.asdict(fit.setting)
+        | {
+            "min_probability": fit.min_probability,
+        }
+        | {f"confidence_{name}": value for name, value in dataclasses.asdict(fit.confidence).items()}
+    )
     rounded: dict[str, Any] = {name: float(f"{value:.5g}") for name, value in numbers.items()}
     return dataclasses.replace(config, **rounded)
 

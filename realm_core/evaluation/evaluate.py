@@ -20,7 +20,6 @@ from typing import Final
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import normalise_answer
 from realm_core.evaluation.chart import check_plot, reliability_diagram
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
@@ -32,11 +31,12 @@ from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.config import Normalisation
 from realm_core.model.device import pick_device
-from realm_core.model.marginal import Normalisation
 from realm_core.model.tasks import OWN
-from realm_core.reading import BlockReading, ReadBlock
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions
+from realm_core.serving.reading import BlockReading, ReadBlock
 
 _ROWS: Final = 100  # of metrics, however many questions: as many as a curve can show
 

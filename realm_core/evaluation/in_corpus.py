@@ -14,7 +14,7 @@ from itertools import groupby
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
-from realm_core.evaluation.answers import holds_answer, normalise_answer
+from realm_core.questions.answers import holds_answer, normalise_answer
 
 # What `normalise_answer` takes out, as RE2 writes it.
 _PUNCTUATION = r"[[:punct:]]*"

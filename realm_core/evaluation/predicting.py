@@ -13,16 +13,16 @@ import torch
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import holds_answer, is_correct
 from realm_core.evaluation.figures import RECALL_AT
 from realm_core.evaluation.in_corpus import in_corpus
 from realm_core.evaluation.predictions import Prediction
 from realm_core.evaluation.why import LOOKED_AT, NOT_READ, Place, Why, explain
 from realm_core.index.retriever import Retriever
-from realm_core.model.marginal import Normalisation
-from realm_core.provenance import Answer
-from realm_core.reading import BlockReading, Found, ReadBlock
-from realm_core.training.questions import Question
+from realm_core.model.config import Normalisation
+from realm_core.questions.answers import holds_answer, is_correct
+from realm_core.questions.question_file import Question
+from realm_core.serving.provenance import Answer
+from realm_core.serving.reading import BlockReading, Found, ReadBlock
 
 MOST_RETRIEVED = max(RECALL_AT)
 # Pairs of a batch: on a GPU enough to sort them by length and keep it busy, few enough to hold all their span logits

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import is_correct
-from realm_core.model.marginal import Normalisation
-from realm_core.reading import BlockReading, ReadBlock
-from realm_core.training.questions import Question
+from realm_core.model.config import Normalisation
+from realm_core.questions.answers import is_correct
+from realm_core.questions.question_file import Question
+from realm_core.serving.reading import BlockReading, ReadBlock
 
 CANDIDATES = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from realm_core.evaluation.config import BM25_SCALE
 from realm_core.index.tasks import BY_INDEX, DEVICE, check_index, unused_for
 from realm_core.model.tasks import OWN
 from realm_core.settings import MAX_K, Count, Positive, SettingError, Share, setting
 from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToMeasure, Task, given, runtime
-from realm_core.training.config import BM25_SCALE
 
 
 class Evaluate(Task):

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from realm_core.evaluation.answers import holds_answer, is_correct
-from realm_core.provenance import Answer, Candidate, Evidence, RankedAnswer
+from realm_core.questions.answers import holds_answer, is_correct
+from realm_core.serving.provenance import Answer, Candidate, Evidence, RankedAnswer
 
 CAUSES: Final = ("right", "withheld", "outweighed", "misread", "not_retrieved", "not_in_corpus")
 NOT_READ: Final = "not_read"

@@ -29,7 +29,8 @@ from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.embedding import embed, embed_rows
-from realm_core.index.generation import FORMAT, Generation, read_shard
+from realm_core.index.generation import Generation, read_shard
+from realm_core.index.manifest import FORMAT
 from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device

@@ -12,7 +12,7 @@ from pathlib import Path
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import plain_name
-from realm_core.index.generation import read_manifest
+from realm_core.index.manifest import read_manifest
 
 _CORPORA = "corpora"  # the folder of all snapshots: corpora/NAME/SNAPSHOT
 _ABOVE = 4  # folders above an index that are looked in; 4 lead from runs/RUN/generations/STEP to the data folder

@@ -15,10 +15,8 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError, quoted
-from realm_core.files import checksum, plain_name, read_json
+from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_shard
 from realm_core.tensors import fill, load_tensors
-
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -39,35 +37,23 @@ class Generation:
         try:
             return cls._read(folder, manifest)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {quoted(error)}.") from None
+            raise RealmError(f"{folder / MANIFEST_FILE} does not describe an index: {quoted(error)}.") from None
         except (RuntimeError, OverflowError):  # torch's, of a shape that is none or that no memory holds
-            raise RealmError(f"{folder / 'manifest.json'} asks for more vectors than can be held.") from None
+            raise RealmError(f"{folder / MANIFEST_FILE} asks for more vectors than can be held.") from None
 
     @classmethod
     def _read(cls, folder: Path, manifest: dict[str, Any]) -> Generation:
         vectors_ND = torch.empty(manifest["rows"], manifest["dim"], dtype=torch.float16)
         row = 0
         for shard in manifest["shards"]:
-            path = folder / plain_name(shard["file"])
-            if not path.exists():
-                raise RealmError(f"{path} does not exist: the index is incomplete; build it again.")
-            if checksum(path) != shard["sha256"]:
-                raise RealmError(f"{path} is damaged: its checksum is not the manifest's; build the index again.")
+            path = verified_shard(folder, shard)
             if shard["start"] != row or shard["stop"] > manifest["rows"]:
-                raise RealmError(f"{folder / 'manifest.json'}: the shards do not follow one another at row {row}.")
+                raise RealmError(f"{folder / MANIFEST_FILE}: the shards do not follow one another at row {row}.")
             fill(vectors_ND[row : shard["stop"]], read_shard(path, shard["stop"] - row, manifest["dim"]))
             row = shard["stop"]
         if row != manifest["rows"]:
-            raise RealmError(f"{folder / 'manifest.json'}: the shards hold {row} rows, not {manifest['rows']}.")
+            raise RealmError(f"{folder / MANIFEST_FILE}: the shards hold {row} rows, not {manifest['rows']}.")
         return cls(manifest["generation"], manifest, vectors_ND)
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a generation says of itself, unchecked but for its format; `RealmError` when it is of another, or none."""
-    manifest = read_json(folder / "manifest.json")
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise RealmError(f"{folder / 'manifest.json'} is not an index of format {FORMAT}.")
-    return manifest
 
 
 def read_shard(path: Path, rows: int, dimension: int) -> Tensor:

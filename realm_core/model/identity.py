@@ -1,4 +1,4 @@
-"""What a model folder calls itself, read without its weights and without torch."""
+"""What a model folder calls itself, read and verified without torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
-from realm_core.files import read_json
+from realm_core.files import checksum, read_json
 
 
 def read_hashes(folder: Path) -> tuple[str, str]:
@@ -18,6 +18,16 @@ def read_hashes(folder: Path) -> tuple[str, str]:
         return model_hash(record), str(record["block_hash"])
     except (AttributeError, KeyError, TypeError, RecursionError):
         raise RealmError(f"{path} does not describe a model.") from None
+
+
+def verified_weights(folder: Path, record: dict[str, Any]) -> Path:
+    """The weights of a model folder; `RealmError` unless they are those that config.json, `record`, names."""
+    weights = folder / "model.safetensors"
+    if not weights.exists():
+        raise RealmError(f"{weights} does not exist.")
+    if checksum(weights) != record["weights_sha256"]:
+        raise RealmError(f"{weights} is damaged: its checksum is not the one in config.json.")
+    return weights
 
 
 def model_hash(record: dict[str, Any]) -> str:

@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import get_args
 
 import torch
 from torch import Tensor
 
-from realm_core.model.normalisation import Normalisation as Normalisation
-
-NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
-
+from realm_core.model.config import NORMALISATIONS, Normalisation
 
 # ── The prior: how relevant is each block? ──────────────────────────────────────────────────────────────────────────
 

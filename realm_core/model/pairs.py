@@ -11,8 +11,8 @@ import torch
 from realm_core.model.config import ModelConfig
 from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies
+from realm_core.questions.matching import word_edges
 from realm_core.text.joins import join_pair
-from realm_core.text.matching import word_edges
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Encoded, Wordpieces
 

@@ -14,7 +14,7 @@ class Ask(Task):
 
     activity = "ask"
     summary = "answer one question on the command line"
-    code = "realm_core.asking"
+    code = "realm_core.serving.asking"
 
     question: str = runtime(help="the question", positional=True)
     model: Path = runtime(help="model folder")
@@ -28,7 +28,7 @@ class Fill(Task):
 
     activity = "fill"
     summary = "fill the masks of one sentence: without retrieval, from blocks, and marginal"
-    code = "realm_core.filling"
+    code = "realm_core.serving.filling"
 
     sentence: str = runtime(help="a sentence with [MASK] where a word is missing", positional=True)
     model: Path = runtime(help="folder of a pre-trained model")

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from realm_core.text.wordpieces import Encoded, Wordpieces
+if TYPE_CHECKING:  # settings that forms show import the length below, and must not load a tokenizer
+    from realm_core.text.wordpieces import Encoded, Wordpieces
 
 TITLE_WORDPIECES = 64  # a longer title is cut: the body matters more
 

@@ -31,13 +31,13 @@ from realm_core.alone import LOCK, only_one
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import compare
-from realm_core.evaluation.answers import normalise_answer
 from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
 from realm_core.model.device import pick_device
 from realm_core.model.identity import read_hashes
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions, read_titles
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
-from realm_core.training.questions import Question, read_questions, read_titles
 from realm_core.training.relay import Relay, passed_on
 from realm_core.training.tasks import Ablate
 

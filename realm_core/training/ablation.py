@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from realm_core.command_line import in_toml
+from realm_core.evaluation.config import EvaluateConfig
 from realm_core.settings import SettingError, Settings, flat, setting
-from realm_core.training.config import EvaluateConfig, FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
+from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
 STALE = 30  # times fewer refreshes, as in the paper

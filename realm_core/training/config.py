@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from realm_core.evaluation.figures import RECALL_AT
-from realm_core.model.normalisation import Normalisation
+from realm_core.model.config import MASKED_PAIR_WORDPIECES, MASKED_SENTENCE_WORDPIECES, POSITIONS, Normalisation
 from realm_core.settings import (
     Count,
     Counts,
@@ -19,15 +18,11 @@ from realm_core.settings import (
     WholeShare,
     setting,
 )
-
-# What BM25's scores are multiplied by unless told otherwise: its scores of the best blocks lie a few units apart, those
-# of f(x, z) one or two. With realm-mini, exact match on plain-dev is the same within a question from 0.3 to 2.
-BM25_SCALE = 0.5
+from realm_core.text.joins import TITLE_WORDPIECES
 
 _WIDEST = 384  # of the base model's states, which a warm start projects
-_LONGEST = 512  # BERT's positions
 _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
-_TITLE = 65  # the longest title and [SEP]; a number here, for `text.joins` loads the tokenizer, which forms need not
+_TITLE = TITLE_WORDPIECES + 1  # the longest title and [SEP]
 
 _SEED = "of every draw"
 _BATCH = "examples a step, over all processes"
@@ -39,7 +34,6 @@ _DROPOUT = "in the hidden layers, not in attention"
 _CHECKPOINT = "steps between checkpoints, and between measures of the held-out share"
 _METRICS = "steps between rows of metrics and of progress, each a mean over them; 1: a row for every step"
 _METRICS_AT_MOST = 100  # steps, so that whoever watches sees that a training goes on
-_K = "blocks read for a question"
 
 
 class WarmstartConfig(Settings):
@@ -113,14 +107,17 @@ class PretrainConfig(Schedule):
         "all masks of the batch",
     )
     query_wordpieces: int = setting(
-        96, "a sentence is cut to this many around its masks (release: 96)", ge=16, le=_LONGEST - _ROOM
+        MASKED_SENTENCE_WORDPIECES,
+        "a sentence is cut to this many around its masks (release: 96)",
+        ge=16,
+        le=POSITIONS - _ROOM,
     )
     pair_wordpieces: int = setting(
-        384,
+        MASKED_PAIR_WORDPIECES,
         f"the same of sentence and block together (release: 384), {_ROOM} more than query_wordpieces at least, and "
         f"with title {_TITLE} more than that",
         ge=32,
-        le=_LONGEST,
+        le=POSITIONS,
     )
     title: bool = setting(False, "put the block's title between sentence and body; paper and release leave it out")
     refresh: Literal["process", "elsewhere", "in-loop", "never"] = setting(
@@ -140,7 +137,7 @@ class PretrainConfig(Schedule):
             raise SettingError(
                 "pair_wordpieces",
                 f"must be at least {least}, so that some of a block is read behind the {self.query_wordpieces} of "
-                f"query_wordpieces{behind}, not {self.pair_wordpieces}; raise it, up to {_LONGEST}, or lower "
+                f"query_wordpieces{behind}, not {self.pair_wordpieces}; raise it, up to {POSITIONS}, or lower "
                 "query_wordpieces.",
             )
 
@@ -197,7 +194,7 @@ class FinetuneConfig(Settings):
     epochs: int = setting(2, "passes over the questions", ge=1)
     batch: int = setting(16, "questions a step, over all processes", ge=1)
     at_once: int = setting(8, "questions whose graph is in memory together", ge=1)
-    k: int = setting(5, f"{_K} (release: 5)", ge=1)
+    k: int = setting(5, "blocks read for a question (release: 5)", ge=1)
     beam: Count = setting(0, "blocks whose softmax the retriever's loss is (release: 5000); 0: all of the corpus")
     examined: int = setting(
         200,
@@ -226,12 +223,3 @@ class FinetuneConfig(Settings):
     weight_decay: NotNegative = setting(0.01, _DECAY)
     clip: Positive = setting(1.0, _CLIP)
     dropout: Share = setting(0.1, _DROPOUT)
-
-
-class EvaluateConfig(Settings):
-    """How an ablation measures."""
-
-    k: int = setting(5, _K, ge=1, le=max(RECALL_AT))  # as many as are retrieved
-    score_scale: Positive = setting(
-        BM25_SCALE, "what BM25's scores are multiplied by to be prior logits, in fine-tuning and evaluation"
-    )

@@ -31,7 +31,8 @@ from torch import Tensor
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import read_json, remove_folder, write_json
-from realm_core.index.generation import Generation, read_manifest
+from realm_core.index.generation import Generation
+from realm_core.index.manifest import read_manifest
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, save_model
 from realm_core.training.distributed import World

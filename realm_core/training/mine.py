@@ -31,7 +31,6 @@ from realm_core.activity import Activity
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import answer_pattern, holds_answer, normalise_answer
 from realm_core.files import disk_errors
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
@@ -39,11 +38,12 @@ from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import log_pair_reading
-from realm_core.reading import BlockReading, Found, ReadBlock
-from realm_core.text.matching import NormalText, answer_spans
+from realm_core.questions.answers import answer_pattern, holds_answer, normalise_answer
+from realm_core.questions.matching import NormalText, answer_spans
+from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.serving.reading import BlockReading, Found, ReadBlock
 from realm_core.text.sentences import sentence_spans
 from realm_core.training.config import MineConfig
-from realm_core.training.questions import Question, read_questions, read_titles
 from realm_core.training.reading_rows import ReadingRow
 from realm_core.training.tasks import Mine
 

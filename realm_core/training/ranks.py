@@ -22,7 +22,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from realm_core.__main__ import EXIT_REFUSED, EXIT_STOPPED
+from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED
 
 _GRACE_S = 6  # for all to reach a safe point; whoever started this gives it a little more
 _AT_ONCE_S = 1  # the clock that torchrun writes down has whole seconds

@@ -17,7 +17,7 @@ from realm_core.errors import RealmError, quoted
 from realm_core.files import parse_json
 from realm_core.model.config import ModelConfig
 from realm_core.model.pairs import ReadingPair
-from realm_core.text.matching import NormalText, answer_spans
+from realm_core.questions.matching import NormalText, answer_spans
 from realm_core.text.wordpieces import Wordpieces
 
 

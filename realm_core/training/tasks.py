@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator
 
+from realm_core.evaluation.config import BM25_SCALE
 from realm_core.index.tasks import BY_INDEX, DEVICE, check_index, unused_for
 from realm_core.model.tasks import NAMING
 from realm_core.settings import Limit, Name, Positive, setting
@@ -25,7 +26,6 @@ from realm_core.task import (
 )
 from realm_core.training.ablation import ROWS, AblationConfig
 from realm_core.training.config import (
-    BM25_SCALE,
     FinetuneConfig,
     IctConfig,
     MineConfig,
@@ -159,23 +159,6 @@ class Refresh(Task):
         """What it builds is the pre-training's, and gone when that ends."""
         assert isinstance(whole, Pretrain) and whole.corpus is not None
         return Refresh(trainer_run=run, corpus=whole.corpus)
-
-
-class Questions(Task):
-    """Published question set → question file."""
-
-    activity = "questions"
-    summary = "turn a published question set into a question file"
-    code = "realm_core.training.question_formats"
-
-    files: tuple[Path, ...] = runtime(help="files as they were published, in the order wanted", positional=True)
-    format: Literal["own", "nq", "webq", "trec", "trivia", "squad", "dpr"] = runtime(
-        help="of which question set; own: question files, to leave some out"
-    )
-    output: Path = runtime(help="question file to write")
-    without: tuple[Path, ...] = runtime(
-        (), help="leave out questions that stand in these question files, which you measure by"
-    )
 
 
 class Mine(Task):

@@ -28,8 +28,8 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import log_pair_reading, pair_divergence
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
+from realm_core.questions.casual import casually
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.casual import casually
 from realm_core.training.config import ReaderConfig
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.reading_rows import ReadingExample, ReadingRow, correct_spans, example_of, read_rows

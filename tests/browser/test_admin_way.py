@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from benchmarks.web import server
-from realm_core.engine import Engine
+from realm_core.serving.engine import Engine
 from tests.browser.admin_way import Ground, Way
 from tests.tiny import ARTICLES, tiny_deployment
 from tests.workers.conftest import Workers

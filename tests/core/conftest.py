@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from realm_core.engine import Engine
+from realm_core.serving.engine import Engine
 from tests.core.engines import engine_of
 from tests.tiny import tiny_deployment
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from realm_core.engine import Engine
-from realm_core.evaluation.answers import normalise_answer
-from realm_core.model.marginal import Normalisation
-from realm_core.provenance import Answer
+from realm_core.model.config import Normalisation
+from realm_core.questions.answers import normalise_answer
+from realm_core.serving.engine import Engine
+from realm_core.serving.provenance import Answer
 
 if TYPE_CHECKING:
     from tests.core.conftest import Deployment
@@ -28,7 +28,7 @@ QUESTIONS = [
 def engine_of(deployment: Deployment, **options: Any) -> Engine:
     """An engine in single precision: with whom a question is read then changes next to nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        for loads in ("engine", "model.encoding"):
+        for loads in ("serving.engine", "model.encoding"):
             patch.setattr(f"realm_core.{loads}.fast_dtype", lambda device: torch.float32)
         return Engine.load(deployment.model, deployment.index, deployment.corpus, device="cpu", **options)
 

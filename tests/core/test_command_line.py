@@ -14,12 +14,12 @@ import torch
 
 from realm_core.__main__ import main
 from realm_core.activity import Activity
-from realm_core.engine import Engine
 from realm_core.errors import RealmError, Stopped
 from realm_core.index.embedding import embed
 from realm_core.model.checkpoint import Model, load_model, new_model
 from realm_core.model.config import ModelConfig
-from realm_core.provenance import Answer
+from realm_core.serving.engine import Engine
+from realm_core.serving.provenance import Answer
 from realm_core.tasks import ACTIVITIES
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
@@ -109,7 +109,7 @@ def test_stopped_is_status_three(
         def stop(arguments: Any, activity: Any, error: BaseException = raised) -> None:
             raise error
 
-        monkeypatch.setattr("realm_core.asking.main", stop)
+        monkeypatch.setattr("realm_core.serving.asking.main", stop)
         assert command("ask", "x", *deployment.arguments()) == 3
         assert capsys.readouterr().err == "Stopped; what was finished is kept.\n"
 
@@ -118,7 +118,7 @@ def test_a_bug_is_not_hidden(deployment: Deployment, monkeypatch: pytest.MonkeyP
     def broken(arguments: Any, activity: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("realm_core.asking.main", broken)
+    monkeypatch.setattr("realm_core.serving.asking.main", broken)
     with pytest.raises(ZeroDivisionError):
         command("ask", "x", *deployment.arguments())
 

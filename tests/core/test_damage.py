@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.engine import Engine
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
+from realm_core.serving.engine import Engine
 from tests.core.conftest import Deployment
 
 FILES = (

@@ -35,12 +35,12 @@ from realm_core.model.checkpoint import load_model
 from realm_core.model.identity import read_hashes
 from realm_core.model.released import import_released
 from realm_core.model.torch_file import read_torch_file
+from realm_core.questions.formats import FORMATS, read_published
+from realm_core.questions.question_file import read_questions
 from realm_core.salient.cache import SalientSpans
 from realm_core.tensors import load_tensors
 from realm_core.training.ablation import AblationConfig
 from realm_core.training.config import PretrainConfig
-from realm_core.training.question_formats import FORMATS, read_published
-from realm_core.training.questions import read_questions
 from tests.fuzz import seeds
 from tests.fuzz.seeds import Scene
 

@@ -33,9 +33,9 @@ from realm_core.errors import RealmError
 from realm_core.index.generation import Generation
 from realm_core.model.base import base_bert
 from realm_core.model.torch_file import read_torch_file
+from realm_core.questions.question_file import read_questions
 from realm_core.tensors import load_tensors
 from realm_core.training.config import PretrainConfig
-from realm_core.training.questions import read_questions
 from tests.core.corpus.dumps import HEAD, dump, page
 from tests.fuzz.seeds import TORCH_TABLE
 from webapp.services.backups import unpack

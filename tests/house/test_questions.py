@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.evaluation.answers import normalise_answer
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions
 
 QUESTIONS = Path(__file__).resolve().parents[2] / "models" / "questions"
 DEVELOPMENT = sorted(path.stem for path in QUESTIONS.glob("*-dev.jsonl"))

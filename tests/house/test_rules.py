@@ -30,6 +30,22 @@ FORBIDDEN = {
     "workers": {"torch", "faiss", "transformers", "tests"},  # supervises processes that import them
     "client": {"django", "celery", "torch", "realm_core", "webapp", "workers", "tests"},  # is installed by itself
 }
+# The rooms of realm_core from the lowest to the highest; each imports from itself and from those before it.
+FLOORS = (
+    "",  # the modules beside the rooms: files, activity, settings, …
+    "text",
+    "questions",
+    "corpus",
+    "model",
+    "index",
+    "salient",
+    "serving",
+    "evaluation",
+    "training",
+    "selfcheck",
+    "tasks",  # the list of all tasks
+    "__main__",  # the command line
+)
 # Modules that read or write pickles, and calls that do so inside other libraries.
 PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 PICKLE_CALLS = {"torch.save", "torch.load", "numpy.save", "np.save", "numpy.load", "np.load", "pandas.read_pickle"}
@@ -40,8 +56,8 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
-    """Full names of the modules that a file imports, with the line."""
+def imports(path: Path, *, with_names: bool = False) -> Iterator[tuple[str, int]]:
+    """Full names of the modules that a file imports, with the line; with_names: and of what it takes from each."""
     package = path.relative_to(TOP).parent.parts
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
@@ -49,7 +65,10 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
                 yield alias.name, node.lineno
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
-            yield ".".join(part for part in (base, node.module) if part), node.lineno
+            module = ".".join(part for part in (base, node.module) if part)
+            yield module, node.lineno
+            if with_names:
+                yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
 
 
 def place(path: Path, line: int) -> str:
@@ -66,6 +85,25 @@ def test_imports_point_downwards(package: str) -> None:
         if module.partition(".")[0] in FORBIDDEN[package]
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def floor(module: str) -> int:
+    """The number of the room that a module or a name of realm_core is in."""
+    first = module.split(".")[1] if "." in module else ""
+    return FLOORS.index(first) if first in FLOORS else FLOORS.index("")
+
+
+def test_floors_of_realm_core_are_straight() -> None:
+    assert {path.name for path in (TOP / "realm_core").iterdir() if (path / "__init__.py").exists()} < set(FLOORS)
+    upwards = [
+        f"{place(path, line)} imports {name}"
+        for path in SOURCES
+        if path.relative_to(TOP).parts[0] == "realm_core"
+        for name, line in imports(path, with_names=True)
+        if name.partition(".")[0] == "realm_core"
+        and floor(name) > floor(".".join(path.relative_to(TOP).with_suffix("").parts))
+    ]
+    assert not upwards, "\n".join(upwards)
 
 
 @pytest.mark.parametrize(

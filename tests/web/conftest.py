@@ -14,8 +14,8 @@ from django.test import Client
 
 import webapp.engine
 from realm_core.errors import CannotFill, RealmError
-from realm_core.filled import Filling
-from realm_core.provenance import Answer
+from realm_core.serving.filled import Filling
+from realm_core.serving.provenance import Answer
 from tests.web.pages import fillings, stored
 from webapp.models import Deployment
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from django.conf import settings
 
+from realm_core.corpus.tables import FORMAT as CORPUS_FORMAT
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predictions import Header, Prediction, PredictionFile, read_predictions
 from realm_core.files import sha256_of_file
+from realm_core.index.manifest import FORMAT as INDEX_FORMAT
 from realm_core.model.identity import model_hash
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet
 from webapp.services.places import resolve
@@ -30,10 +32,13 @@ def write_files(model: ModelVersion, index: IndexGeneration, corpus: CorpusSnaps
     shard = _file(resolve(index.path) / "vectors-00000.safetensors", f"vectors of {index.generation}")
     _json(
         resolve(index.path) / "manifest.json",
-        {"shards": [{"file": "vectors-00000.safetensors", "sha256": shard, "start": 0, "stop": index.rows}]},
+        {
+            "format": INDEX_FORMAT,
+            "shards": [{"file": "vectors-00000.safetensors", "sha256": shard, "start": 0, "stop": index.rows}],
+        },
     )
     blocks = _file(resolve(corpus.path) / "blocks.arrow", "blocks")
-    _json(resolve(corpus.path) / "manifest.json", {"files": {"blocks.arrow": blocks}})
+    _json(resolve(corpus.path) / "manifest.json", {"format": CORPUS_FORMAT, "files": {"blocks.arrow": blocks}})
 
 
 def whole(deployment: Deployment) -> Deployment:

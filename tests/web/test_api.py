@@ -11,9 +11,9 @@ from django.http import HttpResponse
 from django.test import Client
 from rest_framework import serializers
 
-from realm_core import provenance
 from realm_core.errors import RealmError
 from realm_core.evaluation import why
+from realm_core.serving import provenance
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp.api import examples

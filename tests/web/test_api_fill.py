@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from rest_framework import serializers
 
-from realm_core import filled
 from realm_core.errors import RealmError
+from realm_core.serving import filled
 from tests.web.conftest import FakeEngine, Loader
 from tests.web.pages.fillings import SENTENCE, marginals
 from tests.web.test_api import assert_problem, post

@@ -18,7 +18,9 @@ from django.utils import timezone
 
 import webapp.management.commands.setup_data as command
 import webapp.services.core as core
+from realm_core.corpus.tables import FORMAT as CORPUS_FORMAT
 from realm_core.errors import RealmError, Stopped
+from realm_core.index.manifest import FORMAT as INDEX_FORMAT
 from realm_core.model.identity import read_hashes
 from tests.web.conftest import FakeEngine, Loader
 from webapp.models import (
@@ -86,7 +88,8 @@ class Activities:
         manifest: dict[str, Any]
         if name == "ingest":
             manifest = {
-                "files": {},
+                "format": CORPUS_FORMAT,
+                "files": {"blocks.arrow": sha256(b"").hexdigest()},
                 "snapshot_id": "snap",
                 "name": given["--name"],
                 "articles": 3,
@@ -101,6 +104,7 @@ class Activities:
             folder = Path(given["--output"]) / generation
             model_hash, block_hash = read_hashes(Path(given["--model"]))
             manifest = {
+                "format": INDEX_FORMAT,
                 "generation": generation,
                 "snapshot_id": "snap",
                 "model_hash": model_hash,
@@ -111,7 +115,7 @@ class Activities:
             }
         assert not folder.exists(), "it would be taken for finished"
         folder.mkdir(parents=True)
-        (folder / "vectors-00000.safetensors").write_bytes(b"")
+        (folder / ("blocks.arrow" if name == "ingest" else "vectors-00000.safetensors")).write_bytes(b"")
         (folder / "manifest.json").write_text(json.dumps(manifest))
         return {"path": str(folder)}
 

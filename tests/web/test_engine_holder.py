@@ -46,7 +46,7 @@ def test_what_is_loaded_is_warmed_up_before_it_answers(monkeypatch: pytest.Monke
         def warm_up(self) -> None:
             done.append("warmed up")
 
-    monkeypatch.setattr("realm_core.engine.Engine.load", lambda *_folders, **_about: Slow())
+    monkeypatch.setattr("realm_core.serving.engine.Engine.load", lambda *_folders, **_about: Slow())
     assert isinstance(load_engine(deployment), Slow) and done == ["warmed up"]
 
 

@@ -15,7 +15,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from realm_core.training.questions import read_questions
+from realm_core.questions.question_file import read_questions
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem, question_set
 from tests.web.pages import stored

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.training.questions import read_questions
+from realm_core.questions.question_file import read_questions
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from realm_core.waiting import Line, Waiter
+from realm_core.serving.waiting import Line, Waiter
 from webapp.wsgi import application
 
 __all__ = ["application"]

@@ -11,7 +11,7 @@ from webapp.wsgi import application  # first: it sets up Django
 # isort: split
 
 import webapp.engine
-from realm_core.engine import Engine
+from realm_core.serving.engine import Engine
 from webapp.models import Deployment
 
 __all__ = ["application"]

@@ -51,6 +51,8 @@ ANSWER: Final[dict[str, Any]] = {
     "confidence": 0.94,
     "confidence_slope": 1.0,
     "confidence_offset": 0.0,
+    "confidence_likelihood": 0.0,
+    "confidence_margin": 0.0,
     "model": "realm-mini@118d966c771e957e",
     "index": "0f1e2d3c4b5a6978-404d37f1eca8f805",
     "corpus": "vital-en@0f1e2d3c4b5a6978",

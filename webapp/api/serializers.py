@@ -2,7 +2,7 @@
 
 Requests are checked strictly: a field of the wrong type, or one that does not exist, is an error that names
 it, never silently converted or ignored. Answers are sent as they were stored, so their serialisers describe
-and do not convert; a test compares them with the fields of realm_core.provenance.
+and do not convert; a test compares them with the fields of realm_core.serving.provenance.
 """
 
 from __future__ import annotations
@@ -127,6 +127,11 @@ class RankedAnswerSerializer(serializers.Serializer[Any]):
         required=False,  # answers that were kept before it existed have none
         help_text="Other wordings in the evidence that name the same thing; their probability is in the sum.",
     )
+    likelihood = serializers.FloatField(
+        required=False,  # likewise
+        allow_null=True,
+        help_text="p(answer | block, question) of the block where it is highest.",
+    )
 
 
 class CandidateSerializer(serializers.Serializer[Any]):
@@ -183,10 +188,13 @@ class ReadingSerializer(serializers.Serializer[Any]):
     confidence = serializers.FloatField(
         allow_null=True,
         help_text="How often answers like the best one are right, as measured on questions with known answers: "
-        "σ(slope · logit(share) + offset) of its share against “not here”; null: no block offers one.",
+        "σ(slope · logit(share) + likelihood · logit(likelihood) + margin · log(p / p of the next answer) + offset), "
+        "its share being that against “not here”; null: no block offers one.",
     )
     confidence_slope = serializers.FloatField(help_text="Of the model, see `confidence`.")
     confidence_offset = serializers.FloatField(help_text="Of the model, see `confidence`.")
+    confidence_likelihood = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
+    confidence_margin = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
     model = serializers.CharField()
     index = serializers.CharField()
     corpus = serializers.CharField()

@@ -91,7 +91,7 @@ class Migration(migrations.Migration):
                 (
                     "payload",
                     models.JSONField(
-                        help_text="Everything the engine said, as realm_core.provenance.Answer writes it."
+                        help_text="What the engine said, as realm_core.serving.provenance.Answer writes it."
                     ),
                 ),
                 ("latency_ms", models.FloatField()),

@@ -27,7 +27,7 @@ class AskedAnswer(models.Model):
     confidence = models.FloatField(
         null=True, blank=True, help_text="In the answer given; null as well for one kept before there was a confidence."
     )
-    payload = models.JSONField(help_text="Everything the engine said, as realm_core.provenance.Answer writes it.")
+    payload = models.JSONField(help_text="What the engine said, as realm_core.serving.provenance.Answer writes it.")
     deployment = models.ForeignKey("webapp.Deployment", on_delete=models.PROTECT, related_name="answers")
     latency_ms = models.FloatField()
     serving_ms = models.JSONField(
@@ -54,7 +54,7 @@ class AskedAnswer(models.Model):
         """The payload; one that was kept before answers had a confidence is given it."""
         if "confidence" in self.payload:
             return dict(self.payload)
-        from realm_core.provenance import Answer
+        from realm_core.serving.provenance import Answer
 
         return Answer.from_dict(self.payload).as_dict()
 

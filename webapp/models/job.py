@@ -56,7 +56,6 @@ class Job(models.Model):
     """
 
     State = JobState
-    Kind = JobKind
     Queue = Queue
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

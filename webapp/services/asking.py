@@ -29,8 +29,8 @@ from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.request_id import set_answer_id
 
 if TYPE_CHECKING:
-    from realm_core.engine import RetrievedBlock
-    from realm_core.provenance import Answer
+    from realm_core.serving.engine import RetrievedBlock
+    from realm_core.serving.provenance import Answer
 
 # The model reads 64 wordpieces of a question, some 300 characters of English. A thousand leaves room for any
 # script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
@@ -215,7 +215,7 @@ def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
 
     InvalidRequest when a block is not among those that were read.
     """
-    from realm_core.provenance import Answer
+    from realm_core.serving.provenance import Answer
 
     answer = Answer.from_dict(asked.payload)
     read = {block.block_id for block in answer.evidence}

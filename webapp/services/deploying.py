@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from realm_core.errors import RealmError
-from realm_core.files import checksum, read_json
-from realm_core.model.identity import model_hash
+from realm_core.files import read_json
+from realm_core.index.manifest import verify as verify_index
+from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.pace import others_first
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.services import comparing
@@ -160,15 +160,15 @@ def _fit(model: ModelVersion, index: IndexGeneration) -> Finding:
 
 
 def _files(model: ModelVersion, index: IndexGeneration) -> Iterator[Finding]:
-    for what, path, manifest, files_of in (
-        ("model", model.path, "config.json", partial(_model_files, model)),
-        ("index", index.path, "manifest.json", _index_files),
-        ("corpus", index.corpus.path, "manifest.json", _corpus_files),
+    for what, path, verify in (
+        ("model", model.path, partial(_verify_model, model)),
+        ("index", index.path, verify_index),
+        ("corpus", index.corpus.path, _verify_corpus),
     ):
         about = f"Files of the {what}"
         try:
             with others_first():
-                count = _verify(resolve(path), manifest, files_of)
+                count = verify(resolve(path))
         except RealmError as error:
             yield Finding(about, Verdict.BAD, f"The {what} cannot be used: {error}")
         else:
@@ -176,37 +176,19 @@ def _files(model: ModelVersion, index: IndexGeneration) -> Iterator[Finding]:
             yield Finding(about, Verdict.GOOD, f"The {what} is whole: {checked} the checksum written beside it.")
 
 
-def _verify(folder: Path, manifest: str, files_of: Any) -> int:
-    """How many files of a folder have the checksum that its manifest names; RealmError at the first that has not."""
-    said = read_json(folder / manifest)
-    try:
-        expected: dict[str, str] = files_of(said)
-    except (KeyError, TypeError, AttributeError):
-        raise RealmError(f"{folder / manifest} does not say which files belong to it.") from None
-    for name, sha256 in expected.items():
-        path = folder / name
-        try:
-            found = checksum(path)
-        except OSError:
-            raise RealmError(f"{path} does not exist.") from None
-        if found != sha256:
-            raise RealmError(f"{path} is damaged: it has not the checksum that {manifest} names.")
-    return len(expected)
+def _verify_model(model: ModelVersion, folder: Path) -> int:
+    """How many files it has; `RealmError` when one is damaged, or the folder holds another model than the record."""
+    found = read_hashes(folder)
+    if found != (model.model_hash, model.block_hash):
+        raise RealmError(f"{folder} holds another model by now: {found[0]}, not {model.model_hash}.")
+    verified_weights(folder, read_json(folder / "config.json"))
+    return 1
 
 
-def _model_files(model: ModelVersion, config: dict[str, Any]) -> dict[str, str]:
-    here = model_hash(config)
-    if (here, config["block_hash"]) != (model.model_hash, model.block_hash):
-        raise RealmError(f"{resolve(model.path)} holds another model by now: {here}, not {model.model_hash}.")
-    return {"model.safetensors": config["weights_sha256"]}
+def _verify_corpus(folder: Path) -> int:
+    from realm_core.corpus.store import verify_files  # with pyarrow, which other processes need not load
 
-
-def _index_files(manifest: dict[str, Any]) -> dict[str, str]:
-    return {shard["file"]: shard["sha256"] for shard in manifest["shards"]}
-
-
-def _corpus_files(manifest: dict[str, Any]) -> dict[str, str]:
-    return dict(manifest["files"])
+    return verify_files(folder)
 
 
 def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | None) -> list[Finding]:

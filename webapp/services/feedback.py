@@ -16,7 +16,7 @@ from django.db.models import BooleanField, Case, Count, Q, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import holds_answer
+from realm_core.questions.answers import holds_answer
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 from webapp.services import articles
 from webapp.services.asking import FieldError, InvalidRequest, clean_question

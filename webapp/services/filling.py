@@ -13,7 +13,7 @@ from webapp.metrics.middleware import listens
 from webapp.services.asking import FieldError, InvalidRequest, clean_question, wrong_ids
 
 if TYPE_CHECKING:
-    from realm_core.filled import Filling
+    from realm_core.serving.filled import Filling
 
 # The model reads 94 wordpieces of a sentence, some 450 characters of English.
 MAX_SENTENCE_CHARACTERS: Final = 1000

@@ -21,9 +21,9 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import normalise_answer
 from realm_core.files import disk_errors
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions
 from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
 from webapp.services.feedback import TEACHES, evidence_of, right_answer
 from webapp.services.places import portable, questions_dir, resolve

@@ -18,7 +18,7 @@ from webapp.services.feedback import LONGEST_ANSWER
 
 if TYPE_CHECKING:
     from realm_core.evaluation.why import Contender, Place, Why
-    from realm_core.provenance import Answer
+    from realm_core.serving.provenance import Answer
 
 _OTHER_PAIR: Final = "Another model or index answers now than gave this answer, so at which rank cannot be told."
 _NO_ENGINE: Final = "No model is ready, so at which rank cannot be told; try again later."
@@ -40,7 +40,7 @@ def explain(asked: AskedAnswer, right_answer: str) -> Explained:
     """
     from realm_core.evaluation.why import NOT_READ
     from realm_core.evaluation.why import explain as cause_of
-    from realm_core.provenance import Answer
+    from realm_core.serving.provenance import Answer
 
     right = _checked(right_answer)
     answer = Answer.from_dict(asked.payload)
@@ -52,7 +52,7 @@ def explain(asked: AskedAnswer, right_answer: str) -> Explained:
 
 
 def _checked(right_answer: str) -> str:
-    from realm_core.evaluation.answers import normalise_answer
+    from realm_core.questions.answers import normalise_answer
 
     right = clean_question(right_answer)
     if len(right) > LONGEST_ANSWER:

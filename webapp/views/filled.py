@@ -11,7 +11,7 @@ from realm_core.text.masked import written
 from webapp.views.reading import Passage, add_up
 
 if TYPE_CHECKING:
-    from realm_core.filled import Filling, FillingEvidence, Guess, Word
+    from realm_core.serving.filled import Filling, FillingEvidence, Guess, Word
 
 _LEAST_SCALE = 1.0  # of a utility's bar, so that differences that mean nothing stay small
 

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
-from realm_core.training.questions import read_questions
+from realm_core.questions.question_file import read_questions
 from webapp.bodies import takes
 from webapp.models import Purpose, QuestionSet
 from webapp.services import questions as services

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from realm_core.provenance import Answer, Evidence, RankedAnswer
+    from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
 
 _OTHERS_SHOWN = 8  # more alternatives than that are all but impossible; they are counted together
 
@@ -88,7 +88,7 @@ class Reading:
 
 def read(payload: dict[str, Any], without: Collection[str] = ()) -> Reading:
     """The reading of a stored answer, without some of its blocks; ids of blocks that it has not are ignored."""
-    from realm_core.provenance import Answer
+    from realm_core.serving.provenance import Answer
 
     full = Answer.from_dict(payload)
     removed = {block.block_id for block in full.evidence} & set(without)

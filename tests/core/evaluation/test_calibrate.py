@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 from pathlib import Path
@@ -12,14 +13,15 @@ import torch
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.calibrate import ReadQuestion, Setting, _logistic, _threshold, fitted
+from realm_core.evaluation.calibrate import Answered, Outcome, ReadQuestion, Setting, _threshold, fitted, logistic
 from realm_core.evaluation.predicting import Predictor
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
-from realm_core.provenance import Answer, confidence
-from realm_core.reading import BlockReading, Found
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.answers import is_correct
+from realm_core.questions.question_file import Question, read_questions
+from realm_core.serving.provenance import Answer, RankedAnswer, confidence
+from realm_core.serving.reading import BlockReading, Found
 from tests.core.running import activity_of
 from tests.tiny import tiny_deployment
 
@@ -49,7 +51,8 @@ def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path])
     plain, calibrated = (BlockReading(model.reader, config, model="m", index="i", corpus="c") for config in (raw, told))
     predictor = Predictor(retriever, plain, snapshot, k=3, normalisation="block+null")
     for question, blocks in predictor.read(ASKED):
-        outcome = ReadQuestion(question, blocks).outcome(setting)
+        read_question = ReadQuestion(question, blocks)
+        outcome, answered = read_question.outcome(setting), read_question.answered(setting)
         rows, scores = retriever.search([question.question], 3)
         found = Found(question.question, [snapshot.block(row) for row in rows[0]], scores[0])
         [read] = calibrated.read([found])
@@ -58,7 +61,10 @@ def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path])
         best = answer.answers[0].probability
         share = best / (best + answer.no_answer_probability)
         assert outcome.share == pytest.approx(share, rel=0.02)  # products of other sizes round otherwise
-        assert answer.confidence == pytest.approx(share)  # slope 1, offset 0
+        assert answer.confidence == pytest.approx(share)  # slope 1, everything else 0
+        assert answered.share == pytest.approx(answer.share, rel=0.02)
+        assert answered.signs == pytest.approx(answer.signs, rel=0.02, abs=0.02)
+        assert answered.right == is_correct(answer.answers[0].text, question.answers)
 
 
 def test_the_threshold_lets_no_more_through_than_allowed() -> None:
@@ -68,16 +74,16 @@ def test_the_threshold_lets_no_more_through_than_allowed() -> None:
 
 
 def test_confidence_is_fitted_to_how_often_one_is_right() -> None:
-    """Of answers with logit t a share of σ(0.5 t + 1) is right: the regression finds slope and offset."""
+    """Of answers with signs (s, t) a share of σ(0.5 s + 0.25 t + 1) is right: all three numbers are found."""
     inputs, right = [], []
-    for logit in (-4.0, -2.0, 0.0, 2.0, 4.0):
-        share = 1 / (1 + math.exp(-(0.5 * logit + 1)))
-        inputs += [logit] * 1000
+    for first, second in itertools.product((-4.0, -2.0, 0.0, 2.0, 4.0), (-3.0, 0.0, 3.0)):
+        share = 1 / (1 + math.exp(-(0.5 * first + 0.25 * second + 1)))
+        inputs += [(first, second)] * 1000
         right += [number < round(1000 * share) for number in range(1000)]
-    slope, offset = _logistic(inputs, right, [1.0] * len(inputs))
-    assert slope == pytest.approx(0.5, abs=0.01) and offset == pytest.approx(1.0, abs=0.01)
-    assert confidence(0.5, slope, offset) == pytest.approx(1 / (1 + math.exp(-1.0)), abs=0.01)
-    assert confidence(0.0, slope, offset) == 0.0 and confidence(1.0, slope, offset) == 1.0
+    *weights, offset = logistic(inputs, right, [1.0] * len(inputs))
+    assert weights == pytest.approx([0.5, 0.25], abs=0.01) and offset == pytest.approx(1.0, abs=0.01)
+    assert confidence((0.0, 0.0), weights, offset) == pytest.approx(1 / (1 + math.exp(-1.0)), abs=0.01)
+    assert confidence((-1e6, 0.0), weights, offset) == 0.0 and confidence((1e6, 0.0), weights, offset) == 1.0
 
 
 class Known:
@@ -86,11 +92,13 @@ class Known:
     def __init__(self, answerable: bool) -> None:
         self._answerable = answerable
 
-    def outcome(self, setting: Setting) -> object:
-        from realm_core.evaluation.calibrate import Outcome
+    def outcome(self, setting: Setting) -> Outcome:
+        answered = self.answered(setting)
+        return Outcome(answered.right, answered.share, 0.5 if answered.right else 0.6)
 
+    def answered(self, setting: Setting) -> Answered:
         right = self._answerable and setting.reading_bias == -3.0
-        return Outcome(right, 0.8 if self._answerable else 0.1, 0.5 if right else 0.6)
+        return Answered(right, 0.8 if self._answerable else 0.1, (1.0, 1.0, 1.0) if right else (-1.0, -1.0, 0.0))
 
 
 def test_answers_count_more_than_likelihood() -> None:
@@ -129,6 +137,35 @@ def test_an_answer_says_its_confidence_and_is_read_back() -> None:
     assert answer.confidence is None
     kept = answer.as_dict()
     assert kept["confidence"] is None and Answer.from_dict(kept) == answer
-    for name in ("confidence", "confidence_slope", "confidence_offset"):  # as kept before there was one
+    for name in [name for name in kept if name.startswith("confidence")]:  # as kept before there was one
         del kept[name]
     assert Answer.from_dict(kept).confidence_slope == 1.0
+
+
+def test_confidence_follows_share_likelihood_and_margin() -> None:
+    """Of two candidates in two blocks, the formula written out."""
+    answer = Answer(
+        question="Which?",
+        answer=None,
+        no_answer_probability=0.2,
+        answers=(RankedAnswer("Mars", 0.6, (), 0.9), RankedAnswer("Venus", 0.1, (), 0.3)),
+        evidence=(),
+        explains="answer",
+        normalisation="block+null",
+        min_probability=0.1,
+        model="m",
+        index="i",
+        corpus="c",
+        latency_ms=1.0,
+        timings_ms={},
+        confidence_slope=0.5,
+        confidence_offset=-1.0,
+        confidence_likelihood=0.25,
+        confidence_margin=0.125,
+    )
+    logit = 0.5 * math.log(0.6 / 0.2) + 0.25 * math.log(0.9 / 0.1) + 0.125 * math.log(6.0) - 1.0
+    assert answer.confidence == pytest.approx(1 / (1 + math.exp(-logit)))
+    alone = dataclasses.replace(answer, answers=answer.answers[:1])
+    assert alone.confidence == pytest.approx(1 / (1 + math.exp(-(logit + 0.125 * (7.0 - math.log(6.0))))))
+    before = dataclasses.replace(answer, answers=tuple(dataclasses.replace(a, likelihood=None) for a in answer.answers))
+    assert before.confidence == pytest.approx(1 / (1 + math.exp(-(logit - 0.25 * math.log(9.0)))))

@@ -15,10 +15,9 @@ import torch
 
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
-from realm_core.engine import Engine
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import evaluate as evaluate_module
-from realm_core.evaluation.answers import holds_answer, is_correct
+from realm_core.evaluation.config import BM25_SCALE
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
@@ -26,10 +25,11 @@ from realm_core.evaluation.score_scale import CANDIDATES, fit_score_scale
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, SparseRetriever
 from realm_core.model.checkpoint import load_model
-from realm_core.model.marginal import Normalisation
-from realm_core.reading import BlockReading, Found
-from realm_core.training.config import BM25_SCALE
-from realm_core.training.questions import Question, read_questions
+from realm_core.model.config import Normalisation
+from realm_core.questions.answers import holds_answer, is_correct
+from realm_core.questions.question_file import Question, read_questions
+from realm_core.serving.engine import Engine
+from realm_core.serving.reading import BlockReading, Found
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, run, start
 from tests.core.running import activity_of
@@ -45,7 +45,7 @@ MANY = [
 def single_precision() -> Iterator[None]:
     """With whom a question is read then changes next to nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        for loads in ("engine", "model.encoding"):
+        for loads in ("serving.engine", "model.encoding"):
             patch.setattr(f"realm_core.{loads}.fast_dtype", lambda device: torch.float32)
         yield
 

@@ -17,8 +17,8 @@ from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import read_predictions
 from realm_core.evaluation.why import CAUSES, Why
 from realm_core.model.checkpoint import load_model
-from realm_core.reading import BlockReading
-from realm_core.training.questions import Question
+from realm_core.questions.question_file import Question
+from realm_core.serving.reading import BlockReading
 from tests.core.conftest import Deployment
 from tests.core.evaluation.test_evaluate import MANY, Given, evaluate, untimed
 from tests.core.training.material import write_lines

@@ -9,8 +9,8 @@ import pytest
 
 from realm_core.corpus.store import Snapshot
 from realm_core.evaluation import in_corpus as module
-from realm_core.evaluation.answers import holds_answer
 from realm_core.evaluation.in_corpus import blocks_holding, in_corpus
+from realm_core.questions.answers import holds_answer
 from tests.tiny import tiny_snapshot
 
 TEXTS = [

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm_core.evaluation.answers import holds_answer, is_correct
 from realm_core.evaluation.why import CAUSES, Contender, Place, Why, explain
-from realm_core.provenance import Answer
-from tests.core.test_provenance import block, reading
+from realm_core.questions.answers import holds_answer, is_correct
+from realm_core.serving.provenance import Answer
+from tests.core.serving.test_provenance import block, reading
 
 Block = tuple[str, float, dict[str, float], float]  # name, prior, likelihoods, p("not here")
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from realm_core.corpus.store import Snapshot
-from realm_core.engine import Engine
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, SparseRetriever, check_fit
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import load_model
+from realm_core.serving.engine import Engine
 from tests.core.conftest import Deployment
 from tests.tiny import tiny_model, tiny_snapshot
 

@@ -15,18 +15,18 @@ from torch import Tensor
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
-from realm_core.evaluation.answers import holds_answer
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.joining import Joiner
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader
+from realm_core.questions.answers import holds_answer
+from realm_core.questions.question_file import Question
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.finetune_step import FinetuneStep, Supervised
 from realm_core.training.occurrences import OccurrenceFinder
-from realm_core.training.questions import Question
 from tests.core.conftest import Deployment
 from tests.core.model import formulas
 from tests.core.training.material import QUESTIONS

@@ -15,13 +15,13 @@ import torch
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
-from realm_core.evaluation.answers import holds_answer
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever
 from realm_core.model.checkpoint import load_model
+from realm_core.questions.answers import holds_answer
+from realm_core.questions.question_file import read_questions
 from realm_core.training import ablate, ablation, pretrain
 from realm_core.training.ablation import ROWS
 from realm_core.training.live_index import Never
-from realm_core.training.questions import read_questions
 from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.ablation_scene import SETTINGS, STALE, Case, Inline

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from realm_core.errors import Stopped
+from realm_core.questions.question_file import Question
 from realm_core.training import finetune, finetune_step
 from realm_core.training.finetune_step import Supervised
 from realm_core.training.occurrences import Expressions, ExpressionSearch
-from realm_core.training.questions import Question
 from tests.core.conftest import Deployment
 from tests.core.model import formulas
 from tests.core.running import activity_of

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from realm_core.evaluation.answers import holds_answer
 from realm_core.model.checkpoint import new_model
+from realm_core.questions.answers import holds_answer
 from realm_core.training import finetune_step
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from tests.core.conftest import Deployment

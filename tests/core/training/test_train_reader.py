@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import holds_answer, normalise_answer
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.marginal import log_pair_reading, log_reading, pair_divergence
 from realm_core.model.pairs import collate
+from realm_core.questions.answers import holds_answer, normalise_answer
+from realm_core.questions.casual import casually
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.casual import casually
 from realm_core.training.mine import cut_around
 from realm_core.training.reading_rows import ReadingRow, example_of, read_rows
 from tests.core.running import activity_of

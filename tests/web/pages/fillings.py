@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import log, prod
 
 from realm_core.corpus.records import block_id
-from realm_core.filled import Filling, FillingEvidence, Guess, Mask, Word
+from realm_core.serving.filled import Filling, FillingEvidence, Guess, Mask, Word
 
 SENTENCE = "A regular polygon with 3 sides can be constructed, because 3 is a [MASK] prime."
 

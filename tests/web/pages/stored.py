@@ -87,7 +87,13 @@ def payload(
 ) -> dict[str, Any]:
     """What the engine would have said, as plain JSON."""
     answers = [
-        {"text": text, "probability": probability, "also": []} for text, probability in marginals(blocks).items()
+        {
+            "text": text,
+            "probability": probability,
+            "also": [],
+            "likelihood": max(block.offers.get(text, 0.0) for block in blocks),
+        }
+        for text, probability in marginals(blocks).items()
     ]
     has_null = normalisation == "block+null"
     no_answer = sum(block.prior * (block.null or 0.0) for block in blocks)

@@ -23,7 +23,8 @@ from django.db import connection
 from realm_core.command_line import add_options, argv, task_of
 from realm_core.corpus.tasks import Ingest
 from realm_core.errors import RealmError, Stopped
-from realm_core.files import read_json, remove_folder
+from realm_core.files import remove_folder
+from realm_core.index.manifest import is_complete
 from realm_core.index.tasks import Index
 from webapp.environment import first_password
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
@@ -85,7 +86,7 @@ class Command(BaseCommand):
     def _index(self, model: ModelVersion, corpus: CorpusSnapshot) -> IndexGeneration:
         known = IndexGeneration.objects.filter(model__block_hash=model.block_hash, corpus=corpus)
         for index in known:
-            if _is_whole(resolve(index.path)):
+            if is_complete(resolve(index.path)):
                 return index
         # A folder that has lost files would be taken for the finished index by the build; it goes first.
         lost = known.first()
@@ -163,12 +164,6 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _is_whole(folder: Path) -> bool:
-    """Whether an index folder has its manifest and every shard; their checksums are checked when it is loaded."""
-    manifest = folder / "manifest.json"
-    return manifest.exists() and all((folder / shard["file"]).exists() for shard in read_json(manifest)["shards"])
-
-
 def _is_newer(model: ModelVersion, corpus: CorpusSnapshot, active: Deployment) -> bool:
     """Whether the model that comes with the source is to follow an earlier one that did, which answers from the
     default corpus. One that was deployed before does not, unless MODEL names it: an administrator went back from it."""
@@ -183,5 +178,5 @@ def _can_serve(deployment: Deployment) -> bool:
     return (
         is_there(deployment.model)
         and (resolve(deployment.index.corpus.path) / "manifest.json").exists()
-        and _is_whole(resolve(deployment.index.path))
+        and is_complete(resolve(deployment.index.path))
     )

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm_core.activity import Activity
-from realm_core.engine import Engine
 from realm_core.errors import RealmError
-from realm_core.evaluation.answers import holds_answer
 from realm_core.index.build import build
-from realm_core.model.marginal import Normalisation
-from realm_core.provenance import Answer
+from realm_core.model.config import Normalisation
+from realm_core.questions.answers import holds_answer
+from realm_core.serving.engine import Engine
+from realm_core.serving.provenance import Answer
 from realm_core.settings import MAX_K
 from tests.core.conftest import Deployment
 from tests.core.engines import NORMALISATIONS, QUESTIONS, assert_alike, check_sums, engine_of

@@ -16,20 +16,16 @@ from torch import Tensor
 
 from realm_core.corpus.records import Block
 from realm_core.errors import RealmError
-from realm_core.filled import Filling, FillingEvidence, Guess, Mask, Word
 from realm_core.index.embedding import embed
+from realm_core.model.config import MASKED_PAIR_WORDPIECES, MASKED_SENTENCE_WORDPIECES
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.marginal import log_marginal, log_posterior, log_prior, retrieval_utility
 from realm_core.model.packed import Packed
+from realm_core.serving.filled import Filling, FillingEvidence, Guess, Mask, Word
 from realm_core.text.joins import Joined, join_block, join_pair
 from realm_core.text.masked import MASK, MOST_MASKS, between_masks, wording
 from realm_core.text.wordpieces import Encoded, Wordpieces
-from realm_core.training.config import PretrainConfig
-
-# The encoder has seen sequences of this form and these lengths.
-_SENTENCE_WORDPIECES = PretrainConfig().query_wordpieces
-_PAIR_WORDPIECES = PretrainConfig().pair_wordpieces
 
 _WORDS = 5  # shown of each mask
 _GUESSES = 5
@@ -67,9 +63,10 @@ def masked_sentence(text: str, truth: str | None = None) -> MaskedSentence:
     for behind in following:
         places.append(len(ids))
         ids += [wordpieces.mask_id, *behind]
-    if len(ids) > _SENTENCE_WORDPIECES - 2:
+    if len(ids) > MASKED_SENTENCE_WORDPIECES - 2:
         raise RealmError(
-            f"The sentence is too long: it has {len(ids)} wordpieces, and at most {_SENTENCE_WORDPIECES - 2} are read."
+            f"The sentence is too long: it has {len(ids)} wordpieces, and at most {MASKED_SENTENCE_WORDPIECES - 2} are "
+            "read."
         )
     return MaskedSentence(text, ids, places, hidden)
 
@@ -111,7 +108,12 @@ class MaskReading:
         question = Encoded(sentence.ids, [], [])
         pairs = [
             join_pair(
-                self._wordpieces, question, None, body, question_limit=_SENTENCE_WORDPIECES, limit=_PAIR_WORDPIECES
+                self._wordpieces,
+                question,
+                None,
+                body,
+                question_limit=MASKED_SENTENCE_WORDPIECES,
+                limit=MASKED_PAIR_WORDPIECES,
             )
             for body in self._wordpieces.encode(["", *(block.text for block in blocks)])
         ]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from realm_core.errors import RealmError, quoted, unfit_character
-from realm_core.evaluation.answers import answer_pattern
 from realm_core.files import parse_json, read_json
+from realm_core.questions.answers import answer_pattern
 
 _LONGEST_LINE = 16 << 20  # characters; no passage is that long
 ANSWER_TYPES = ("string", "regex")

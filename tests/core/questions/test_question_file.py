@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from realm_core.errors import RealmError
-from realm_core.training.questions import Question, read_questions
+from realm_core.questions.question_file import Question, read_questions
 from tests.core.training.material import questions, write_lines
 
 

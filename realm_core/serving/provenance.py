@@ -12,11 +12,14 @@ Legend: K blocks read, Y candidate answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from realm_core import naming
+from realm_core.serving import naming
+
+_WIDEST_MARGIN = 7.0  # a second answer a thousand times less likely says no more than none at all
+_LEAST_PROBABILITY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,13 @@ class RankedAnswer:
     """One of the answers, with its marginal probability Σ_z prior · likelihood.
 
     also: other wordings that name the same thing and are summed with it, see `naming.py`.
+    likelihood: p(y | z, x) of the block where it is highest; None of answers kept before it was recorded.
     """
 
     text: str
     probability: float
     also: tuple[str, ...] = ()
+    likelihood: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,16 +91,33 @@ class Answer:
     corpus: str
     latency_ms: float
     timings_ms: dict[str, float]
-    confidence_slope: float = 1.0  # of the model: how `confidence` follows from the probabilities
+    # Of the model, see `confidence`; the defaults are those of answers kept before there was one.
+    confidence_slope: float = 1.0
     confidence_offset: float = 0.0
+    confidence_likelihood: float = 0.0
+    confidence_margin: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of the best answer against “not here”, what is compared with `min_probability`; 0 where there is none."""
+        return _share(self.answers[0].probability, self.no_answer_probability) if self.answers else 0.0
+
+    @property
+    def signs(self) -> tuple[float, float, float]:
+        """(logit of the share, logit of the likelihood, margin) of the best answer, see `confidence`."""
+        best, *others = self.answers
+        likelihood = best.likelihood if best.likelihood is not None else 0.5
+        second = others[0].probability if others else 0.0
+        margin = math.log(best.probability / second) if second > 0.0 else _WIDEST_MARGIN
+        return _logit(self.share), _logit(likelihood), min(margin, _WIDEST_MARGIN)
 
     @property
     def confidence(self) -> float | None:
         """How often answers like the best one are right, in 0 to 1; None where no block offers one."""
         if not self.answers:
             return None
-        share = _share(self.answers[0].probability, self.no_answer_probability)
-        return confidence(share, self.confidence_slope, self.confidence_offset)
+        weights = (self.confidence_slope, self.confidence_likelihood, self.confidence_margin)
+        return confidence(self.signs, weights, self.confidence_offset)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON, keys as the fields, and the confidence."""
@@ -119,7 +141,7 @@ class Answer:
 
 
 def _ranked(value: dict[str, Any]) -> RankedAnswer:
-    return RankedAnswer(value["text"], value["probability"], tuple(value.get("also", ())))
+    return RankedAnswer(value["text"], value["probability"], tuple(value.get("also", ())), value.get("likelihood"))
 
 
 def conclude(reading: Answer) -> Answer:
@@ -150,8 +172,10 @@ def conclude(reading: Answer) -> Answer:
         key=lambda item: (-item[0], item[1].keys),
     )
     answers = tuple(
-        RankedAnswer(one.text, probability, tuple(_spelling(blocks, prior_K, key) for key in one.keys[1:]))
-        for probability, one, _ in ranked
+        RankedAnswer(
+            one.text, probability, tuple(_spelling(blocks, prior_K, key) for key in one.keys[1:]), min(1.0, max(row_K))
+        )
+        for probability, one, row_K in ranked
     )
 
     null_K = [block.no_answer_likelihood for block in blocks]
@@ -208,17 +232,24 @@ def _named(blocks: Collection[Evidence], prior_K: list[float], probabilities: di
     )
 
 
-def confidence(share: float, slope: float, offset: float) -> float:
-    """σ(slope · logit(share) + offset), in 0 to 1: Platt scaling of an answer's share against "not here".
+def confidence(signs: Sequence[float], weights: Sequence[float], offset: float) -> float:
+    """σ(weights · signs + offset), in 0 to 1: Platt scaling with three signs of a right answer (`Answer.signs`).
+
+    logit(share)       the answer against “not here”, over all blocks
+    logit(likelihood)  p(y | z, x) of the block that says it most clearly
+    margin             log(p(y | x) / p(y' | x)), y' the next answer; at most `_WIDEST_MARGIN`
 
     Platt (1999), "Probabilistic Outputs for Support Vector Machines". Under `block+null` p(y|x) cannot itself say how
     often answers are right: it counts a block that the retriever finds likely and the reader finds empty against the
     answer, whichever other block holds it.
     """
-    if share <= 0.0 or share >= 1.0:
-        return float(share >= 1.0)
-    logit = slope * math.log(share / (1.0 - share)) + offset
+    logit = math.fsum((*(weight * sign for weight, sign in zip(weights, signs, strict=True)), offset))
     return 1.0 / (1.0 + math.exp(-logit)) if logit > -700.0 else 0.0
+
+
+def _logit(probability: float) -> float:
+    probability = min(max(probability, _LEAST_PROBABILITY), 1.0 - _LEAST_PROBABILITY)
+    return math.log(probability / (1.0 - probability))
 
 
 def _share(probability: float, no_answer_probability: float | None) -> float:

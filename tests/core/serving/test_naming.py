@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm_core.evaluation.answers import normalise_answer
-from realm_core.naming import Named, Wording, same_names
+from realm_core.questions.answers import normalise_answer
+from realm_core.serving.naming import Named, Wording, same_names
 
 TEXT = "Text of the block"
 

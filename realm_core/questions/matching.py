@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from realm_core.evaluation.answers import answer_pattern, normalise_answer
+from realm_core.questions.answers import answer_pattern, normalise_answer
 from realm_core.text.wordpieces import Encoded
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")

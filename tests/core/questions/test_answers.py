@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm_core.errors import RealmError
-from realm_core.evaluation import answers as answers_module
-from realm_core.evaluation.answers import (
+from realm_core.questions import answers as answers_module
+from realm_core.questions.answers import (
     AnswerPattern,
     answer_pattern,
     exact_match,

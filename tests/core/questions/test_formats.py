@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from realm_core.errors import RealmError
-from realm_core.training.questions import read_questions
+from realm_core.questions.question_file import read_questions
 from tests.core.running import activity_of
 
 SQUAD = {

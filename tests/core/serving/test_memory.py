@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.engine import Engine
 from realm_core.errors import RealmError
+from realm_core.serving.engine import Engine
 from tests.tiny import tiny_deployment
 
 

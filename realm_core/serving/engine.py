@@ -27,23 +27,24 @@ from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import CannotFill, RealmError
-from realm_core.evaluation.answers import holds_answer
-from realm_core.filled import Filling
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
-from realm_core.mask_reading import MaskedSentence, MaskReading, masked_sentence
-from realm_core.memory import give_back
 from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.model.marginal import Normalisation, prior
-from realm_core.provenance import Answer
-from realm_core.reading import BlockReading, Found
+from realm_core.model.marginal import prior
+from realm_core.questions.answers import holds_answer
+from realm_core.serving.filled import Filling
+from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
+from realm_core.serving.memory import give_back
+from realm_core.serving.provenance import Answer
+from realm_core.serving.reading import BlockReading, Found
+from realm_core.serving.waiting import Line, Waiter
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.waiting import Line, Waiter
 
 log = logging.getLogger(__name__)
 

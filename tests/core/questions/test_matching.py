@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from realm_core.evaluation.answers import normalise_answer, regex_match
-from realm_core.text.matching import NormalText, answer_spans, word_edges
+from realm_core.questions.answers import normalise_answer, regex_match
+from realm_core.questions.matching import NormalText, answer_spans, word_edges
 from realm_core.text.wordpieces import Wordpieces
 
 WORDPIECES = Wordpieces.default()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -18,13 +18,13 @@ from torch import Tensor
 
 from realm_core.computing import compute_each
 from realm_core.corpus.records import Block
-from realm_core.evaluation.answers import normalise_answer
 from realm_core.index.embedding import even_batches
-from realm_core.model.config import ModelConfig
-from realm_core.model.marginal import Normalisation, log_reading, prior
+from realm_core.model.config import ModelConfig, Normalisation
+from realm_core.model.marginal import log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
-from realm_core.provenance import Answer, Candidate, Evidence, conclude
+from realm_core.questions.answers import normalise_answer
+from realm_core.serving.provenance import Answer, Candidate, Evidence, conclude
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
 # Pairs of several questions are read together up to this many wordpieces: beyond half as many again, what a layer makes
@@ -125,24 +125,37 @@ class BlockReading:
     def answer(self, question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
         """The answer of one reading; how long it took is for the caller to say."""
         return conclude(
-            Answer(
-                question=question,
-                answer=None,
-                no_answer_probability=None,
-                answers=(),
-                evidence=evidence_of(blocks, normalisation),
-                explains="no_answer",
-                normalisation=normalisation,
+            replace(
+                unconcluded(question, blocks, normalisation),
                 min_probability=self._config.min_probability,
                 model=self._model,
                 index=self._index,
                 corpus=self._corpus,
-                latency_ms=0.0,
-                timings_ms={},
                 confidence_slope=self._config.confidence_slope,
                 confidence_offset=self._config.confidence_offset,
+                confidence_likelihood=self._config.confidence_likelihood,
+                confidence_margin=self._config.confidence_margin,
             )
         )
+
+
+def unconcluded(question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
+    """What was read, ready for `provenance.conclude`: no threshold, nothing said of model, index and corpus."""
+    return Answer(
+        question=question,
+        answer=None,
+        no_answer_probability=None,
+        answers=(),
+        evidence=evidence_of(blocks, normalisation),
+        explains="no_answer",
+        normalisation=normalisation,
+        min_probability=0.0,
+        model="",
+        index="",
+        corpus="",
+        latency_ms=0.0,
+        timings_ms={},
+    )
 
 
 def _widened(logits_LM: Tensor, width: int) -> Tensor:

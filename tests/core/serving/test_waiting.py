@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from realm_core.errors import EngineUnavailable
-from realm_core.waiting import Line
+from realm_core.serving.waiting import Line
 
 ASKERS = 16
 EACH = 40

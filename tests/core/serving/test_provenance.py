@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm_core.provenance import Answer, Candidate, Evidence, RankedAnswer, conclude
+from realm_core.serving.provenance import Answer, Candidate, Evidence, RankedAnswer, conclude
 
 KEYS = ["nile", "mars", "1869", "berlin", "ada"]
 
@@ -200,8 +200,8 @@ def test_the_same_answer_in_other_spellings_is_one_answer_in_its_weightiest_spel
     assert (
         answer.answers
         == (
-            RankedAnswer("THE mars", pytest.approx(0.3)),  # type: ignore[arg-type]
-            RankedAnswer("THE nile", pytest.approx(0.39)),  # type: ignore[arg-type]
+            RankedAnswer("THE mars", pytest.approx(0.3), likelihood=0.6),  # type: ignore[arg-type]
+            RankedAnswer("THE nile", pytest.approx(0.39), likelihood=0.5),  # type: ignore[arg-type]
         )[::-1]
     )
     lighter = reading([replace(e, prior=0.1) if e.block_id == "b" else e for e in answer.evidence])
@@ -211,7 +211,7 @@ def test_the_same_answer_in_other_spellings_is_one_answer_in_its_weightiest_spel
 def test_an_answer_below_the_smallest_probability_is_not_given_but_still_shown() -> None:
     blocks = [block("a", 0.5, {"nile": 0.3}, null=0.7), block("b", 0.5, {"mars": 0.2}, null=0.8)]
     answer = reading(blocks, min_probability=0.2)
-    assert answer.answer is None and answer.answers[0] == RankedAnswer("nile", pytest.approx(0.15))  # type: ignore[arg-type]
+    assert answer.answer is None and answer.answers[0] == RankedAnswer("nile", pytest.approx(0.15), (), 0.3)  # type: ignore[arg-type]
     assert answer.explains == "no_answer"
     assert [e.block_id for e in answer.evidence] == ["b", "a"]  # b says louder that it is not here
     assert [(e.start, e.end) for e in answer.evidence] == [(None, None), (None, None)]
@@ -226,9 +226,9 @@ def test_nothing_offered_is_no_answer() -> None:
 def test_stored_answers_are_read_without_torch() -> None:
     stored = json.dumps(reading([block("a", 1.0, {"nile": 0.9})]).as_dict())
     program = (
-        "import json, sys\nfrom realm_core.provenance import Answer\n"
+        "import json, sys\nfrom realm_core.serving.provenance import Answer\n"
         "print(Answer.from_dict(json.load(sys.stdin)).answer.text, 'torch' in sys.modules)"
     )
-    top = Path(__file__).resolve().parents[2]
+    top = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", program], cwd=top, input=stored, capture_output=True, text=True)
     assert done.stdout.split() == ["nile", "False"], done.stderr

@@ -25,7 +25,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from realm_core.evaluation.answers import normalise_answer
+from realm_core.questions.answers import normalise_answer
 
 _HONORIFICS = frozenset(
     "sir dame dr doctor prof professor lord lady king queen prince princess emperor empress president chancellor "

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from realm_core.engine import Engine
 from realm_core.errors import EngineUnavailable, RealmError
-from realm_core.provenance import Answer
+from realm_core.serving.engine import Engine
+from realm_core.serving.provenance import Answer
 from tests.core.conftest import Deployment
 from tests.core.engines import QUESTIONS, assert_alike, check_sums, engine_of
 from tests.waiting import wait_until
@@ -141,7 +141,7 @@ def test_closing_answers_what_waits_and_refuses_what_comes_later(
 
 
 def test_who_watches_is_told_of_every_batch(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("realm_core.engine.BATCH_QUESTIONS", 16)
+    monkeypatch.setattr("realm_core.serving.engine.BATCH_QUESTIONS", 16)
     engine = engine_of(deployment)
     told: list[tuple[int, int]] = []
     engine.on_batch = lambda size, left: told.append((size, left))
@@ -212,7 +212,7 @@ def test_what_a_closed_engine_leaves_is_cleared_away_when_nobody_waits_for_it(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleared = threading.Event()
-    monkeypatch.setattr("realm_core.engine.give_back", cleared.set)
+    monkeypatch.setattr("realm_core.serving.engine.give_back", cleared.set)
     engine, other = engine_of(deployment), engine_of(deployment)
     held = Held(engine, monkeypatch)
     with ThreadPoolExecutor(2) as pool:

@@ -18,18 +18,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import realm_core.engine
+import realm_core.serving.engine
 from realm_core.__main__ import main
 from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
-from realm_core.engine import Engine
 from realm_core.errors import CannotFill, RealmError
-from realm_core.filled import Filling
-from realm_core.mask_reading import best_guesses, likeliest, masked_sentence
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.joining import Joiner, Pieces
 from realm_core.model.packed import Packed
+from realm_core.serving.engine import Engine
+from realm_core.serving.filled import Filling
+from realm_core.serving.mask_reading import best_guesses, likeliest, masked_sentence
 from realm_core.settings import MAX_K
 from realm_core.text.masked import MOST_MASKS
 from realm_core.text.wordpieces import Wordpieces
@@ -323,7 +323,7 @@ def test_parts_that_only_filling_needs_are_kept_only_for_it(
         loaded.append(weakref.ref(model.block))
         return model
 
-    monkeypatch.setattr(realm_core.engine, "load_model", watched)
+    monkeypatch.setattr(realm_core.serving.engine, "load_model", watched)
     asking, filling = engine_of(deployment), engine_of(filler)
     gc.collect()
     assert loaded[0]() is None and loaded[1]() is not None
