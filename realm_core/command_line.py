@@ -54,8 +54,9 @@ def task_of(task: type[AnyTask], arguments: argparse.Namespace) -> AnyTask:
         wrong = task.model_fields.get(error.name)
         name = error.name if wrong is None or extra(wrong).get("positional") else _flag(error.name, wrong)
         raise RealmError(f"{name} {error.says}") from None
-    for name in sorted(made.unused() & told.keys()):
-        raise RealmError(f"{_flag(name, task.model_fields[name])} means nothing beside the other options.")
+    for name, why in made.unused().items():
+        if name in told:
+            raise RealmError(f"{_flag(name, task.model_fields[name])} {why}.")
     return made
 
 

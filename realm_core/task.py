@@ -13,7 +13,7 @@ heavy, and leaves what the task does to `main(task, activity)` of the module nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
@@ -104,9 +104,9 @@ class Task(Settings):
         """The title within a sentence."""
         return cls.title[:1].lower() + cls.title[1:]
 
-    def unused(self) -> frozenset[str]:
-        """Fields that mean nothing beside the others, and that its process is not told."""
-        return frozenset()
+    def unused(self) -> Mapping[str, str]:
+        """Fields that mean nothing beside the others, and that its process is not told; behind each, why."""
+        return {}
 
     def before(self, *, blocks: int) -> Sequence[Part]:
         """Parts that must be done first. blocks: of the corpus that it works on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,7 +44,7 @@ class Evaluate(Task):
     plot: Path | None = runtime(None, help="draw the reliability diagram, an SVG")
     as_json: bool = runtime(False, help="print the figures as JSON", flag="--json")
 
-    def unused(self) -> frozenset[str]:
+    def unused(self) -> Mapping[str, str]:
         """What is for the other retriever."""
         return unused_for(self.retriever)
 

@@ -88,9 +88,11 @@ class IndexShard(Task):
 # What a task may be told that finds blocks by an index or by BM25.
 
 
-def unused_for(retriever: str) -> frozenset[str]:
-    """Fields that mean nothing for a retriever."""
-    return frozenset({"index"} if retriever == "bm25" else {"score_scale", "fit_score_scale", "bm25_cache"})
+def unused_for(retriever: str) -> dict[str, str]:
+    """Fields that mean nothing for a retriever, and why."""
+    if retriever == "bm25":
+        return {"index": "is for --retriever dense alone"}
+    return dict.fromkeys(("score_scale", "fit_score_scale", "bm25_cache"), "is for --retriever bm25 alone")
 
 
 def check_index(retriever: str, index: Path | None) -> None:

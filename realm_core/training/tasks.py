@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -223,7 +223,7 @@ class Finetune(Task):
     output: Path = runtime(help=_MAKE)
     device: str = runtime("auto", help=DEVICE)
 
-    def unused(self) -> frozenset[str]:
+    def unused(self) -> Mapping[str, str]:
         """What is for the other retriever."""
         return unused_for(self.retriever)
 
