@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -143,8 +143,7 @@ def describe(kind: type[Settings]) -> Iterator[Setting]:
     """The settings of `kind`, in their order; a section's are called SECTION.NAME."""
     for name, info in kind.model_fields.items():
         if section := section_of(info):
-            prefix = "" if name == FLAT else f"{name}."
-            yield from (Setting(prefix + one.name, *_rest(one)) for one in describe(section))
+            yield from (replace(one, name=_prefix(name) + one.name) for one in describe(section))
         elif _is_setting(info):
             yield _described(name, info)
 
@@ -155,17 +154,16 @@ def section_of(info: FieldInfo) -> type[Settings] | None:
     return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
-def nested(task: type[Settings], flat: Mapping[str, Any]) -> dict[str, Any]:
+def nested(kind: type[Settings], named: Mapping[str, Any]) -> dict[str, Any]:
     """Values by the names that `describe` gives, as the model takes them."""
     values: dict[str, Any] = {}
-    for name, info in task.model_fields.items():
-        if (section := section_of(info)) is None:
-            values |= {name: flat[name]} if name in flat else {}
-            continue
-        prefix = "" if name == FLAT else f"{name}."
-        own = {key.removeprefix(prefix): value for key, value in flat.items() if key.startswith(prefix)}
-        known = {one.name for one in describe(section)}
-        values[name] = nested(section, {key: value for key, value in own.items() if key in known})
+    for name, info in kind.model_fields.items():
+        if section := section_of(info):
+            prefix = _prefix(name)
+            own = {key.removeprefix(prefix): value for key, value in named.items() if key.startswith(prefix)}
+            values[name] = nested(section, own)
+        elif name in named:
+            values[name] = named[name]
     return values
 
 
@@ -174,8 +172,7 @@ def flat(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, info in type(settings).model_fields.items():
         if section_of(info):
-            prefix = "" if name == FLAT else f"{name}."
-            values |= {prefix + key: value for key, value in flat(getattr(settings, name)).items()}
+            values |= {_prefix(name) + key: value for key, value in flat(getattr(settings, name)).items()}
         elif _is_setting(info):
             values[name] = getattr(settings, name)
     return values
@@ -216,7 +213,7 @@ def _unknown(
             wrong[prefix + name] = f"is no setting; there are {', '.join(names)}."
             del known[name]
         elif (section := section_of(kind.model_fields[name])) and isinstance(value, Mapping):
-            deeper, known[name] = _unknown(section, value, prefix + ("" if name == FLAT else f"{name}."))
+            deeper, known[name] = _unknown(section, value, prefix + _prefix(name))
             wrong |= deeper
     return wrong, known
 
@@ -237,7 +234,7 @@ def _problem(kind: type[Settings], values: Any, error: Any) -> tuple[str, str]:
     value: Any = values
     while place and (info := owner.model_fields.get(str(place[0]))) and (section := section_of(info)):
         name = str(place.pop(0))
-        prefix += "" if name == FLAT else f"{name}."
+        prefix += _prefix(name)
         value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         owner = section
     if error["type"] == "setting":
@@ -254,7 +251,7 @@ def _problem(kind: type[Settings], values: Any, error: Any) -> tuple[str, str]:
         return f"{prefix}{name}.{place[1]}", says
     wrong_type = error["type"].endswith("_type") or (one.kind is str and not isinstance(value, str))
     if wrong_type and not (one.kind is list and error["type"] == "literal_error"):
-        return prefix + name, f"must be {_NAMES[one.kind]}, not {quoted(value)}."
+        return prefix + name, f"must be {_NAMES.get(one.kind, 'a path')}, not {quoted(value)}."
     shown = float(value) if one.kind is float and isinstance(value, int) else value
     return prefix + name, f"must be {'finite' if one.limit is ANY else one.limit.says}, not {quoted(shown)}."
 
@@ -306,5 +303,5 @@ def _is_setting(info: FieldInfo) -> bool:
     return bool(extra(info).get("setting"))
 
 
-def _rest(one: Setting) -> tuple[Any, ...]:
-    return one.kind, one.default, one.help, one.limit, one.optional
+def _prefix(section: str) -> str:
+    return "" if section == FLAT else f"{section}."
