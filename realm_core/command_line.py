@@ -68,8 +68,10 @@ def argv(task: Task) -> list[str]:
         value = getattr(task, name)
         if isinstance(value, Settings):
             words += [f"--set={key}={in_toml(one)}" for key, one in flat(value).items() if one is not None]
-        elif name not in task.model_fields_set or name in unused or value is None or extra(info).get("flag") == "":
+        elif name in unused or extra(info).get("flag") == "":
             continue
+        elif name not in task.model_fields_set or value in (None, ""):
+            continue  # the other process has the same default
         elif extra(info).get("positional"):
             places += map(str, value) if isinstance(value, tuple) else [str(value)]
         elif isinstance(value, bool):

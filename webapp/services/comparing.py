@@ -19,12 +19,11 @@ from realm_core.evaluation.significance import Difference, paired_difference
 from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import read_json
 from realm_core.model.tasks import OWN
-from realm_core.settings import describe
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
 from webapp.services import jobs
 from webapp.services.places import resolve
 
-_K: Final = next(one.default for one in describe(Evaluate) if one.name == "k")
+_K: Final = Evaluate.model_fields["k"].default
 QUICK_SAMPLE: Final = 200  # questions of a quick evaluation: about a minute on two cores
 
 
