@@ -25,10 +25,10 @@ install: ## the virtual environment alone
 test: ## all tests, on SQLite and PostgreSQL (NIGHTLY=1: those that take minutes, too)
 	$(BOOTSTRAP) test
 
-lint: ## ruff, mypy, djlint, and the audit where it is possible (AUDIT=required: or else fail)
+lint: ## ruff, mypy, djlint, the generated client, and the audit where it is possible (AUDIT=required: or else fail)
 	$(BOOTSTRAP) lint
 
-format: ## let ruff put the code into shape
+format: ## let ruff put the code into shape, and generate the synchronous client
 	$(BOOTSTRAP) format
 
 bench: ## the measurements of benchmarks/, as a table and as JSON

@@ -39,7 +39,7 @@ def measure(inputs: Inputs, peer: PeerProcess, size: Size) -> dict[str, Any]:
 @contextmanager
 def _engine(inputs: Inputs, *, int8: bool = True) -> Iterator[Engine]:
     """Ours as shipped, or, without int8, in the precision that theirs can have, too."""
-    with patch.object(Reader, "int8_serves", int8):
+    with patch.object(Reader, "allow_int8", int8):
         engine = Engine.load(inputs.model, inputs.index, inputs.corpus, device="cpu")
     try:
         engine.warm_up()

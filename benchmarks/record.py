@@ -16,8 +16,8 @@ def main(model: Path, corpus: Path, index: Path) -> None:
     """Write the rows that make a web process answer from these folders."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     django.setup()
-    from webapp.services.deploying import deploy
-    from webapp.services.registering import record_corpus, record_index, record_model
+    from webapp.artefacts.registering import record_corpus, record_index, record_model
+    from webapp.deployments.service import deploy
 
     record_corpus(corpus)
     deploy(record_index(index, model=record_model(model)), note="benchmark", confirmed=True)

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.sources import InMemorySource
 from realm_core.files import write_json
 from realm_core.index.build import build
 from realm_core.model.bert import Architecture, Bert
@@ -72,7 +72,7 @@ def tiny_model(folder: Path, *, seed: int = 0) -> Path:
 
 def tiny_snapshot(folder: Path, articles: dict[str, str] | None = None) -> Path:
     """Publish a snapshot of a dozen articles under `folder`; returns its folder."""
-    source = GivenArticles(
+    source = InMemorySource(
         [
             RawArticle(id=title, title=title, url=f"https://en.wikipedia.org/wiki/{title.replace(' ', '_')}", text=text)
             for title, text in (articles or ARTICLES).items()

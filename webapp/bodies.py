@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.http import parse_header_parameters
 from gunicorn.http.errors import ParseException
 
-from webapp.services.roles import Action, may
-from webapp.views.errors import refusal
+from webapp.access.roles import Action, may
+from webapp.pages.errors import refusal
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _CHARSETS: Final = {"utf-8", "utf8", "us-ascii", "ascii"}

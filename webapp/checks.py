@@ -11,7 +11,8 @@ from django.core.checks import Error, register
 TAG: Final = "admins"
 # Those that a script or a habit gives; Django looks at a password when a person chooses it, `createsuperuser
 # --no-input` at none. They are few because each costs as long as a login, 0.3 s: 20 would take 6 s for each admin and
-# start. The 20,000 commonest cost nothing where the password itself is at hand, which is at the login (views/login.py).
+# start. The 20,000 commonest cost nothing where the password itself is at hand, which is at the login
+# (accounts/login_views.py).
 _GUESSES: Final = ("admin", "password", "123456")
 
 

@@ -19,7 +19,7 @@ from realm_core.task import Given as Described
 from realm_core.task import Task, artefacts, undecided
 from realm_core.tasks import JOBS
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, QuestionSet, SpanSet
-from webapp.services.places import resolve
+from webapp.storage.places import resolve
 
 # The records that stand for what tasks call artefacts.
 RECORDS: Final[dict[str, type[models.Model]]] = {

@@ -134,7 +134,7 @@ def _look_at_admins() -> None:
 
 def worker_exit(_server: Any, _worker: Any) -> None:
     """Called in a process that ends in good order: it need not be missed. One that did not come as far told nothing."""
-    if told := sys.modules.get("webapp.services.presence"):
+    if told := sys.modules.get("webapp.serving.presence"):
         told.presence.leave()
 
 

@@ -129,7 +129,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.services.roles.rights",
+                "webapp.access.roles.rights",
             ]
         },
     }
@@ -221,7 +221,7 @@ LOGOUT_REDIRECT_URL = "/"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=30)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # locking a name alone would let anyone lock it
-AXES_CLIENT_IP_CALLABLE = "webapp.services.limits.client_address"  # behind a proxy all have its address otherwise
+AXES_CLIENT_IP_CALLABLE = "webapp.access.limits.client_address"  # behind a proxy all have its address otherwise
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_TEMPLATE = "manage/locked_out.html"
 AXES_VERBOSE = False
@@ -229,7 +229,7 @@ AXES_VERBOSE = False
 SESSION_COOKIE_AGE = 365 * 24 * 3600  # seconds; the history of an anonymous asker hangs on the session
 STAFF_SESSION_SECONDS = 12 * 3600  # of those who may administrate: what they change is served to all
 SESSION_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "webapp.views.errors.csrf_failure"
+CSRF_FAILURE_VIEW = "webapp.pages.errors.csrf_failure"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 # ---- what a browser may do
@@ -300,7 +300,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.AllowAny"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "webapp.api.problems.problem_response",
+    "EXCEPTION_HANDLER": "webapp.rest.problems.problem_response",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 SPECTACULAR_SETTINGS = {
@@ -314,7 +314,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "webapp.api.description.without_the_databases_limits",
+        "webapp.rest.description.without_the_databases_limits",
     ],
 }
 

@@ -1,33 +1,71 @@
-"""Every address of the site."""
+"""Every address of the site, put together from those of the subjects."""
 
 from django.contrib import admin
 from django.templatetags.static import static
-from django.urls import include, path
+from django.urls import include, path, re_path
 from django.views.generic import RedirectView
 
-from webapp.mcp.views import McpView
-from webapp.views import health
-from webapp.views.login import LoginView, LogoutView
+from webapp.accounts import urls as accounts
+from webapp.artefacts import urls as artefacts
+from webapp.articles import urls as articles
+from webapp.asking import urls as asking
+from webapp.deployments import urls as deployments
+from webapp.evaluations import urls as evaluations
+from webapp.explaining import urls as explaining
+from webapp.feedback import urls as feedback
+from webapp.filling import urls as filling
+from webapp.jobs import urls as jobs
+from webapp.mcp import urls as mcp
+from webapp.operations import urls as operations
+from webapp.pages.about import how_it_works
+from webapp.questions import urls as questions
+from webapp.rest import urls as rest
+from webapp.rest.problems import not_found
+from webapp.schedules import urls as schedules
+from webapp.sources import urls as sources
 
-handler400 = "webapp.views.errors.bad_request"
-handler500 = "webapp.views.errors.server_error"
+handler400 = "webapp.pages.errors.bad_request"
+handler500 = "webapp.pages.errors.server_error"
 
+CONSOLE = [  # for staff
+    *operations.console,
+    *jobs.console,
+    *artefacts.console,
+    *sources.console,
+    *questions.console,
+    *feedback.console,
+    *evaluations.console,
+    *deployments.console,
+    *schedules.console,
+    *accounts.console,
+]
+REST = [
+    *asking.rest,
+    *filling.rest,
+    *articles.rest,
+    *feedback.rest,
+    *questions.rest,
+    *explaining.rest,
+    *jobs.rest,
+    *artefacts.rest,
+    *deployments.rest,
+    *rest.rest,
+    re_path("", not_found),  # last: any other address below it
+]
 urlpatterns = [
     # For browsers that look here unasked, as on pages that are not ours (the administration).
     path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg"))),
-    path("healthz", health.healthz, name="healthz"),
-    path("readyz", health.readyz, name="readyz"),
-    path("metrics", health.metrics, name="metrics"),
-    path(
-        "accounts/login/",
-        LoginView.as_view(),
-        name="login",
-    ),
-    path("accounts/logout/", LogoutView.as_view(), name="logout"),
     path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),  # there is one way in
     path("admin/", admin.site.urls),
-    path("manage/", include("webapp.urls_manage")),
-    path("api/v1/", include("webapp.api.urls")),
-    path("mcp", McpView.as_view(), name="mcp"),
-    path("", include("webapp.urls_pages")),
+    path("manage/", include(CONSOLE)),
+    path("api/v1/", include(REST)),
+    *operations.site,
+    *accounts.site,
+    *mcp.site,
+    *asking.site,
+    *articles.site,
+    *feedback.site,
+    *explaining.site,
+    *filling.site,
+    path("how-it-works/", how_it_works, name="how-it-works"),
 ]

@@ -8,8 +8,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 application = get_wsgi_application()
 
 from webapp.bodies import Request  # noqa: E402  # needs Django's settings
-from webapp.engine import watch  # noqa: E402
-from webapp.services.presence import presence  # noqa: E402
+from webapp.serving.engine import watch  # noqa: E402
+from webapp.serving.presence import presence  # noqa: E402
 
 application.request_class = Request
 watch(presence.tell)

@@ -31,8 +31,8 @@ from kombu import Exchange  # noqa: E402
 from kombu import Queue as BrokerQueue  # noqa: E402
 
 from webapp.environment import envint, envlist  # noqa: E402 - needs the settings
+from webapp.jobs.queue import configure  # noqa: E402 - needs the settings
 from webapp.models import Queue  # noqa: E402 - needs the settings
-from webapp.queue import configure  # noqa: E402 - needs the settings
 from workers import devices  # noqa: E402 - needs the settings
 from workers.beat import every  # noqa: E402
 

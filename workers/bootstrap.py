@@ -24,6 +24,7 @@ LINT = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
     ("mypy",),
+    ("client.generate", "--check"),
     ("djlint", "--quiet", "--lint", "templates"),
     ("workers.audit", "--if-possible"),
 )
@@ -34,7 +35,7 @@ EXTRAS = {
     "format": ["dev"],
     "audit": ["audit"],
 }
-FORMAT = (("ruff", "check", "--fix", "."), ("ruff", "format", "."))
+FORMAT = (("ruff", "check", "--fix", "."), ("ruff", "format", "."), ("client.generate",))
 
 
 def main(arguments: list[str] | None = None) -> int:

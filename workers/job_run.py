@@ -34,11 +34,11 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 
 from realm_core.errors import RealmError
+from webapp.jobs import parts
+from webapp.jobs.queue import enqueue
 from webapp.models import DeviceLease, Job, JobState, Queue
 from webapp.models.job import MAX_ATTEMPTS
 from webapp.models.job_states import BESIDE
-from webapp.queue import enqueue
-from webapp.services import parts
 from workers import devices
 from workers.kinds import KINDS, Kind
 from workers.processes import ask_to_end, describe_end, kill_all, of_several, start

@@ -21,10 +21,12 @@ from realm_core.salient.tasks import Spans
 from realm_core.settings import FILE, describe
 from realm_core.task import Part, Task
 from realm_core.tasks import JOBS
+from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
 from webapp.kinds import Given, kind_of
 from webapp.models import CorpusSnapshot, Evaluation, Job, ModelVersion
-from webapp.services import questions, scheduling
-from webapp.services.places import (
+from webapp.questions import service as questions
+from webapp.schedules import service as scheduling
+from webapp.storage.places import (
     bm25_dir,
     corpora_dir,
     evaluations_dir,
@@ -35,7 +37,6 @@ from webapp.services.places import (
     sources_dir,
     spans_dir,
 )
-from webapp.services.registering import record_corpus, record_index, record_model, record_spans
 
 _UNFIT = re.compile(r"[^\w.]+", re.ASCII)  # for the name of a folder
 

@@ -15,13 +15,15 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from webapp.artefacts import retention
 from webapp.environment import envint
+from webapp.jobs import parts
+from webapp.jobs.queue import TASK, enqueue
 from webapp.models import Job, JobState, Queue, RetentionRule
 from webapp.models.job_states import HELD
 from webapp.models.process import process_name
-from webapp.queue import TASK, enqueue
 from webapp.request_id import set_job_id
-from webapp.services import parts, retention, scheduling
+from webapp.schedules import service as scheduling
 from workers import devices
 from workers.app import QUEUES, SLOTS, app
 from workers.job_run import JobRun, Timing, shutting_down

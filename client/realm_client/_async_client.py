@@ -1,4 +1,4 @@
-"""The client that is awaited: as `Client`, method by method."""
+"""All calls of the API. `python -m client.generate` derives the synchronous `_client.py` from this file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,29 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import httpx
 
-from realm_client import _calls as calls
 from realm_client import _operating as operating
 from realm_client import _records as records
-from realm_client._calls import Call, Filters, Lines, Patience
+from realm_client._calls import (
+    JSON_LINES,
+    TIMEOUT,
+    Batch,
+    Call,
+    Filters,
+    Json,
+    Lines,
+    Patience,
+    blocks_body,
+    checked,
+    following_page,
+    list_call,
+    parsed,
+    question_body,
+    segment,
+)
 from realm_client._errors import ApiError, Unreachable
 from realm_client._reading import record
 from realm_client._records import Question
@@ -21,14 +37,14 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """A server, for the tasks of one event loop.
+    """A server. A `Client` serves one thread or several, an `AsyncClient` the tasks of one event loop.
 
     address:  such as https://qa.example.org
-    token:    of one's account there; without one, what the server lets everybody do.
-    patience_s: seconds that a request may wait in all to be sent again, where it found the server busy (429, 503) or
-              away, lost its connection, or is under way (409): after growing pauses, no sooner than `Retry-After` says.
-              `ask` does not ask twice by that: it has an idempotency key.
-    retries:  how often at most, those under way apart; None: as often as fits into that time.
+    token:    of an account there; without one, the client may do what the server allows everybody.
+    patience_s: seconds that a request may wait in all to be sent again, where the server was busy (429, 503) or away,
+              the connection was lost, or the same request is under way (409): after growing pauses, no sooner than
+              `Retry-After` says. A question is still asked once: `ask` sends an idempotency key.
+    retries:  how often at most, without those of 409; None: as often as fits into that time.
     """
 
     def __init__(
@@ -38,7 +54,7 @@ class AsyncClient:
         token: str | None = None,
         retries: int | None = None,
         patience_s: float = 120.0,
-        timeout: httpx.Timeout = calls.TIMEOUT,
+        timeout: httpx.Timeout = TIMEOUT,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -63,7 +79,9 @@ class AsyncClient:
         self, question: str, *, k: int | None = None, exclude: Sequence[str] = (), idempotency_key: str | None = None
     ) -> records.Answer:
         """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read."""
-        return await self._do(calls.ask(question, k, exclude, idempotency_key))
+        headers = {"Idempotency-Key": idempotency_key or str(uuid4())}  # a question that is sent again is asked once
+        body = question_body(question, k, exclude)
+        return await self._do(Call("POST", "/ask", records.Answer, body=body, headers=headers))
 
     async def ask_many(
         self, questions: Iterable[str | Question], *, k: int | None = None
@@ -73,14 +91,14 @@ class AsyncClient:
         Questions that the server refuses because too many are asked are sent again when it says, and come later then:
         `index` says which one a result belongs to. Where a connection breaks, what had not come back is asked again.
         """
-        batch, patience = calls.Batch.of(questions, k), self._patience()
+        batch, patience = Batch.of(questions, k), self._patience()
         while batch.waiting:
             call = batch.next()
             try:
                 async with self._http.stream(**call.arguments()) as response:
                     if not response.is_success:
                         await response.aread()
-                        calls.checked(response)
+                        checked(response)
                     lines = Lines()
                     async for piece in response.aiter_bytes():
                         for line in lines.of(piece):
@@ -97,19 +115,22 @@ class AsyncClient:
 
     async def retrieve(self, question: str, *, k: int | None = None, exclude: Sequence[str] = ()) -> records.Retrieval:
         """Find blocks without reading them; nothing is kept."""
-        return await self._do(calls.retrieve(question, k, exclude))
+        return await self._do(Call("POST", "/retrieve", records.Retrieval, body=question_body(question, k, exclude)))
 
     async def fill(
         self, sentence: str, *, k: int | None = None, exclude: Sequence[str] = (), truth: str | None = None
     ) -> records.Filling:
         """Fill each [MASK] of a sentence. truth: what stands there, to get its probability, too."""
-        return await self._do(calls.fill(sentence, k, exclude, truth))
+        body = {"sentence": sentence, "truth": truth, **blocks_body(k, exclude)}
+        return await self._do(Call("POST", "/fill", records.Filling, body=body))
 
     # ---- what is kept
 
     async def answer(self, answer_id: str, *, without: Sequence[str] = ()) -> records.Answer:
         """A kept answer; without: as it were had these blocks not been read."""
-        return await self._do(calls.answer(answer_id, without))
+        return await self._do(
+            Call("GET", f"/answers/{segment(answer_id)}", records.Answer, params={"without": list(without)})
+        )
 
     def answers(self, **filters: Filters | None) -> AsyncIterator[records.ListedAnswer]:
         """One's own answers, the latest first. Filters: answered, deployment, since, before, order."""
@@ -117,35 +138,37 @@ class AsyncClient:
 
     async def block(self, block_id: str) -> records.Block:
         """A block of a corpus."""
-        return await self._do(calls.block(block_id))
+        return await self._do(Call("GET", f"/blocks/{segment(block_id)}", records.Block))
 
     async def article(self, block_id: str) -> records.Article:
         """The article of a block."""
-        return await self._do(calls.article(block_id))
+        return await self._do(Call("GET", f"/blocks/{segment(block_id)}/article", records.Article))
 
     async def feedback(self, answer_id: str) -> records.Feedback:
         """What one said of an answer; NotFound where one said nothing."""
-        return await self._do(calls.feedback(answer_id))
+        return await self._do(Call("GET", f"/answers/{segment(answer_id)}/feedback", records.Feedback))
 
     async def give_feedback(
         self, answer_id: str, *, right: bool | None = None, block_id: str = "", better_answer: str = ""
     ) -> records.Feedback:
         """Say whether an answer is right, which block is the right evidence, what would be a better answer."""
-        return await self._do(calls.give_feedback(answer_id, right, block_id, better_answer))
+        body = {"right": right, "block_id": block_id, "better_answer": better_answer}
+        return await self._do(Call("POST", f"/answers/{segment(answer_id)}/feedback", records.Feedback, body=body))
 
     async def take_feedback_back(self, answer_id: str) -> None:
         """Take back what one said of an answer."""
-        await self._do(calls.take_feedback_back(answer_id))
+        await self._do(Call("DELETE", f"/answers/{segment(answer_id)}/feedback", None))
 
     async def why(self, answer_id: str, right_answer: str) -> records.Why:
         """Why a kept answer is wrong, given the right one; nothing is kept of it."""
-        return await self._do(calls.why(answer_id, right_answer))
+        body = {"answer": right_answer}
+        return await self._do(Call("POST", f"/answers/{segment(answer_id)}/why", records.Why, body=body))
 
     # ---- what operators do
 
     async def job_kinds(self) -> tuple[operating.Kind, ...]:
         """The kinds of job, with what each works on and may be told."""
-        return await self._do(calls.job_kinds())
+        return await self._do(Call("GET", "/job-kinds", tuple[operating.Kind, ...]))
 
     def jobs(self, **filters: Filters | None) -> AsyncIterator[operating.Job]:
         """Jobs, the latest first. Filters: state, kind, queue, part, since, before, order."""
@@ -153,31 +176,32 @@ class AsyncClient:
 
     async def job(self, job_id: str) -> operating.Job:
         """A job."""
-        return await self._do(calls.job(job_id))
+        return await self._do(Call("GET", f"/jobs/{segment(job_id)}", operating.Job))
 
     async def start_job(
         self, kind: str, parameters: Mapping[str, Any], *, settings_of: str | None = None
     ) -> operating.Job:
         """Start a job. settings_of: an earlier one, whose settings hold where `parameters` says nothing."""
-        return await self._do(calls.start_job(kind, parameters, settings_of))
+        body = {"kind": kind, "parameters": dict(parameters), "settings_of": settings_of}
+        return await self._do(Call("POST", "/jobs", operating.Job, body=body, repeatable=False))
 
     async def stop_job(self, job_id: str) -> operating.Job:
         """Stop a job, at its next safe point."""
-        return await self._do(calls.stop_job(job_id))
+        return await self._do(Call("POST", f"/jobs/{segment(job_id)}/stop", operating.Job, repeatable=False))
 
     async def resume_job(self, job_id: str) -> operating.Job:
         """Let a job that failed, was stopped or interrupted go on."""
-        return await self._do(calls.resume_job(job_id))
+        return await self._do(Call("POST", f"/jobs/{segment(job_id)}/resume", operating.Job, repeatable=False))
 
     async def job_log(self, job_id: str, *, offset: int = 0) -> operating.Log:
         """A piece of a job's log from a byte on; the following one begins at its `next_offset`."""
-        return await self._do(calls.job_log(job_id, offset))
+        return await self._do(Call("GET", f"/jobs/{segment(job_id)}/log", operating.Log, params={"offset": offset}))
 
     async def job_metrics(self, job_id: str, *, after: int = 0) -> AsyncIterator[operating.Metric]:
         """What a job has measured, the earliest first. after: the `id` of one, to go on behind it."""
-        more = True
+        path, more = f"/jobs/{segment(job_id)}/metrics", True
         while more:
-            page = await self._do(calls.job_metrics(job_id, after))
+            page = await self._do(Call("GET", path, operating.Metrics, params={"after": after}))
             for row in page.rows:
                 yield row
             after, more = page.cursor, page.more
@@ -194,11 +218,11 @@ class AsyncClient:
 
     async def corpus(self, corpus_id: int) -> operating.Corpus:
         """A corpus snapshot."""
-        return await self._do(calls.read(operating.Corpus, "/corpora", corpus_id))
+        return await self._do(Call("GET", f"/corpora/{corpus_id}", operating.Corpus))
 
     async def remove_corpus(self, corpus_id: int) -> None:
         """Remove a corpus snapshot that nothing uses."""
-        return await self._do(calls.remove("/corpora", corpus_id))
+        await self._do(Call("DELETE", f"/corpora/{corpus_id}", None))
 
     def models(self, **filters: Filters | None) -> AsyncIterator[operating.Model]:
         """Model versions. Filters: parent, corpus, since, before, order."""
@@ -206,11 +230,11 @@ class AsyncClient:
 
     async def model(self, model_id: int) -> operating.Model:
         """A model version with its card."""
-        return await self._do(calls.read(operating.Model, "/models", model_id))
+        return await self._do(Call("GET", f"/models/{model_id}", operating.Model))
 
     async def remove_model(self, model_id: int) -> None:
         """Remove a model version that nothing uses."""
-        return await self._do(calls.remove("/models", model_id))
+        await self._do(Call("DELETE", f"/models/{model_id}", None))
 
     def indexes(self, **filters: Filters | None) -> AsyncIterator[operating.Index]:
         """Index generations. Filters: model, corpus, since, before, order."""
@@ -218,11 +242,11 @@ class AsyncClient:
 
     async def index(self, index_id: int) -> operating.Index:
         """An index generation, also one whose files were removed."""
-        return await self._do(calls.read(operating.Index, "/indexes", index_id))
+        return await self._do(Call("GET", f"/indexes/{index_id}", operating.Index))
 
     async def remove_index(self, index_id: int) -> None:
         """Remove an index generation that nothing uses."""
-        return await self._do(calls.remove("/indexes", index_id))
+        await self._do(Call("DELETE", f"/indexes/{index_id}", None))
 
     def question_sets(self, **filters: Filters | None) -> AsyncIterator[operating.QuestionSet]:
         """Files of questions. Filters: purpose, since, before, order."""
@@ -230,11 +254,11 @@ class AsyncClient:
 
     async def question_set(self, question_set_id: int) -> operating.QuestionSet:
         """A file of questions."""
-        return await self._do(calls.read(operating.QuestionSet, "/question-sets", question_set_id))
+        return await self._do(Call("GET", f"/question-sets/{question_set_id}", operating.QuestionSet))
 
     async def remove_question_set(self, question_set_id: int) -> None:
         """Remove a question set that nothing uses."""
-        return await self._do(calls.remove("/question-sets", question_set_id))
+        await self._do(Call("DELETE", f"/question-sets/{question_set_id}", None))
 
     def span_sets(self, **filters: Filters | None) -> AsyncIterator[operating.SpanSet]:
         """Salient spans of corpora. Filters: corpus, since, before, order."""
@@ -242,7 +266,7 @@ class AsyncClient:
 
     async def span_set(self, span_set_id: int) -> operating.SpanSet:
         """The salient spans of a corpus."""
-        return await self._do(calls.read(operating.SpanSet, "/span-sets", span_set_id))
+        return await self._do(Call("GET", f"/span-sets/{span_set_id}", operating.SpanSet))
 
     def evaluations(self, **filters: Filters | None) -> AsyncIterator[operating.Evaluation]:
         """Measurements. Filters: model, corpus, index, questions, since, before, order."""
@@ -250,7 +274,7 @@ class AsyncClient:
 
     async def evaluation(self, evaluation_id: int) -> operating.Evaluation:
         """A measurement with all its figures."""
-        return await self._do(calls.read(operating.Evaluation, "/evaluations", evaluation_id))
+        return await self._do(Call("GET", f"/evaluations/{evaluation_id}", operating.Evaluation))
 
     def all_feedback(self, **filters: Filters | None) -> AsyncIterator[operating.Said]:
         """What everybody said of answers. Filters: review, teaches, right, deployment, since, before, order."""
@@ -258,7 +282,7 @@ class AsyncClient:
 
     async def feedback_export(self) -> bytes:
         """What was accepted of that, as a file of questions to learn from: JSON lines, perhaps none."""
-        return await self._do(calls.feedback_export())
+        return await self._do(Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES}))
 
     def deployments(self, **filters: Filters | None) -> AsyncIterator[operating.Deployment]:
         """What answers, and what did. Filters: model, index, active, since, before, order."""
@@ -266,17 +290,19 @@ class AsyncClient:
 
     async def deployment(self, deployment_id: int) -> operating.Deployment:
         """A deployment."""
-        return await self._do(calls.read(operating.Deployment, "/deployments", deployment_id))
+        return await self._do(Call("GET", f"/deployments/{deployment_id}", operating.Deployment))
 
     async def deploy(
         self, index: int, *, model: int | None = None, note: str = "", confirm: str = ""
     ) -> operating.Deployment:
         """Let an index and a model answer. Conflict tells `doubts`; its `confirm`, sent back, confirms them."""
-        return await self._do(calls.deploy(index, model, note, confirm))
+        body = {"index": index, "model": model, "note": note, "confirm": confirm}
+        return await self._do(Call("POST", "/deployments", operating.Deployment, body=body, repeatable=False))
 
     async def activate(self, deployment: int, *, confirm: str = "") -> operating.Deployment:
         """Go back to an earlier deployment; doubts as of `deploy`."""
-        return await self._do(calls.activate(deployment, confirm))
+        path = f"/deployments/{deployment}/activate"
+        return await self._do(Call("POST", path, operating.Deployment, body={"confirm": confirm}, repeatable=False))
 
     # ---- sending
 
@@ -284,17 +310,17 @@ class AsyncClient:
         patience = self._patience()
         while True:
             try:
-                return calls.parsed(call, calls.checked(await self._http.request(**call.arguments())))
+                return parsed(call, checked(await self._http.request(**call.arguments())))
             except (ApiError, httpx.TransportError) as error:
                 await self._pause(patience, error, call)
 
     async def _list(self, path: str, kind: type[T], filters: Mapping[str, Filters | None]) -> AsyncIterator[T]:
-        call: Call[dict[str, Any]] | None = calls.listed(path, filters)
+        call: Call[Json] | None = list_call(path, filters)
         while call is not None:
             page = await self._do(call)
             for one in page["results"]:
                 yield record(kind, one)
-            call = calls.following(call, page)
+            call = following_page(call, page)
 
     def _patience(self) -> Patience:
         return Patience(self._patience_s, self._retries)

@@ -1,4 +1,4 @@
-"""Every request as plain data, for the client that waits and the one that is awaited; and when to try again."""
+"""Requests as plain data, long batches, and when a request is sent again: what both clients share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
-from uuid import uuid4
 
 import httpx
 
-from realm_client import _operating as operating
 from realm_client import _records as records
 from realm_client._errors import ApiError, error_from
 from realm_client._reading import record
@@ -24,23 +22,21 @@ Json = dict[str, Any]
 Filters = str | int | bool | datetime
 
 JSON_LINES: Final = "application/jsonl"
-TIMEOUT: Final = httpx.Timeout(
-    60.0, connect=10.0
-)  # seconds; the server refuses a question rather than keep one waiting
+TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)  # seconds; the server refuses questions that would wait longer
 PREFIX: Final = "/api/v1"
-# Of a long batch, what goes into one request: the server takes a MiB and ten thousand questions.
+# Limits of one request of a long batch: the server takes a MiB and ten thousand questions.
 _MOST_QUESTIONS: Final = 1000
 _MOST_BYTES: Final = 900_000
 _PASSING: Final = {429, 503}
-_AWAY: Final = {502, 504}  # a proxy's words for a server that is not there, or was not to the end
-# Between two tries of what found nobody there: a server that starts again takes some ten seconds.
+_AWAY: Final = {502, 504}  # from a proxy whose server is down, or went down
+# Between two attempts: a server that restarts takes some ten seconds.
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One request. kind: of what comes back, None for nothing. repeatable: sent twice it does what it does once."""
+    """One request. kind: of the response, None for no content. repeatable: sending it twice has the effect of once."""
 
     method: str
     path: str
@@ -64,10 +60,10 @@ class Call(Generic[T]):
 
 @dataclass
 class Patience:
-    """How long, and perhaps how often, one request is tried again.
+    """How long, and perhaps how often, one request is retried.
 
-    wait_s:  seconds that it may wait in all; who asks for more is not waited for.
-    retries: after the first time; None: as often as fits into the time.
+    wait_s:  seconds that it may wait in all; a longer Retry-After is an error.
+    retries: at most; None: as many as fit into the time.
     """
 
     wait_s: float
@@ -94,18 +90,18 @@ class Patience:
         return pause_s
 
     def allows(self, pause_s: float, *, counts: bool = True) -> bool:
-        """Whether there is so much time left, and a try. counts: among the retries."""
+        """Whether there is time for this pause, and a retry left. counts: as a retry."""
         return pause_s <= self.wait_s and not (counts and self.retries is not None and self.retries < 1)
 
     def spend(self, pause_s: float, *, counts: bool = True) -> None:
-        """So long is waited, before one more try."""
+        """Deduct a pause and, if it counts, a retry."""
         self.wait_s -= pause_s
         if counts and self.retries is not None:
             self.retries -= 1
 
 
 def checked(response: httpx.Response) -> httpx.Response:
-    """A response that says what was asked for; ApiError otherwise. Its body must have been read."""
+    """The response if it is a success; ApiError otherwise. Its body must have been read."""
     if response.is_success:
         return response
     wait = response.headers.get("Retry-After", "")
@@ -120,7 +116,7 @@ def checked(response: httpx.Response) -> httpx.Response:
 
 
 def parsed(call: Call[T], response: httpx.Response) -> T:
-    """What came back, as the call says."""
+    """The body, as the call's kind."""
     if call.kind is None or response.status_code == 204:
         return None  # type: ignore[return-value]  # T is None then
     if call.kind is bytes:
@@ -128,37 +124,24 @@ def parsed(call: Call[T], response: httpx.Response) -> T:
     return record(call.kind, response.json())
 
 
-# ---- asking
+def question_body(question: str, k: int | None, exclude: Sequence[str]) -> Json:
+    return {"question": question, **blocks_body(k, exclude)}
 
 
-def ask(question: str, k: int | None, exclude: Sequence[str], key: str | None) -> Call[records.Answer]:
-    """With a key, also where none is given: a question that is sent again because the answer got lost is asked once."""
-    headers = {"Idempotency-Key": key or str(uuid4())}
-    return Call("POST", "/ask", records.Answer, body=_question(question, k, exclude), headers=headers)
-
-
-def retrieve(question: str, k: int | None, exclude: Sequence[str]) -> Call[records.Retrieval]:
-    return Call("POST", "/retrieve", records.Retrieval, body=_question(question, k, exclude))
-
-
-def fill(sentence: str, k: int | None, exclude: Sequence[str], truth: str | None) -> Call[records.Filling]:
-    body = {"sentence": sentence, "truth": truth, **_reading(k, exclude)}
-    return Call("POST", "/fill", records.Filling, body=body)
-
-
-def _question(question: str, k: int | None, exclude: Sequence[str]) -> Json:
-    return {"question": question, **_reading(k, exclude)}
-
-
-def _reading(k: int | None, exclude: Sequence[str]) -> Json:
+def blocks_body(k: int | None, exclude: Sequence[str]) -> Json:
     return ({} if k is None else {"k": k}) | ({"exclude": list(exclude)} if exclude else {})
+
+
+def segment(text: str) -> str:
+    """Any text as one segment of a path."""
+    return quote(text, safe="")
 
 
 # ---- batches
 
 
 class Lines:
-    """JSON lines out of the pieces in which they come; only a line feed ends one.
+    """JSON lines out of the chunks of a stream; only a line feed ends one.
 
     httpx's own lines also end at characters that JSON may have within a text, such as U+0085.
     """
@@ -174,7 +157,7 @@ class Lines:
 
 @dataclass
 class Batch:
-    """A long batch on its way: what has been answered, what must be sent again, and what in the next request."""
+    """A long batch under way: which questions wait, and which the current request has."""
 
     questions: list[Any]
     k: int | None
@@ -187,7 +170,7 @@ class Batch:
     def of(cls, questions: Iterable[str | Question], k: int | None) -> Batch:
         """The questions, as the server takes them."""
         return cls(
-            [one if isinstance(one, str) else _question(one.question, one.k, one.exclude) for one in questions], k
+            [one if isinstance(one, str) else question_body(one.question, one.k, one.exclude) for one in questions], k
         )
 
     def __post_init__(self) -> None:
@@ -201,7 +184,7 @@ class Batch:
             if self.sent and size > _MOST_BYTES:
                 break
             self.sent.append(position)
-        body = {"questions": [self.questions[position] for position in self.sent], **_reading(self.k, ())}
+        body = {"questions": [self.questions[position] for position in self.sent], **blocks_body(self.k, ())}
         headers = {"Accept": JSON_LINES}
         return Call("POST", "/ask/batch", records.Result, body=body, headers=headers)
 
@@ -236,104 +219,16 @@ class Batch:
         return self._pause_s
 
 
-# ---- what is kept
-
-
-def answer(answer_id: str, without: Sequence[str]) -> Call[records.Answer]:
-    return Call("GET", f"/answers/{_part(answer_id)}", records.Answer, params={"without": list(without)})
-
-
-def block(block_id: str) -> Call[records.Block]:
-    return Call("GET", f"/blocks/{_part(block_id)}", records.Block)
-
-
-def article(block_id: str) -> Call[records.Article]:
-    return Call("GET", f"/blocks/{_part(block_id)}/article", records.Article)
-
-
-def feedback(answer_id: str) -> Call[records.Feedback]:
-    return Call("GET", f"/answers/{_part(answer_id)}/feedback", records.Feedback)
-
-
-def give_feedback(answer_id: str, right: bool | None, block_id: str, better_answer: str) -> Call[records.Feedback]:
-    body = {"right": right, "block_id": block_id, "better_answer": better_answer}
-    return Call("POST", f"/answers/{_part(answer_id)}/feedback", records.Feedback, body=body)
-
-
-def take_feedback_back(answer_id: str) -> Call[None]:
-    return Call("DELETE", f"/answers/{_part(answer_id)}/feedback", None)
-
-
-def why(answer_id: str, right_answer: str) -> Call[records.Why]:
-    return Call("POST", f"/answers/{_part(answer_id)}/why", records.Why, body={"answer": right_answer})
-
-
-# ---- what operators do
-
-
-def job_kinds() -> Call[tuple[operating.Kind, ...]]:
-    return Call("GET", "/job-kinds", tuple[operating.Kind, ...])
-
-
-def job(job_id: str) -> Call[operating.Job]:
-    return Call("GET", f"/jobs/{_part(job_id)}", operating.Job)
-
-
-def start_job(kind: str, parameters: Mapping[str, Any], settings_of: str | None) -> Call[operating.Job]:
-    body = {"kind": kind, "parameters": dict(parameters), "settings_of": settings_of}
-    return Call("POST", "/jobs", operating.Job, body=body, repeatable=False)
-
-
-def stop_job(job_id: str) -> Call[operating.Job]:
-    return Call("POST", f"/jobs/{_part(job_id)}/stop", operating.Job, repeatable=False)
-
-
-def resume_job(job_id: str) -> Call[operating.Job]:
-    return Call("POST", f"/jobs/{_part(job_id)}/resume", operating.Job, repeatable=False)
-
-
-def job_log(job_id: str, offset: int) -> Call[operating.Log]:
-    return Call("GET", f"/jobs/{_part(job_id)}/log", operating.Log, params={"offset": offset})
-
-
-def job_metrics(job_id: str, after: int) -> Call[operating.Metrics]:
-    return Call("GET", f"/jobs/{_part(job_id)}/metrics", operating.Metrics, params={"after": after})
-
-
-def feedback_export() -> Call[bytes]:
-    return Call("GET", "/feedback/export", bytes, headers={"Accept": JSON_LINES})
-
-
-def remove(path: str, record_id: int) -> Call[None]:
-    """Remove a record that nothing uses."""
-    return Call("DELETE", f"{path}/{record_id}", None)
-
-
-def read(kind: type[T], path: str, record_id: int) -> Call[T]:
-    """One record of a list."""
-    return Call("GET", f"{path}/{record_id}", kind)
-
-
-def deploy(index: int, model: int | None, note: str, confirm: str) -> Call[operating.Deployment]:
-    body = {"index": index, "model": model, "note": note, "confirm": confirm}
-    return Call("POST", "/deployments", operating.Deployment, body=body, repeatable=False)
-
-
-def activate(deployment: int, confirm: str) -> Call[operating.Deployment]:
-    path = f"/deployments/{deployment}/activate"
-    return Call("POST", path, operating.Deployment, body={"confirm": confirm}, repeatable=False)
-
-
 # ---- lists
 
 
-def listed(path: str, filters: Mapping[str, Filters | None]) -> Call[Json]:
+def list_call(path: str, filters: Mapping[str, Filters | None]) -> Call[Json]:
     """A page of a list; the filters that are not None."""
     params = {name: _parameter(value) for name, value in filters.items() if value is not None}
     return Call("GET", path, dict, params=params)
 
 
-def following(call: Call[Json], page: Json) -> Call[Json] | None:
+def following_page(call: Call[Json], page: Json) -> Call[Json] | None:
     """The page after this one; None: there is none. Of its address only the parameters are used."""
     if page["next"] is None:
         return None
@@ -344,8 +239,3 @@ def _parameter(value: Filters) -> str:
     if isinstance(value, datetime):
         return value.astimezone().isoformat()
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _part(text: str) -> str:
-    """A part of an address, whatever is in it."""
-    return quote(text, safe="")

@@ -1,8 +1,7 @@
-"""Where the anchors of links stand in a text while it is being cleaned.
+"""Where the anchors of links stand in a text while it is cleaned.
 
-An anchor is what is read of a link. While brackets nest, two characters around it mark it; once they are resolved, its
-place is kept beside the text and follows every edit. No edit ever sees a mark, so that the text comes out the same,
-character by character, as if nobody had asked for links.
+An anchor is the visible text of a link. While brackets are resolved, two characters mark its ends. Later its offsets
+are kept beside the text and follow every edit. No edit sees a mark: the text is the same with and without links.
 """
 
 from __future__ import annotations
@@ -37,10 +36,7 @@ class Anchored(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Anchored:
-        """The text without its marks. Links do not nest: of two that do, the inner one is the link.
-
-        A mark without its other half counts for nothing.
-        """
+        """The text without its marks. Of nested links the inner one counts; an unpaired mark is ignored."""
         pieces: list[str] = []
         anchors: list[Span] = []
         position = 0
@@ -81,7 +77,7 @@ class Anchored(NamedTuple):
         return self.cut(start, start + len(stripped))
 
     def lines(self) -> Iterator[Anchored]:
-        """The lines, without their ends; an anchor that reaches over an end is left out, for its half says nothing."""
+        """The lines, without their ends; an anchor over two lines is left out."""
         start = number = 0
         for line in self.text.split("\n"):
             end = start + len(line)
@@ -108,7 +104,7 @@ def joined(separator: str, parts: Iterable[Anchored]) -> Anchored:
 
 
 def _moved(anchors: list[Span], matches: Iterable[re.Match[str]], replacement: Replacement) -> list[Span]:
-    """Where the anchors stand once the matches are replaced; what stood in a part that goes stands beside it."""
+    """The anchors after the matches are replaced; an anchor in a removed part moves to its edge."""
     places = [place for anchor in anchors for place in anchor]
     moved: list[int] = []
     shift = 0  # how much longer the text has become so far

@@ -1,4 +1,4 @@
-"""From what a source hands over to an article as it stands in a snapshot."""
+"""Raw articles of a source → clean articles of a snapshot."""
 
 from __future__ import annotations
 

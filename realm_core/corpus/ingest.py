@@ -1,9 +1,9 @@
 """Source → articles → blocks → snapshot: `python -m realm_core ingest`.
 
-One process reads the source in order and hands bundles of raw articles to a pool that cleans, packs and
-hashes them; the results come back in the same order as Arrow bytes and are written in parts. Only a bounded
-number of bundles is under way, so memory does not grow with the source. Killed at any instant, the next
-run with the same source and options goes on behind the last finished part.
+One process reads the source in order and sends batches of raw articles to a pool that cleans, packs and hashes them;
+the results return in order as Arrow bytes and are written in parts. The number of batches in flight is bounded, so
+memory does not grow with the source. After a crash, the next run with the same source and options resumes after the
+last finished part.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from realm_core.activity import Activity
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_TITLE_WORDPIECES, MAX_WORDPIECES
 from realm_core.corpus.pool import prepared
-from realm_core.corpus.sources import Source, source_from
+from realm_core.corpus.sources import ArticleSource, source_from
 from realm_core.corpus.tasks import Ingest
 from realm_core.corpus.work import WorkFolder
 from realm_core.corpus.writer import SnapshotWriter
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, read_json
 
-# Enters the fingerprint: raise it when cleaning, splitting or packing change what comes out.
-_RULES = 1
+# Part of the fingerprint: raise it when cleaning, splitting or packing change their output.
+_RULES = 2
 
 
-def ingest(source: Source, *, name: str, output: Path, activity: Activity, processes: int | None = None) -> Path:
+def ingest(source: ArticleSource, *, name: str, output: Path, activity: Activity, processes: int | None = None) -> Path:
     """Make a snapshot of `source` and return its folder, `output`/`name`/SNAPSHOT_ID.
 
-    processes: how many clean and pack; 1 works in this process, None takes one for each processor.
-    A snapshot of the same source, options and rules that is there already is returned at once.
+    processes: number of worker processes; 1 works in this process, None starts one per processor.
+    An existing snapshot of the same source, options and rules is returned at once.
     """
     if not name or name.startswith(".") or "/" in name or "\0" in name:
         raise RealmError(f"{name!r} cannot be a corpus's name: it becomes a folder's name.")
     fingerprint = f"rules {_RULES}, {MAX_WORDPIECES}/{MAX_TITLE_WORDPIECES} wordpieces, {source.fingerprint()}"
     existing = _existing(output / name, fingerprint)
     if existing is not None:
-        activity.say(f"The snapshot of {source.name} is there already: {existing}")
+        activity.say(f"The snapshot of {source.name} exists already: {existing}")
         return existing
     description = {
         "name": name,
@@ -49,24 +49,24 @@ def ingest(source: Source, *, name: str, output: Path, activity: Activity, proce
     }
     with WorkFolder(output, name, fingerprint) as work:
         if work.emptied:
-            activity.say("The source, its options or the rules changed since the last attempt: starting anew.")
+            activity.say("The source, its options or the rules changed since the last attempt: starting over.")
         elif work.position:
-            activity.say(f"Going on behind the first {work.position:,} pages, which an earlier run finished.")
+            activity.say(f"Resuming after the first {work.position:,} pages, which an earlier run finished.")
         if not work.complete:
             _fill(work, source, activity, processes)
         final, is_new = SnapshotWriter(work, description, activity).publish(output / name)
         work.remove()
     if not is_new:
-        activity.say(f"The same snapshot is there already: {final}")
+        activity.say(f"The same snapshot exists already: {final}")
     return final
 
 
-def _fill(work: WorkFolder, source: Source, activity: Activity, processes: int | None) -> None:
-    """Bring every article that is not in a finished part yet into parts."""
+def _fill(work: WorkFolder, source: ArticleSource, activity: Activity, processes: int | None) -> None:
+    """Write every article that is in no finished part yet into parts."""
     try:
-        with prepared(source.articles(work.position), processes, first=work.position) as bundles:
-            for bundle in bundles:
-                work.add(bundle.articles, bundle.blocks, bundle.position)
+        with prepared(source.articles(work.position), processes, first=work.position) as batches:
+            for batch in batches:
+                work.add(batch.articles, batch.blocks, batch.position)
                 share = source.share_read()
                 total = max(work.position, round(work.position / share)) if share else None
                 activity.progress(work.position, total, "pages", f"{work.blocks:,} blocks")
@@ -79,7 +79,7 @@ def _fill(work: WorkFolder, source: Source, activity: Activity, processes: int |
 
 
 def _existing(folder: Path, fingerprint: str) -> Path | None:
-    """The published snapshot that this source would give again, if there is one."""
+    """The published snapshot with this fingerprint, if there is one."""
     for manifest in sorted(folder.glob(f"*/{tables.MANIFEST_FILE}")):
         if read_json(manifest).get("fingerprint") == fingerprint:
             return manifest.parent

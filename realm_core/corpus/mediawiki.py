@@ -1,7 +1,7 @@
-"""MediaWiki dumps: `pages-articles.xml`, plain or compressed, of any size and any age.
+"""MediaWiki dumps: `pages-articles.xml`, plain or compressed, of any size and export version.
 
-The XML is read as a stream by expat, one page in memory at a time. Left out are redirects, pages outside
-the article namespace, disambiguation pages, and lists, indices and outlines.
+expat reads the XML as a stream, one page in memory at a time. Redirects, pages outside the article namespace,
+disambiguation pages, and lists, indices and outlines are skipped.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from realm_core.corpus.records import RawArticle
 from realm_core.corpus.streams import InputFile
 from realm_core.errors import RealmError
 
-URL_SAFE = "/:(),;@!*$'~-._"  # what MediaWiki itself leaves unquoted in an article's address
-_TEXT_BUFFER_BYTES = 1 << 16  # expat hands text over in pieces of this size
-# MediaWiki itself allows 2 MiB of text. Beyond these a few bytes of an archive would fill the memory.
+URL_SAFE = "/:(),;@!*$'~-._"  # characters that MediaWiki does not quote in an article's URL
+_TEXT_BUFFER_BYTES = 1 << 16  # of expat's text callback
+# Against decompression bombs; MediaWiki itself allows 2 MiB of text.
 _LONGEST_TEXT = 32 << 20  # characters
 _LONGEST_TAG_BYTES = 1 << 20
 _DEEPEST = 32  # elements
@@ -59,15 +59,15 @@ class _Page:
 
 @dataclass
 class _Site:
-    """What the dump says of its wiki before the first page."""
+    """The dump's description of its wiki, which precedes the pages."""
 
     language: str = ""
     url_base: str = ""
-    namespaces: set[str] = field(default_factory=set)  # of the pages that are not articles; lower case
+    namespaces: set[str] = field(default_factory=set)  # lower case, without the article namespace
 
 
 class MediaWikiSource:
-    """language: two-letter code; None takes it from the dump. licence, attribution: shown beside a passage."""
+    """language: two-letter code; None takes it from the dump. licence, attribution: shown next to a passage."""
 
     name = "mediawiki"
 
@@ -102,7 +102,7 @@ class MediaWikiSource:
                 yield RawArticle(page.id or title, title, url, page.text, "wikitext", self.language)
 
     def _read_site(self) -> _Site:
-        """Read up to the first page, which also tells a dump from another file at once."""
+        """Read up to the first page; this also rejects files that are not dumps at once."""
         reader = _Reader(self._file)
         next(reader.pages(), None)
         return reader.site
@@ -112,7 +112,7 @@ class MediaWikiSource:
             if page.namespace != "0":
                 return False
         elif page.title.partition(":")[0].lower() in site.namespaces and ":" in page.title:
-            return False  # dumps from before 2012 do not number the namespace
+            return False  # dumps from before 2012 have no <ns>
         if page.is_redirect or not page.text.strip() or _REDIRECT.match(page.text):
             return False
         lists = _LIST_TITLE.get(self.language)
@@ -128,12 +128,12 @@ class _Reader:
         self.site = _Site()
         self._file = file
         self._path: list[str] = []
-        self._parts: list[str] = []  # of the text since the last tag
+        self._parts: list[str] = []  # text since the last tag
         self._characters = 0
         self._page = _Page()
         self._namespace_key = ""
         self._pages: list[_Page] = []
-        # A dump is UTF-8; what its first line says is not asked, for it could name any of Python's codecs.
+        # Dumps are UTF-8. The XML declaration is ignored: it could name any of Python's codecs.
         self._parser = expat.ParserCreate("utf-8")
         self._parser.buffer_text = True
         self._parser.buffer_size = _TEXT_BUFFER_BYTES
@@ -174,7 +174,7 @@ class _Reader:
             self.site.language = language if _LANGUAGE.fullmatch(language) else ""
         self._path.append(tag)
         if len(self._path) > _DEEPEST:
-            raise RealmError(f"{self._file.path}: its elements are nested deeper than any dump's.")
+            raise RealmError(f"{self._file.path}: elements are nested deeper than {_DEEPEST} levels.")
         self._clear()
         if tag == "page":
             self._page = _Page()
@@ -200,7 +200,7 @@ class _Reader:
         elif tag == "namespace" and self._namespace_key != "0":
             self.site.namespaces.add("".join(self._parts).strip().lower())
             if len(self.site.namespaces) > _MOST_NAMESPACES:
-                raise RealmError(f"{self._file.path}: it has more namespaces than any wiki.")
+                raise RealmError(f"{self._file.path}: more than {_MOST_NAMESPACES:,} namespaces are declared.")
         elif tag == "base":
             base, slash, _ = "".join(self._parts).strip().rpartition("/")
             url = base.replace("http://", "https://", 1) + slash

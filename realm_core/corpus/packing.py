@@ -1,8 +1,8 @@
-"""Sentences packed greedily into blocks of at most 288 wordpieces, title and special tokens counted.
+"""Packs sentences greedily into blocks of at most 288 wordpieces, title and special tokens included.
 
-join(z) is [CLS] title [SEP] body [SEP]: three special tokens, the title (a longer one than
-`MAX_TITLE_WORDPIECES` is read only that far, by the model too), and the body, which gets what is left.
-Nothing is dropped: the blocks of an article hold, in order, every character that is not white space.
+join(z) is [CLS] title [SEP] body [SEP]: three special tokens, the title (truncated to `MAX_TITLE_WORDPIECES`, as the
+model does), and the body, which gets the rest. Nothing is dropped: the blocks of an article contain, in order, every
+character that is not white space.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from realm_core.text.wordpieces import Wordpieces
 MAX_WORDPIECES = 288
 MAX_TITLE_WORDPIECES = 64
 SPECIAL_TOKENS = 3
-# Ordinary prose has four to six characters a wordpiece. Text that is not prose (a kilometre of letters
-# without a space is one unknown wordpiece) is held to this many, or a block could fill a screen or a disk.
+# Prose has four to six characters per wordpiece, but any run of letters without a space can be a single [UNK],
+# so the characters of a block are limited as well.
 MAX_BLOCK_CHARACTERS = 6000
 
 _Unit = tuple[int, int, int]  # start, end (characters), wordpieces
@@ -30,7 +30,7 @@ _RUN = re.compile(r"\S+")
 class Packer:
     """Packs articles into blocks.
 
-    max_wordpieces: the limit on join(z), special tokens and title counted.
+    max_wordpieces: the limit on join(z), special tokens and title included.
     """
 
     def __init__(self, wordpieces: Wordpieces, max_wordpieces: int = MAX_WORDPIECES) -> None:
@@ -42,7 +42,7 @@ class Packer:
     def pack(self, articles: Sequence[Article]) -> list[list[Span]]:
         """The blocks of each article, as (start, end) characters of its text, in order.
 
-        Articles are taken together because tokenising many short strings in one call is several times faster.
+        Many articles per call: tokenising many short strings at once is several times faster.
         """
         sentences_of = [_sentences(article) for article in articles]
         texts = [article.title for article in articles]
@@ -69,8 +69,8 @@ class Packer:
         blocks: list[Span] = []
         block_start = block_end = held = 0
         for start, end, count in units:
-            # A new section opens a new block once the block is half full: a passage should be about one
-            # thing, but a run of tiny sections should not become a run of tiny blocks.
+            # A section starts a new block once the current one is half full: a block should have one topic, but
+            # many tiny sections should not become many tiny blocks.
             at_section = start in section_starts and held * 2 >= budget
             if block_end and (held + count > budget or end - block_start > MAX_BLOCK_CHARACTERS or at_section):
                 blocks.append((block_start, block_end))
@@ -84,7 +84,7 @@ class Packer:
         return blocks
 
     def _split(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
-        """A sentence that is too long, cut at its spaces; what is still too long is cut at punctuation."""
+        """A sentence that is too long, split at spaces; what is still too long is split at punctuation."""
         runs = [(start + match.start(), start + match.end()) for match in _RUN.finditer(text[start:end])]
         counts = self._wordpieces.count([text[s:e] for s, e in runs])
         units: list[_Unit] = []
@@ -96,7 +96,7 @@ class Packer:
         return units
 
     def _split_run(self, text: str, start: int, end: int, budget: int) -> list[_Unit]:
-        """A run without spaces, cut between words and punctuation marks; a word that is too long, in halves."""
+        """A run without spaces, split between words and punctuation marks; a word that is too long, in halves."""
         encoded = self._wordpieces.encode([text[start:end]])[0]
         cuts = [0]
         for position in range(1, len(encoded.words)):
@@ -122,7 +122,7 @@ class Packer:
 
 
 def _sentences(article: Article) -> list[Span]:
-    """The article's sentences; none reaches from one section into the next."""
+    """The article's sentences; none crosses the boundary of a section."""
     bounds = sorted({0, len(article.text), *(section.start for section in article.sections)})
     if len(bounds) <= 2:
         return sentence_spans(article.text)

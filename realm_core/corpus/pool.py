@@ -1,4 +1,4 @@
-"""Bundles of raw articles through several worker processes, out again in the order in which they went in."""
+"""Prepares batches of raw articles in several worker processes and yields the results in the order of the input."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from realm_core.corpus.records import RawArticle
 from realm_core.corpus.worker import prepare, to_request
 from realm_core.processes import Workers
 
-# A bundle: enough work to outweigh sending it, little enough to keep progress and memory smooth.
-_BUNDLE_ARTICLES = 256
-_BUNDLE_CHARACTERS = 1 << 19
+# A batch is large enough to outweigh the cost of sending it, and small enough for steady progress and memory.
+_BATCH_ARTICLES = 256
+_BATCH_CHARACTERS = 1 << 19
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """Finished articles and blocks; position: records of the source that lie behind with them."""
+class PreparedBatch:
+    """Finished articles and blocks; position: records of the source read up to the end of this batch."""
 
     articles: pa.RecordBatch
     blocks: pa.RecordBatch
@@ -28,26 +28,26 @@ class Bundle:
 
 
 @contextmanager
-def prepared(raw: Iterable[RawArticle], processes: int | None, first: int) -> Iterator[Iterator[Bundle]]:
-    """Bundles of cleaned and packed articles in the source's order.
+def prepared(raw: Iterable[RawArticle], processes: int | None, first: int) -> Iterator[Iterator[PreparedBatch]]:
+    """Batches of cleaned and packed articles in the source's order.
 
-    processes: 1 works in this process; None takes a worker process for each processor.
+    processes: 1 works in this process; None starts a worker process per processor.
     first: records of the source before `raw`.
     """
     processes = processes or os.cpu_count() or 1
-    bundles = _bundles(raw, first)
+    requests = _requests(raw, first)
     if processes == 1:
-        yield (_finished(prepare(request), position) for request, position in bundles)
+        yield (_prepared_batch(prepare(request), position) for request, position in requests)
         return
     workers = Workers(processes, ["realm_core.corpus.worker"], "cleans articles")
     try:
-        yield (_finished(tables, position) for tables, position in workers.answers(bundles))
+        yield (_prepared_batch(tables, position) for tables, position in workers.answers(requests))
     finally:
         workers.close()
 
 
-def _bundles(raw: Iterable[RawArticle], first: int) -> Iterator[tuple[bytes, int]]:
-    """Requests to a worker, each with the position behind it."""
+def _requests(raw: Iterable[RawArticle], first: int) -> Iterator[tuple[bytes, int]]:
+    """Requests to a worker, each with the source position after its articles."""
     held: list[RawArticle] = []
     characters = 0
     position = first
@@ -55,13 +55,13 @@ def _bundles(raw: Iterable[RawArticle], first: int) -> Iterator[tuple[bytes, int
         held.append(article)
         characters += len(article.text)
         position += 1
-        if len(held) >= _BUNDLE_ARTICLES or characters >= _BUNDLE_CHARACTERS:
+        if len(held) >= _BATCH_ARTICLES or characters >= _BATCH_CHARACTERS:
             yield to_request(held), position
             held, characters = [], 0
     if held:
         yield to_request(held), position
 
 
-def _finished(tables: tuple[bytes, bytes], position: int) -> Bundle:
+def _prepared_batch(tables: tuple[bytes, bytes], position: int) -> PreparedBatch:
     articles, blocks = (pa.ipc.open_stream(table).read_next_batch() for table in tables)
-    return Bundle(articles, blocks, position)
+    return PreparedBatch(articles, blocks, position)

@@ -1,8 +1,7 @@
-"""Prose that can be packed, shown and quoted.
+"""Clean text that can be packed, shown and quoted.
 
-What is invisible or has no place in prose goes: control characters (null bytes too), zero-width marks,
-soft hyphens, lone surrogates; every kind of space becomes one plain space, every line break "\\n". What can
-be seen stays as it is.
+Control characters, zero-width marks, soft hyphens and lone surrogates are removed, every kind of space becomes one
+plain space, every line break "\\n". Visible characters stay as they are.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def tidy(text: str) -> str:
     return edited(text, TIDYING).strip()
 
 
-# What is left where a template, a formula or a pronunciation was taken out of a sentence: "( ; born 1815)",
+# Where a template, a formula or a pronunciation was removed from a sentence: "( ; born 1815)",
 # "the numbat ; Thylacinidae", "2,000 years ago,. The". French writes a space before ; : ! ? on purpose.
 _GAP_AFTER_OPENING = re.compile(r"\([\s,;:]+(?=[^\s,;:])")
 _GAP_BEFORE_CLOSING = re.compile(r"(?<=[^\s,;:])[\s,;:]+\)")
@@ -62,7 +61,7 @@ _DOUBLED_MARKS = re.compile(r",(?=[,;.](?:\s|$))")
 
 
 def gap_closing(language: str) -> Rules:
-    """Rules that mend the punctuation around things that were taken out of sentences."""
+    """Rules that mend the punctuation around what was removed from sentences."""
     return (
         (_EMPTY_PARENTHESES, ""),
         (_GAP_AFTER_OPENING, "("),

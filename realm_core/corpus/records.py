@@ -1,4 +1,4 @@
-"""What the corpus is made of: articles, their sections, and the blocks that are retrieved."""
+"""The records of a corpus: articles, their sections, and the blocks that are retrieved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Span = tuple[int, int]  # start and end, in characters of an article's text
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading (its ancestors before it, " › " between) and the character of the article at which its text starts."""
+    """heading: with its ancestors before it, joined by " › "; start: first character of its text in the article."""
 
     heading: str
     start: int
@@ -19,7 +19,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """Clean prose. Headings are not in `text`; the lead, before the first section, has none."""
+    """Cleaned text. Headings are not part of `text`; the lead section has none."""
 
     id: str
     title: str
@@ -28,7 +28,7 @@ class Article:
     sections: tuple[Section, ...] = ()
 
     def section_at(self, position: int) -> str:
-        """The heading under which character `position` stands; "" in the lead."""
+        """The heading of the section that contains character `position`; "" in the lead."""
         heading = ""
         for section in self.sections:
             if section.start > position:
@@ -39,7 +39,7 @@ class Article:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A passage as the retriever sees it: `text` is exactly the article's text[start:end]."""
+    """A passage that can be retrieved: `text` is the article's text[start:end]."""
 
     row: int
     block_id: str
@@ -54,7 +54,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class RawArticle:
-    """An article as a source hands it over, before cleaning; plain strings, so that it crosses processes as JSON."""
+    """An article of a source before cleaning; only strings, so that it can be sent to workers as JSON."""
 
     id: str
     title: str
@@ -65,5 +65,5 @@ class RawArticle:
 
 
 def block_id(title: str, text: str) -> str:
-    """A block's identity, 32 hex digits: it survives re-ingesting, its row number does not."""
+    """A block's id, 32 hex digits: stable when the corpus is ingested again, unlike its row number."""
     return hashlib.blake2b(f"{title}\0{text}".encode(), digest_size=16).hexdigest()

@@ -1,8 +1,8 @@
-"""Sources of one's own: JSON lines and Parquet with `id`, `title`, `text` and, if one likes, `url`.
+"""Users' own sources: JSON lines and Parquet with `id`, `title`, `text` and optionally `url`.
 
-`id`, `title` and `text` are required in every row. An id may be a whole number; of several rows with one id
-the first counts. A row whose text is blank gives no article. A title is cut at 512 characters; null bytes
-and other invisible characters are taken out of all texts.
+`id`, `title` and `text` are required in every row. An id may be an integer; of several rows with the same id the first
+is kept. A row with blank text gives no article. Titles are truncated to 512 characters; null bytes and other invisible
+characters are removed from all texts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ROWS_AT_ONCE = 256
 
 
 class JsonLinesSource:
-    """One JSON object a line, plain or compressed; blank lines are skipped.
+    """One JSON object per line, plain or compressed; blank lines are skipped.
 
-    language: two-letter code of the articles. licence, attribution: what the pages show beside a passage.
+    language: two-letter code of the articles. licence, attribution: shown next to a passage.
     """
 
     name = "jsonl"
@@ -74,7 +74,7 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
 
 
 class ParquetSource:
-    """A Parquet file with the columns id, title, text and perhaps url; read a few hundred rows at a time.
+    """A Parquet file with the columns id, title, text and optionally url, read in small batches.
 
     language, licence, attribution: as for `JsonLinesSource`.
     """
@@ -98,23 +98,23 @@ class ParquetSource:
         path = self._file.path
         try:
             columns = self._columns(pq.read_schema(path, memory_map=True))
-            # As dictionaries, a text that a few bytes repeat in every row is in memory once.
+            # Dictionary-encoded, so that a text repeated in every row is in memory once.
             with pq.ParquetFile(path, memory_map=True, read_dictionary=columns) as file:
                 yield from self._articles(file, columns, start)
         except UnicodeDecodeError:
-            raise RealmError(f"{path}, behind row {self._read:,}: not valid UTF-8.") from None
+            raise RealmError(f"{path}, after row {self._read:,}: not valid UTF-8.") from None
         except (pa.ArrowException, OSError, MemoryError) as error:
-            raise RealmError(f"{path}, behind row {self._read:,}: not a whole Parquet file ({error}).") from error
+            raise RealmError(f"{path}, after row {self._read:,}: not a valid Parquet file ({error}).") from error
 
     def _columns(self, schema: pa.Schema) -> list[str]:
-        """Those that are read, of a file that has the required ones."""
+        """The columns to read; RealmError if a required one is missing or of the wrong type."""
         columns = [name for name in _COLUMNS if name in schema.names]
         missing = [name for name in _REQUIRED if name not in columns]
         if missing:
             raise RealmError(f"{self._file.path} has no column {missing[0]!r}; id, title and text are required.")
         for name in columns:
             if schema.names.count(name) > 1 or not _holds_texts(schema.field(name)):
-                raise RealmError(f"{self._file.path}: the column {name!r} must hold texts.")
+                raise RealmError(f"{self._file.path}: the column {name!r} must contain strings.")
         return columns
 
     def _articles(self, file: pq.ParquetFile, columns: list[str], start: int) -> Iterator[RawArticle]:
@@ -141,11 +141,11 @@ class ParquetSource:
 
 
 def _holds_texts(field: pa.Field) -> bool:
-    """Whether a column is of a kind that is read. Others, such as lists, can be of any size in a few bytes."""
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    if field.name == "id" and pa.types.is_integer(kind):
+    """Whether a column has a supported type. Others, such as lists, can expand from a few bytes to any size."""
+    data_type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if field.name == "id" and pa.types.is_integer(data_type):
         return True
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))
 
 
 def _article(row: dict[str, Any], place: str, language: str) -> RawArticle:

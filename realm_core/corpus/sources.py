@@ -1,4 +1,4 @@
-"""Where articles come from: one interface, and the function that makes a source from options."""
+"""The interface of article sources, and the function that makes a source from options."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from realm_core.corpus.tasks import DEFAULT_LANGUAGE, Ingest
 from realm_core.corpus.vital import VitalSource
 
 
-class Source(Protocol):
+class ArticleSource(Protocol):
     """A reader of articles.
 
-    A position is a number of records: `articles(n)` yields what comes after the first n. The sequence is the
-    same whenever the fingerprint is.
+    A position is a number of records: `articles(n)` skips the first n. Equal fingerprints mean the same sequence of
+    articles.
     """
 
     name: str
@@ -29,17 +29,17 @@ class Source(Protocol):
     attribution: str
 
     def fingerprint(self) -> str:
-        """A short string that changes with the content and with every option that changes the articles."""
+        """A short string that depends on the content and on every option that affects the articles."""
 
     def articles(self, start: int) -> Iterator[RawArticle]:
-        """The articles from record `start` on; `RealmError` with file and position where the input is damaged."""
+        """The articles from record `start`; `RealmError` with file and position where the input is damaged."""
 
     def share_read(self) -> float | None:
-        """How much of the input the iterator has taken so far, from 0 to 1; None if that cannot be known."""
+        """The share of the input that has been read, from 0 to 1; None if unknown."""
 
 
-class GivenArticles:
-    """Articles that the program itself has at hand, as a source."""
+class InMemorySource:
+    """A source of articles that are in memory already."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class GivenArticles:
         return self._read / len(self._articles) if self._articles else None
 
 
-def source_from(task: Ingest) -> Source:
-    """The source that a task names."""
+def source_from(task: Ingest) -> ArticleSource:
+    """The source that a task describes."""
     if task.source == "vital":
         return VitalSource(task.language)
     path = Path(task.file)

@@ -1,8 +1,7 @@
-"""Reading a corpus snapshot: memory-mapped, so that opening one costs the same at any size.
+"""Reads a corpus snapshot through memory maps: opening one takes the same time at any size.
 
-A snapshot is immutable. Its articles and blocks stand in two Arrow files, in batches; a row is found by
-its batch, a block id by a binary search in a sorted file of id prefixes. Every method may be called from
-several threads at once.
+A snapshot is immutable. Articles and blocks are in two Arrow files of several record batches; block ids are found by
+binary search in a sorted file of id prefixes. All methods are thread-safe.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Batches:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise RealmError(f"{path} is missing or damaged: {error}.") from error
         if self._reader.schema != schema or sum(counts) != rows:
-            raise RealmError(f"{path} does not hold the {rows:,} rows that its manifest promises.")
+            raise RealmError(f"{path} does not contain the {rows:,} rows that its manifest declares.")
         self._first_rows = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
         self._batches: list[pa.RecordBatch | None] = [None] * len(counts)
         self._lock = threading.Lock()
@@ -45,7 +44,7 @@ class _Batches:
         self.rows = rows
 
     def batch_of(self, row: int) -> tuple[pa.RecordBatch, int]:
-        """The batch that holds `row` and the row's position in it."""
+        """The batch that contains `row`, and the row's position in it."""
         if not 0 <= row < self.rows:
             raise IndexError(f"row {row} of {self.rows}")
         number = int(np.searchsorted(self._first_rows, row, side="right")) - 1
@@ -56,7 +55,7 @@ class _Batches:
         return batch, row - int(self._first_rows[number])
 
     def validated(self) -> Iterator[pa.RecordBatch]:
-        """All batches, read whole; `RealmError` where a row points beyond its batch, is no UTF-8, or lacks a value."""
+        """All batches, fully validated; `RealmError` for invalid offsets, invalid UTF-8 or a missing value."""
         try:
             for number in range(len(self._batches)):
                 batch = self._reader.get_batch(number)
@@ -96,7 +95,7 @@ class Snapshot:
 
     @classmethod
     def open(cls, folder: Path | str) -> Snapshot:
-        """Open a published snapshot; `RealmError` when it is not one, is damaged or of another format."""
+        """Open a published snapshot; `RealmError` if it is none, damaged, or of another format."""
         folder = Path(folder)
         manifest = _read_manifest(folder)
         counts = (manifest.get("articles"), manifest.get("blocks"), manifest.get("links", 0))
@@ -108,14 +107,14 @@ class Snapshot:
         return self._blocks.rows
 
     def block(self, row: int) -> Block:
-        """The block at `row`; IndexError beyond the last."""
+        """The block at `row`; IndexError if out of range."""
         batch, position = self._blocks.batch_of(row)
         block_id, article_row, start, end = (column[position].as_py() for column in batch.columns)
         article = self.article(article_row)
         return _block(row, block_id, article_row, article, start, end)
 
     def row_of(self, block_id: str) -> int | None:
-        """The row at which the block with this id stands, None if the corpus has none."""
+        """The row of the block with this id, None if there is none."""
         if not _BLOCK_ID.fullmatch(block_id):
             return None
         prefix = np.uint64(int(block_id[:16], 16))
@@ -128,7 +127,7 @@ class Snapshot:
         return None
 
     def article(self, row: int) -> Article:
-        """The article at `row`; IndexError beyond the last."""
+        """The article at `row`; IndexError if out of range."""
         batch, position = self._articles.batch_of(row)
         article_id, title, url, text, sections = (column[position].as_py() for column in batch.columns)
         return Article(article_id, title, url, text, tuple(Section(s["heading"], s["start"]) for s in sections))
@@ -144,14 +143,14 @@ class Snapshot:
         return blocks
 
     def articles_matching(self, expression: str) -> Iterator[int]:
-        """Rows of the articles whose text an RE2 expression matches somewhere, in whatever case; in order."""
+        """Rows of the articles whose text contains a match of an RE2 expression, ignoring case; in order."""
         for batch, first in self._articles.all():
             matches = pc.match_substring_regex(batch.column(3), expression, ignore_case=True)
             for row in pc.indices_nonzero(matches).to_pylist():
                 yield first + row
 
     def titles_texts(self, start: int, stop: int) -> tuple[list[str], list[str]]:
-        """Titles and texts of the blocks in rows [start, stop), cut off at the last row."""
+        """Titles and texts of the blocks in rows [start, stop), limited to the last row."""
         titles: list[str] = []
         texts: list[str] = []
         open_row, title, text = -1, "", ""
@@ -171,18 +170,18 @@ class Snapshot:
 
     @property
     def has_links(self) -> bool:
-        """Whether it is known where links stand in the blocks."""
+        """Whether the snapshot records the links in its blocks."""
         return len(self._links_M3) > 0
 
     def links(self, row: int) -> list[Span]:
-        """The anchors of links in the block at `row`: characters [start, end) of its text, in order."""
+        """The link anchors in the block at `row`: characters [start, end) of its text, in order."""
         rows_M = self._links_M3[:, 0]
         first = bisect_left(rows_M, row)
         own = self._links_M3[first : bisect_left(rows_M, row + 1, first)]
         return [(start, end) for start, end in own[:, 1:].tolist()]
 
     def verify(self) -> None:
-        """Compare every file with its checksum in the manifest, and see that tables are tables; reads all of them."""
+        """Check every file against its checksum and validate all rows; reads everything."""
         verify_files(self.folder)
         for batch in self._articles.validated():
             sections = batch.column("sections").flatten()
@@ -195,10 +194,10 @@ class Snapshot:
             if ((owners < 0) | (owners >= self.articles) | (starts < 0) | (ends < starts)).any():
                 raise RealmError(f"{self.folder / tables.BLOCKS_FILE} is damaged: a block lies in no article.")
         if ((self._rows < 0) | (self._rows >= len(self))).any():
-            raise RealmError(f"{self.folder / tables.ROWS_FILE} is damaged: it names rows that do not exist.")
+            raise RealmError(f"{self.folder / tables.ROWS_FILE} is damaged: it refers to rows that do not exist.")
 
     def _first_block(self, article_row: int) -> int:
-        """The first row whose block belongs to `article_row` or a later one: articles' rows ascend."""
+        """The first row whose block belongs to `article_row` or a later one; blocks are sorted by article row."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -210,10 +209,10 @@ class Snapshot:
 
 
 def verify_files(folder: Path) -> int:
-    """Compare every file of a snapshot with its checksum in the manifest; returns how many there are."""
+    """Check every file of a snapshot against its checksum in the manifest; returns the number of files."""
     expected_of = _read_manifest(folder).get("files")
     if not isinstance(expected_of, dict) or not expected_of:
-        raise RealmError(f"{folder / tables.MANIFEST_FILE} names no checksums.")
+        raise RealmError(f"{folder / tables.MANIFEST_FILE} contains no checksums.")
     for name, expected in expected_of.items():
         try:
             path = folder / plain_name(name)

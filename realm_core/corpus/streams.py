@@ -1,7 +1,7 @@
-"""Files as a stream of bytes, whatever they are compressed with, and where in the file damage is.
+"""Reads plain and compressed files as a stream of bytes; errors name the position of damage.
 
-The compression is recognised by the file's first bytes, not by its name: bzip2 (also the multistream
-archives of Wikipedia), gzip, xz, or none.
+The compression is recognised by the file's first bytes, not by its name: bzip2 (including Wikipedia's multistream
+archives), gzip, xz, or none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from realm_core.errors import RealmError
 
 _COMPRESSED_BYTES = 1 << 18
 _CHUNK_BYTES = 1 << 20
-# No article is that long; a file without line breaks would fill the memory. Read as JSON, a line takes many times more.
+# Bounds the memory that a file without line breaks takes; parsed as JSON, a line needs many times its size.
 MAX_LINE_BYTES = 16 << 20
 
 
@@ -33,7 +33,7 @@ class _Decompressor(Protocol):
 
 
 class _Gzip:
-    """zlib with the interface of the other two: it keeps the input that it has not used yet."""
+    """zlib with the interface of the other two, which buffer unused input."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
@@ -62,9 +62,9 @@ _FORMATS: dict[bytes, tuple[str, Callable[[], _Decompressor]]] = {
 
 
 class InputFile:
-    """A file to be read once from its beginning, as often as one likes.
+    """A file that is read sequentially from its beginning, any number of times.
 
-    read_bytes: how much of the file itself, compressed as it is, has been read.
+    read_bytes: bytes of the (compressed) file read so far.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class InputFile:
         self.read_bytes = 0
 
     def fingerprint(self) -> str:
-        """Changes with the file; reads no more than its two ends, for a dump has a hundred gigabytes."""
+        """A hash of size, modification time and both ends of the file: dumps are too large to read twice."""
         digest = hashlib.sha256(f"{self.size_bytes} {self._modified_ns} ".encode())
         with open(self.path, "rb") as file:
             digest.update(file.read(_CHUNK_BYTES))
@@ -92,7 +92,7 @@ class InputFile:
         return min(1.0, self.read_bytes / self.size_bytes) if self.size_bytes else None
 
     def chunks(self) -> Iterator[bytes]:
-        """The decompressed content, at most a megabyte at a time; `RealmError` names the byte where damage is."""
+        """The decompressed content in chunks of at most a megabyte; `RealmError` names the byte of damage."""
         self.read_bytes = 0
         with open(self.path, "rb") as file:
             start = file.read(6)
@@ -107,7 +107,7 @@ class InputFile:
                 yield chunk
 
     def lines(self) -> Iterator[bytes]:
-        """The content line by line, without line ends."""
+        """The lines of the content, without line ends."""
         held = b""
         number = 0
         for chunk in self.chunks():
@@ -123,7 +123,7 @@ class InputFile:
     def _decompressed(
         self, read: Callable[[int], bytes], name: str, make: Callable[[], _Decompressor]
     ) -> Iterator[bytes]:
-        """One stream after the other until the file ends; zero bytes that pad the end are no stream."""
+        """All concatenated streams of the file; zero bytes may pad the end."""
         data = read(_COMPRESSED_BYTES)
         self.read_bytes += len(data)
         while data:

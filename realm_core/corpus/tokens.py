@@ -1,7 +1,7 @@
-"""A snapshot's blocks as wordpieces, made once: training and refreshes read them thousands of times.
+"""A cache of a snapshot's blocks as wordpieces, which training and index refreshes read many times.
 
-Kept in a folder of its own beside the snapshot (which is immutable): `titles.npy` and `bodies.npy` with all ids end to
-end (uint16: the vocabulary has 30,522 entries), `title_starts.npy` and `body_starts.npy` with where each block begins,
+It is a folder beside the snapshot (which is immutable): `titles.npy` and `bodies.npy` with all ids concatenated
+(uint16: the vocabulary has 30,522 entries), `title_starts.npy` and `body_starts.npy` with the offset of each block,
 `text_hashes.npy` with 64 bits of each text's hash, and `manifest.json`, written last. Memory-mapped when opened.
 
 Legend: N blocks, T wordpieces.
@@ -32,7 +32,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences of wordpieces end to end. values_T: ids; starts_N1: where each begins and, last, where all end."""
+    """Concatenated sequences of wordpieces. values_T: ids; starts_N1: the offset of each sequence, then the total."""
 
     values_T: _Array
     starts_N1: _Array
@@ -43,7 +43,7 @@ class Ragged:
 
 @dataclass(frozen=True)
 class BlockTokens:
-    """Wordpieces of every block of a snapshot. text_hashes_N: uint64; blocks of equal text have equal ones."""
+    """Wordpieces of every block of a snapshot. text_hashes_N: uint64, equal for equal texts."""
 
     titles: Ragged
     bodies: Ragged
@@ -54,16 +54,15 @@ class BlockTokens:
 
 
 def text_hash(text: str) -> int:
-    """64 bits of a text's hash: what "the same text" means where trivial retrievals are dropped, and by which passages
-    are held out."""
+    """64 bits of a text's hash, by which trivial retrievals are recognised and passages are held out."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = None) -> BlockTokens:
-    """The snapshot's wordpieces; made first if they are not there yet.
+    """The snapshot's wordpieces; the cache is made if it does not exist.
 
-    folder: where they are kept (default: a hidden folder beside the snapshot). `RealmError` when it holds those of
-    another snapshot or vocabulary, or is damaged.
+    folder: of the cache (default: a hidden folder beside the snapshot). `RealmError` if it belongs to another snapshot
+    or vocabulary, or is damaged.
     """
     wordpieces = Wordpieces.default()
     folder = folder or snapshot.folder.with_name(f".{snapshot.snapshot_id}.tokens")
@@ -77,11 +76,11 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
         with disk_errors(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits, and finds what the first has made
+                fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits and uses the cache of the first
                 if not folder.exists():
                     _make(snapshot, wordpieces, folder, identity, activity)
     if read_json(folder / "manifest.json") != identity:
-        raise RealmError(f"{folder} holds the wordpieces of another snapshot or vocabulary; remove it.")
+        raise RealmError(f"{folder} contains the wordpieces of another snapshot or vocabulary; remove it.")
 
     try:
         return BlockTokens(
@@ -94,18 +93,18 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
 
 
 def _open_ragged(folder: Path, values: str, starts: str, count: int) -> Ragged:
-    """mode "c": torch wants arrays that it could write to."""
+    """Opened with mode "c", because torch warns about read-only arrays."""
     values_T = open_array(folder / f"{values}.npy", np.uint16, (None,), mode="c")
     starts_N1 = open_array(folder / f"{starts}.npy", np.int64, (count + 1,), mode="c")
     if starts_N1[0] != 0 or starts_N1[-1] != len(values_T) or (np.diff(starts_N1) < 0).any():
-        raise RealmError(f"{folder / starts}.npy is missing or damaged: it does not tell where blocks begin.")
+        raise RealmError(f"{folder / starts}.npy is missing or damaged: its offsets are not valid.")
     return Ragged(values_T, starts_N1)
 
 
 def _make(
     snapshot: Snapshot, wordpieces: Wordpieces, folder: Path, identity: dict[str, Any], activity: Activity
 ) -> None:
-    activity.say("Cutting the corpus into wordpieces, once.")
+    activity.say("Tokenising the corpus, once.")
     ids: dict[str, list[_Array]] = {"titles": [], "bodies": []}
     lengths: dict[str, list[int]] = {"titles": [], "bodies": []}
     hashes = np.empty(len(snapshot), np.uint64)
@@ -117,7 +116,7 @@ def _make(
             for one in wordpieces.ids(part):
                 ids[name].append(np.asarray(one[:limit], np.uint16))
                 lengths[name].append(len(ids[name][-1]))
-        activity.progress(min(start + _ROWS_AT_ONCE, len(snapshot)), len(snapshot), "blocks cut")
+        activity.progress(min(start + _ROWS_AT_ONCE, len(snapshot)), len(snapshot), "blocks tokenised")
     temporary = folder.with_name(f"{folder.name}.tmp")
     remove_folder(temporary)
     temporary.mkdir()

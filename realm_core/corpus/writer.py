@@ -1,11 +1,10 @@
-"""From finished parts to a published snapshot: drop repetitions, concatenate, index the ids, publish.
+"""Makes a published snapshot from finished parts: remove duplicates, concatenate, index the ids, publish.
 
-Runs over the parts twice and holds one part at a time, beside some 24 bytes a block while ids are sorted
-(about 0.3 GB for the whole of English Wikipedia); texts never pile up in memory.
+It reads the parts twice, one at a time; sorting the ids takes about 24 bytes per block (0.3 GB for English Wikipedia).
 
-Article ids are unique in a snapshot: of several articles with one id the first stays. So are block ids: of
-several blocks with the same title and text the first stays, since they are one passage and would only push
-others out of the list of blocks read.
+Article ids are unique in a snapshot: the first of several articles with the same id is kept. So are block ids: of
+several blocks with the same title and text the first is kept, because duplicates would displace other blocks from the
+top k.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 
-_UNFINISHED_LINKS_FILE = "links.part"  # bare numbers: how many there will be is known at the end
+_UNFINISHED_LINKS_FILE = "links.part"  # raw numbers without a header: their count is known only at the end
 
 _Numbers = np.ndarray[Any, np.dtype[np.uint64]]
 
@@ -45,7 +44,7 @@ class _Counts:
 class SnapshotWriter:
     """Makes one snapshot of the parts in `work`.
 
-    description: what the manifest says besides counts and checksums: name, source, language, licence, …
+    description: fields of the manifest besides counts and checksums: name, source, language, licence, …
     """
 
     def __init__(self, work: WorkFolder, description: dict[str, Any], activity: Activity) -> None:
@@ -55,13 +54,13 @@ class SnapshotWriter:
         self._folder = work.path / "snapshot"
 
     def publish(self, name_folder: Path) -> tuple[Path, bool]:
-        """Publish as `name_folder`/SNAPSHOT_ID and return that; False if the same snapshot was there already."""
+        """Publish `name_folder`/SNAPSHOT_ID; returns the path, and False if the same snapshot existed already."""
         remove_folder(self._folder)
         with disk_errors(self._folder):
             self._folder.mkdir()
             counts, snapshot_id = self._concatenate(*self._repetitions())
             if counts.blocks == 0:
-                raise RealmError(f"The source {self._description['source']} holds no article with text.")
+                raise RealmError(f"The source {self._description['source']} contains no article with text.")
             self._index_ids(counts.blocks)
             self._finish_links(counts.links)
         if counts.repeated_articles:
@@ -94,7 +93,7 @@ class SnapshotWriter:
         return final, True
 
     def _parts(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Articles and blocks of each part; the blocks' article rows count from the part's first."""
+        """Articles and blocks of each part; the blocks' article rows are relative to the part."""
         for part in self._work.parts:
             self._activity.check()
             yield (
@@ -103,7 +102,7 @@ class SnapshotWriter:
             )
 
     def _repetitions(self) -> tuple[_Numbers, _Numbers]:
-        """Prefixes that more than one article id, and more than one block id, begin with."""
+        """Prefixes shared by several article ids, and prefixes shared by several block ids."""
         articles, blocks = [np.array([], np.uint64)], [np.array([], np.uint64)]
         for article_batch, block_batch in self._parts():
             articles.append(_prefixes([_digest(article_id) for article_id in article_batch.column(0).to_pylist()]))
@@ -111,10 +110,10 @@ class SnapshotWriter:
         return _occurring_twice(articles), _occurring_twice(blocks)
 
     def _concatenate(self, repeated_articles: _Numbers, repeated_blocks: _Numbers) -> tuple[_Counts, str]:
-        """Write both tables and the links without the repetitions; returns counts and the snapshot's id."""
+        """Write both tables and the links without duplicates; returns counts and the snapshot's id."""
         counts = _Counts()
         digest = hashlib.sha256()
-        first_of_article, first_of_block = _FirstOnly(repeated_articles), _FirstOnly(repeated_blocks)
+        unique_articles, unique_blocks = _Deduplicator(repeated_articles), _Deduplicator(repeated_blocks)
         with (
             open(self._folder / tables.ARTICLES_FILE, "wb") as articles_file,
             open(self._folder / tables.BLOCKS_FILE, "wb") as blocks_file,
@@ -124,10 +123,10 @@ class SnapshotWriter:
         ):
             for articles, blocks in self._parts():
                 article_ids = [_digest(article_id) for article_id in articles.column(0).to_pylist()]
-                kept_articles = first_of_article.mask(article_ids, np.ones(len(article_ids), np.bool_))
+                kept_articles = unique_articles.mask(article_ids, np.ones(len(article_ids), np.bool_))
                 owners = blocks.column(1).to_numpy()
                 in_kept_article = kept_articles[owners]
-                kept_blocks = first_of_block.mask(blocks.column(0).to_pylist(), in_kept_article)
+                kept_blocks = unique_blocks.mask(blocks.column(0).to_pylist(), in_kept_article)
                 new_rows = counts.articles + np.cumsum(kept_articles) - 1
                 blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field(1), pa.array(new_rows[owners], pa.int64()))
                 articles, blocks = articles.filter(pa.array(kept_articles)), blocks.filter(pa.array(kept_blocks))
@@ -158,23 +157,23 @@ class SnapshotWriter:
         save_array(self._folder / tables.PREFIXES_FILE, prefixes[order])
 
     def _finish_links(self, links: int) -> None:
-        """Make an array of the links, or nothing where the source has none."""
+        """Make an array of the links, if the source has any."""
         unfinished = self._folder / _UNFINISHED_LINKS_FILE
-        if links:  # mapped: those of a large wiki do not fit into memory
+        if links:  # memory-mapped: those of a large wiki do not fit into memory
             links_M3 = np.memmap(unfinished, np.int32, "r", shape=(links, 3))
             save_array(self._folder / tables.LINKS_FILE, links_M3)
         unfinished.unlink()
 
 
-class _FirstOnly:
-    """Tells the first of several equal ids from the later ones; remembers only ids whose prefix recurs."""
+class _Deduplicator:
+    """Keeps the first of several equal ids; remembers only ids whose prefix recurs."""
 
     def __init__(self, recurring_prefixes: _Numbers) -> None:
         self._recurring = recurring_prefixes
         self._seen: set[str] = set()
 
     def mask(self, ids: list[str], considered: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-        """`considered`, with every id that was seen before switched off."""
+        """`considered`, with False for every id that was seen before."""
         kept = considered.copy()
         for position in np.flatnonzero(np.isin(_prefixes(ids), self._recurring) & considered):
             if ids[position] in self._seen:
@@ -184,7 +183,7 @@ class _FirstOnly:
 
 
 def _links(blocks: pa.RecordBatch, first_row: int) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Links of some blocks as in the published array, int32 [M, 3]; first_row: the row of the first block."""
+    """Links of these blocks as in the published array, int32 [M, 3]; first_row: row of the first block."""
     links = blocks.column("links")
     places_M2 = links.flatten().to_numpy().reshape(-1, 2)
     counts = links.value_lengths().to_numpy() // 2

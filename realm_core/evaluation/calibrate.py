@@ -89,7 +89,7 @@ class ConfidenceWeights:
 
 @dataclass(frozen=True)
 class Answered:
-    """One question answered with the setting that was chosen. signs: `Answer.signs`; None where no block offers one."""
+    """One question answered with the chosen setting. signs: `Answer.confidence_features`; None without an answer."""
 
     right: bool
     share: float
@@ -176,7 +176,7 @@ class ReadQuestion:
             return Answered(False, 0.0, None)
         question = self._question
         right = bool(question.answers) and is_correct(answer.answers[0].text, question.answers, question.answer_type)
-        return Answered(right, answer.share, answer.signs)
+        return Answered(right, answer.share, answer.confidence_features)
 
 
 def _log_sum(values: Floats) -> float:

@@ -22,7 +22,7 @@ from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question
 from realm_core.serving.provenance import Answer
-from realm_core.serving.reading import BlockReading, Found, ReadBlock
+from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 
 MOST_RETRIEVED = max(RECALL_AT)
 # Pairs of a batch: on a GPU enough to sort them by length and keep it busy, few enough to hold all their span logits
@@ -105,9 +105,9 @@ class Predictor:
 
     def _found(
         self, batch: Sequence[Question], rows: list[list[int]], scores: list[list[float]], scale: float
-    ) -> list[Found]:
+    ) -> list[SearchResult]:
         return [
-            Found(
+            SearchResult(
                 question.question,
                 [self._snapshot.block(row) for row in own_rows[: self._k]],
                 [score * scale for score in own_scores[: self._k]],

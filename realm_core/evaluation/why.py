@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Final
 
 from realm_core.questions.answers import holds_answer, is_correct
-from realm_core.serving.provenance import Answer, Candidate, Evidence, RankedAnswer
+from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, RankedAnswer
 
 CAUSES: Final = ("right", "withheld", "outweighed", "misread", "not_retrieved", "not_in_corpus")
 NOT_READ: Final = "not_read"
@@ -122,17 +122,17 @@ def _elsewhere(place: Place | None) -> Why:
     return Why("not_retrieved", rank=place.rank, looked_at=place.looked_at)
 
 
-def _likeliest(block: Evidence) -> Candidate | None:
+def _likeliest(block: Evidence) -> AnswerCandidate | None:
     """What a block reads; None: "not here"."""
     best = _largest(block.candidates)
     return best if best is not None and best.likelihood >= (block.no_answer_likelihood or 0.0) else None
 
 
-def _largest(candidates: Sequence[Candidate]) -> Candidate | None:
+def _largest(candidates: Sequence[AnswerCandidate]) -> AnswerCandidate | None:
     return max(candidates, key=lambda one: one.likelihood, default=None)
 
 
-def _contender(block: Evidence, candidate: Candidate | None, otherwise: float) -> Contender:
+def _contender(block: Evidence, candidate: AnswerCandidate | None, otherwise: float) -> Contender:
     """A candidate of one block, with its likelihood; `otherwise`: the probability where there is none."""
     text, likelihood = (candidate.text, candidate.likelihood) if candidate else (None, otherwise)
     return Contender(text, likelihood, block.block_id, block.title)

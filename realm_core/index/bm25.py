@@ -1,9 +1,9 @@
 """Sparse retrieval: BM25 over a snapshot's blocks (the bm25s library), the classic baseline.
 
-An index may be kept in a cache folder, one folder a snapshot, of numpy arrays and JSON:
+An index may be cached in a folder per snapshot, of numpy arrays and JSON:
 
-    bm25-SNAPSHOT/manifest.json   what it is of, and the checksums of the others
-    bm25-SNAPSHOT/…               bm25s's own files
+    bm25-SNAPSHOT/manifest.json   versions, snapshot id and the checksums of the other files
+    bm25-SNAPSHOT/…               files of bm25s
 
 Legend: B questions, N blocks, K results.
 """
@@ -23,14 +23,14 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.search import stable_top
 
-_FORMAT = 1  # to be raised when texts are cut into words or weighted in another way
+_FORMAT = 1  # raise it when tokenisation or weights change
 _READ_AT_ONCE = 10_000
 
 
 class BM25Search:
     """BM25 (Lucene's variant, k1 = 1.5, b = 0.75) over title and text, English stemming and stop words.
 
-    cache: folder in which the index of this snapshot is found again, or left for the next time.
+    cache: folder in which the index of this snapshot is kept.
     """
 
     def __init__(self, snapshot: Snapshot, cache: Path | None = None) -> None:
@@ -39,34 +39,34 @@ class BM25Search:
         self._stemmer = Stemmer.Stemmer("english")
         index = self._index_of(snapshot) if cache is None else self._cached(snapshot, cache)
         self._words: dict[str, int] = index.vocab_dict
-        # The weights of every word's blocks, one word after the other: a word's are those between two bounds.
+        # Posting lists in compressed sparse columns: word i has the entries bounds[i] to bounds[i + 1].
         self._weights = torch.from_numpy(index.scores["data"])
         self._blocks = torch.from_numpy(index.scores["indices"])
         self._bounds: list[int] = index.scores["indptr"].tolist()
         self._rows = len(snapshot)
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Rows and scores of the min(k, N) best blocks of each question, highest first; of equal ones the lower row."""
+        """Rows and scores of the min(k, N) best blocks of each question, highest first; ties by ascending row."""
         with ThreadPoolExecutor(max(1, torch.get_num_threads())) as threads:
-            found = list(threads.map(lambda words: self._best(words, k), self._cut(questions)))
+            found = list(threads.map(lambda words: self._best(words, k), self._tokenise(questions)))
         return [rows for rows, _ in found], [scores for _, scores in found]
 
     def _best(self, words: Sequence[str], k: int) -> tuple[list[int], list[float]]:
         scores_N = torch.zeros(self._rows)
         for word in words:
             number = self._words.get(word, len(self._bounds))
-            if number + 1 < len(self._bounds):  # bm25s knows one word more than it has weights for: the empty one
+            if number + 1 < len(self._bounds):  # the empty word is in bm25s's vocabulary but has no postings
                 own = slice(self._bounds[number], self._bounds[number + 1])
                 scores_N.index_add_(0, self._blocks[own], self._weights[own])
         scores_1K, rows_1K = stable_top(scores_N.unsqueeze(0), k)
         return rows_1K[0].tolist(), scores_1K[0].tolist()
 
-    def _cut(self, texts: Sequence[str], *, numbered: bool = False) -> Any:
-        """The stems of each text; `numbered`: as bm25s's own record of numbers and vocabulary."""
+    def _tokenise(self, texts: Sequence[str], *, return_ids: bool = False) -> Any:
+        """The stems of each text; `return_ids`: as bm25s's object of ids and vocabulary."""
         import bm25s
 
         return bm25s.tokenize(
-            list(texts), stopwords="en", stemmer=self._stemmer, return_ids=numbered, show_progress=False
+            list(texts), stopwords="en", stemmer=self._stemmer, return_ids=return_ids, show_progress=False
         )
 
     def _index_of(self, snapshot: Snapshot) -> Any:
@@ -77,7 +77,7 @@ class BM25Search:
             titles, bodies = snapshot.titles_texts(start, min(start + _READ_AT_ONCE, len(snapshot)))
             texts.extend(f"{title}\n{body}" for title, body in zip(titles, bodies, strict=True))
         index = bm25s.BM25()
-        index.index(self._cut(texts, numbered=True), show_progress=False)
+        index.index(self._tokenise(texts, return_ids=True), show_progress=False)
         return index
 
     def _cached(self, snapshot: Snapshot, cache: Path) -> Any:
@@ -88,7 +88,7 @@ class BM25Search:
         with disk_errors(cache):
             cache.mkdir(parents=True, exist_ok=True)
             with open(cache / f".{folder.name}.lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second waits, and finds what the first has made
+                fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits and uses the cache of the first
                 if not folder.exists():
                     temporary = folder.with_name(f".{folder.name}.tmp")
                     remove_folder(temporary)

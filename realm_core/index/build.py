@@ -1,11 +1,11 @@
-"""Build an index: `python -m realm_core index`. Shards of contiguous rows, each on its own and idempotent.
+"""Builds an index: `python -m realm_core index`, in shards of contiguous rows, each independent and idempotent.
 
-Work goes on in `.GENERATION.partial/` beside the final folder; a shard is there whole or not at all, so a build that
-died goes on behind its last finished shard. The name of a generation says what it is of, so that the same model and
-snapshot built twice are one generation.
+The build works in `.GENERATION.partial/` beside the final folder. Shards are written atomically, so an interrupted
+build resumes after its last finished shard. A generation's default name is made of the hashes of block embedder and
+snapshot, so that building the same pair twice gives one generation.
 
-With `--shard` one shard alone is built, and others may be built beside it, on other machines that share the folder. All
-of them hold the generation's lock together, the build that publishes holds it alone.
+`--shard` builds a single shard; other processes, on other machines that share the folder, may build other shards at the
+same time. They hold the generation's lock shared; the build that publishes holds it exclusively.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
-IDENTITY = "identity.json"  # of a partial folder: what its shards are of
-SHIPPED = "vectors"  # a generation that a model folder may bring along: its vectors of one snapshot
-_CHUNK_ROWS = 512  # tokenised and sorted by length together; progress and stop requests come this often
-_CHUNK_ROWS_GPU = 8192  # the same where a chunk is a matter of a second
+IDENTITY = "identity.json"  # in a partial folder: model, snapshot and shards
+SHIPPED = "vectors"  # folder of a generation that may come with a model: its vectors of one snapshot
+_CHUNK_ROWS = 512  # tokenised and sorted by length together; also the interval of progress and stop requests
+_CHUNK_ROWS_GPU = 8192  # about a second on a GPU
 
 
 def main(task: Index, activity: Activity) -> None:
     """Build and publish; the result names the generation."""
     if task.shard is not None:
-        _main_of_shard(task, activity)
+        _main_shard(task, activity)
         return
     folder = build(
         task.model,
@@ -88,11 +88,11 @@ def build(
 ) -> Path:
     """Build the generation of a model and a snapshot under `output`; returns its folder.
 
-    tokens: the snapshot's wordpieces, where they are at hand. about: what else the manifest shall say.
-    before_publishing: called when all is built; what it raises leaves nothing published.
-    One that is there already, and sound, is returned at once; `RealmError` if it is of something else.
+    tokens: the snapshot's wordpieces, if loaded already. about: further fields of the manifest.
+    before_publishing: called when everything is built; if it raises, nothing is published.
+    An existing valid generation is returned at once; `RealmError` if it is of another model or corpus.
     """
-    work = _Work.of(model_folder, corpus_folder, output, name, shard_rows)
+    work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
     with work.lock(fcntl.LOCK_EX):
         if work.final.exists():
             return _existing(work, activity)
@@ -100,7 +100,7 @@ def build(
             remove_folder(work.partial)
         work.open(activity)
         place = pick_device(device)
-        if tokens is None and place.type == "cuda":  # a GPU embeds faster than text is cut into wordpieces
+        if tokens is None and place.type == "cuda":  # a GPU embeds faster than the tokenizer runs
             tokens = open_tokens(work.snapshot, activity)
         shards = _shipped_shards(work, activity) or _build_shards(work, place, tokens, activity)
         write_json(
@@ -122,7 +122,7 @@ def build(
         if before_publishing is not None:
             before_publishing()
         (work.partial / IDENTITY).unlink()
-        for lock in work.partial.glob(".*.lock"):  # of shards; whoever held one held the generation's, too
+        for lock in work.partial.glob(".*.lock"):  # of shards; none is held, because the generation's lock is exclusive
             lock.unlink()
         publish_folder(work.partial, work.final)
     return work.final
@@ -139,11 +139,11 @@ def build_shard(
     shard_rows: int = SHARD_ROWS,
     device: str = "auto",
 ) -> int:
-    """Build one shard of a generation, which `build` with the same task will publish; returns its rows.
+    """Build one shard of a generation, which `build` with the same task publishes; returns its number of rows.
 
-    Nothing is done where the shard is there already, or the whole generation.
+    Does nothing if the shard or the generation exists already.
     """
-    work = _Work.of(model_folder, corpus_folder, output, name, shard_rows)
+    work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
     shards = work.shards()
     if not 0 <= number < len(shards):
         raise RealmError(f"The index {name} has the shards 0 to {len(shards) - 1}, not {number}.")
@@ -151,17 +151,17 @@ def build_shard(
     with work.lock(fcntl.LOCK_SH):
         if work.final.exists():
             _existing(work, activity)
-        elif _shipped(work) is None:  # else the build copies them
+        elif _shipped(work) is None:  # otherwise the build copies the shards
             work.open(activity)
             with work.lock(fcntl.LOCK_EX, shard=number):
                 place = pick_device(device)
                 tokens = open_tokens(work.snapshot, activity) if place.type == "cuda" else None
-                _Embedding(work, place, tokens).shard(number, rows, activity, range(len(rows)))
+                _ShardEmbedder(work, place, tokens).shard(number, rows, activity, range(len(rows)))
     activity.progress(len(rows), len(rows), "blocks")
     return len(rows)
 
 
-def _main_of_shard(task: Index, activity: Activity) -> None:
+def _main_shard(task: Index, activity: Activity) -> None:
     assert task.generation is not None and task.shard is not None
     rows = build_shard(
         task.model,
@@ -173,13 +173,13 @@ def _main_of_shard(task: Index, activity: Activity) -> None:
         shard_rows=task.shard_rows,
         device=task.device,
     )
-    activity.say(f"Shard {task.shard} of {task.generation} is there ({rows:,} blocks).")
+    activity.say(f"Shard {task.shard} of {task.generation} is built ({rows:,} blocks).")
     activity.result({"generation": task.generation, "shard": task.shard, "rows": rows})
 
 
 @dataclass(frozen=True)
-class _Work:
-    """A generation that is being built, and where."""
+class _Build:
+    """A generation that is being built, and its folders."""
 
     model: Model
     model_folder: Path
@@ -189,13 +189,13 @@ class _Work:
     shard_rows: int
 
     @classmethod
-    def of(cls, model_folder: Path, corpus_folder: Path, output: Path, name: str | None, shard_rows: int) -> _Work:
-        """The same as what `build` is told, looked at."""
+    def of(cls, model_folder: Path, corpus_folder: Path, output: Path, name: str | None, shard_rows: int) -> _Build:
+        """From the arguments of `build`, which are checked."""
         if shard_rows < 1:
             raise RealmError(f"shard-rows must be at least 1, not {shard_rows}.")
         model, snapshot = load_model(model_folder), Snapshot.open(corpus_folder)
         if len(snapshot) == 0:
-            raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to index.")
+            raise RealmError(f"{corpus_folder} contains no blocks; there is nothing to index.")
         name = name or f"{snapshot.snapshot_id}-{model.block_hash}"
         if not name or name.startswith(".") or "/" in name:
             raise RealmError(f"{name!r} cannot be a generation's name: it becomes a folder's name.")
@@ -205,12 +205,12 @@ class _Work:
 
     @property
     def final(self) -> Path:
-        """Where it is published."""
+        """The published folder."""
         return self.output / self.name
 
     @property
     def partial(self) -> Path:
-        """Where it grows."""
+        """The folder of the unfinished build."""
         return self.output / f".{self.name}.partial"
 
     def shards(self) -> list[range]:
@@ -219,7 +219,7 @@ class _Work:
         return [range(start, min(start + self.shard_rows, rows)) for start in range(0, rows, self.shard_rows)]
 
     def identity(self) -> dict[str, object]:
-        """What a partial folder must be of for its shards to be taken."""
+        """What the identity file of a partial folder must contain for its shards to be used."""
         return {
             "block_hash": self.model.block_hash,
             "snapshot_id": self.snapshot.snapshot_id,
@@ -228,12 +228,12 @@ class _Work:
         }
 
     def is_ours(self) -> bool:
-        """Whether the partial folder is of this very generation."""
+        """Whether the partial folder belongs to this build."""
         known = self.partial / IDENTITY
         return bool(known.exists() and read_json(known) == self.identity())
 
     def open(self, activity: Activity) -> None:
-        """Go on with the partial folder, or make it. It appears with its identity, so that two may make it at once."""
+        """Make the partial folder or resume in it; the rename makes it safe for several processes at once."""
         if not self.partial.exists():
             made = self.partial.with_name(f"{self.partial.name}.{uuid.uuid4().hex}")
             try:
@@ -246,15 +246,15 @@ class _Work:
                 if not self.partial.exists():
                     raise
         elif self.is_ours():
-            activity.say("Going on where an earlier build stopped.")
+            activity.say("Resuming an earlier build.")
         if not self.is_ours():
-            raise RealmError(f"{self.partial} is of another model or corpus; choose another name, or remove it.")
+            raise RealmError(f"{self.partial} belongs to another model or corpus; choose another name, or remove it.")
 
     @contextmanager
     def lock(self, kind: int, *, shard: int | None = None) -> Iterator[None]:
-        """Hold the lock of the generation, alone or with others, or of one of its shards; it ends with this process.
+        """Hold the lock of the generation (shared or exclusive) or of one of its shards.
 
-        The generation's file stays: removing it would let two others lock two different files of that name.
+        The generation's lock file is never removed, because two processes could then lock two different files.
         """
         path = self.output / f".{self.name}.lock" if shard is None else self.partial / f".{shard:05d}.lock"
         with disk_errors(path):
@@ -270,20 +270,20 @@ class _Work:
             yield
 
 
-def _existing(work: _Work, activity: Activity) -> Path:
+def _existing(work: _Build, activity: Activity) -> Path:
     manifest = Generation.open(work.final).manifest
     if not _is_of(manifest, work):
-        raise RealmError(f"{work.final} exists and is of another model or corpus; choose another name.")
-    activity.say(f"The index is there already: {work.final}")
+        raise RealmError(f"{work.final} exists and belongs to another model or corpus; choose another name.")
+    activity.say(f"The index exists already: {work.final}")
     return work.final
 
 
-def _is_of(manifest: Mapping[str, object], work: _Work) -> bool:
+def _is_of(manifest: Mapping[str, object], work: _Build) -> bool:
     return (manifest["block_hash"], manifest["snapshot_id"]) == (work.model.block_hash, work.snapshot.snapshot_id)
 
 
-def _shipped(work: _Work) -> dict[str, Any] | None:
-    """The manifest of the vectors that came with the model, if they are of this block embedder and these blocks."""
+def _shipped(work: _Build) -> dict[str, Any] | None:
+    """The manifest of the vectors that came with the model, if they match block embedder and snapshot."""
     shipped = work.model_folder / SHIPPED
     if not (shipped / "manifest.json").exists():
         return None
@@ -291,12 +291,12 @@ def _shipped(work: _Work) -> dict[str, Any] | None:
     return manifest if _is_of(manifest, work) else None
 
 
-def _shipped_shards(work: _Work, activity: Activity) -> list[dict[str, object]] | None:
-    """Copies of the shards that came with the model, if they fit."""
+def _shipped_shards(work: _Build, activity: Activity) -> list[dict[str, object]] | None:
+    """Copy the shards that came with the model, if they match; their manifest entries."""
     manifest = _shipped(work)
     if manifest is None:
         return None
-    activity.say("The model brought the vectors of this corpus along; nothing needs to be computed.")
+    activity.say("The vectors of this corpus came with the model; nothing needs to be computed.")
     with disk_errors(work.partial):
         for shard in manifest["shards"]:
             shutil.copyfile(work.model_folder / SHIPPED / shard["file"], work.partial / shard["file"])
@@ -306,25 +306,25 @@ def _shipped_shards(work: _Work, activity: Activity) -> list[dict[str, object]] 
 
 
 def _build_shards(
-    work: _Work, device: torch.device, tokens: BlockTokens | None, activity: Activity
+    work: _Build, device: torch.device, tokens: BlockTokens | None, activity: Activity
 ) -> list[dict[str, object]]:
-    """All shards, as the manifest names them."""
-    embedding = _Embedding(work, device, tokens)
+    """Build all shards; their manifest entries."""
+    embedder = _ShardEmbedder(work, device, tokens)
     counted = range(len(work.snapshot))
-    return [embedding.shard(number, rows, activity, counted) for number, rows in enumerate(work.shards())]
+    return [embedder.shard(number, rows, activity, counted) for number, rows in enumerate(work.shards())]
 
 
-class _Embedding:
+class _ShardEmbedder:
     """Embeds shards of a generation."""
 
-    def __init__(self, work: _Work, device: torch.device, tokens: BlockTokens | None) -> None:
+    def __init__(self, work: _Build, device: torch.device, tokens: BlockTokens | None) -> None:
         self._work, self._device = work, device
         self._joiner = None if tokens is None else Joiner(tokens, device)
         self._wordpieces = Wordpieces.default()
         work.model.block.for_inference(device)
 
     def shard(self, number: int, rows: range, activity: Activity, counted: range) -> dict[str, object]:
-        """Make a shard unless it is there, whole; how the manifest names it. counted: the rows that progress is of."""
+        """Make a shard unless a valid one exists; its manifest entry. counted: the rows that progress refers to."""
         path = self._work.partial / f"vectors-{number:05d}.safetensors"
         dimension = self._work.model.config.dimension
         first = rows.start if len(counted) == len(rows) else 0
@@ -349,7 +349,7 @@ class _Embedding:
 
 
 def _finished(shard: Path, rows: int, dimension: int) -> bool:
-    """Whether an earlier build left this shard whole; one that is damaged is made again."""
+    """Whether a valid shard exists; a damaged one is built again."""
     try:
         read_shard(shard, rows, dimension)
     except RealmError:

@@ -1,6 +1,6 @@
-"""Which snapshot folder is an index of? Given as `--corpus`, or found where snapshots are kept.
+"""Finds the snapshot folder of an index: given as `--corpus`, or by the snapshot id in the data folder.
 
-An index names its snapshot by id alone, so that folders may be moved and copied; the search costs a few looks.
+An index records only the id of its snapshot, so that folders may be moved and copied.
 """
 
 from __future__ import annotations
@@ -15,43 +15,45 @@ from realm_core.files import plain_name
 from realm_core.index.manifest import read_manifest
 
 _CORPORA = "corpora"  # the folder of all snapshots: corpora/NAME/SNAPSHOT
-_ABOVE = 4  # folders above an index that are looked in; 4 lead from runs/RUN/generations/STEP to the data folder
-_DATA = Path("var")  # the data folder, where REALM_DATA names no other
+_ABOVE = 4  # parent folders of an index that are searched; runs/RUN/generations/STEP is 4 below the data folder
+_DATA = Path("var")  # the default of REALM_DATA
 
 
 def corpus_of(index: Path | None, corpus: Path | None) -> Path:
-    """The snapshot folder that `--corpus` names, or else the one that the index was built from.
+    """The snapshot folder given as `--corpus`, or else the one that the index was built from.
 
-    Looked for as corpora/NAME/SNAPSHOT in the data folder (REALM_DATA, else ./var) and in the folders above the index;
-    `RealmError` says where.
+    It is searched for as corpora/NAME/SNAPSHOT in the data folder (REALM_DATA, else ./var) and in the index's parent
+    folders; `RealmError` lists them.
     """
     if corpus is not None:
         return corpus
     if index is None:
-        raise RealmError("--corpus is needed, a snapshot: there is no index to find it by.")
+        raise RealmError("--corpus is required: without an index the snapshot cannot be found.")
     wanted = read_manifest(index).get("snapshot_id")
     try:
         name = plain_name(wanted)
     except ValueError:
         raise RealmError(
-            f"{index / 'manifest.json'} does not say which snapshot it is of; name it by --corpus."
+            f"{index / 'manifest.json'} does not name its snapshot; give the snapshot's folder as --corpus."
         ) from None
     places = list(_places(index))
     for folder in (snapshot for place in places for snapshot in sorted(place.glob("*/"))):
         if _is_snapshot(folder / name, name):
             return folder / name
-    looked = ", ".join(str(place) for place in places) or "the data folder or beside the index: there are no corpora"
-    raise RealmError(f"The index {index} is of snapshot {name}, which is not in {looked}; name its folder by --corpus.")
+    searched = ", ".join(str(place) for place in places) or "the data folder or beside the index: there are no corpora"
+    raise RealmError(
+        f"The index {index} is of snapshot {name}, which is not in {searched}; give the snapshot's folder as --corpus."
+    )
 
 
 def _places(index: Path) -> Iterator[Path]:
-    """Folders of corpora that exist, the data folder's first, then from the index upwards."""
+    """Existing folders of corpora: the data folder's first, then those of the index's parents."""
     above = [Path(os.environ.get("REALM_DATA") or _DATA), *index.resolve().parents[:_ABOVE]]
     yield from dict.fromkeys(place for folder in above if (place := folder.resolve() / _CORPORA).is_dir())
 
 
 def _is_snapshot(folder: Path, snapshot_id: str) -> bool:
-    """Whether a sound snapshot of that id is there; a folder's name alone proves nothing."""
+    """Whether the folder is a valid snapshot with that id."""
     try:
         return Snapshot.open(folder).snapshot_id == snapshot_id
     except RealmError:

@@ -1,4 +1,4 @@
-"""Embedding many texts fast: longest first within a window, laid end to end, a fixed budget of wordpieces a batch."""
+"""Embeds many texts in packed batches of similar lengths with a fixed budget of wordpieces."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
 from realm_core.text.joins import Joined
 
-# Enough work to fill the machine, little enough to stay in cache on a CPU.
+# Large enough to use the whole device, small enough for a CPU's cache.
 _WORDPIECES_PER_BATCH_CPU = 1024
 _WORDPIECES_PER_BATCH_GPU = 131072
 
 
 def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Positions of `lengths` grouped so that a group holds similar lengths and at most `budget` in sum.
+    """Positions of `lengths` in groups of similar lengths whose sum is at most `budget`.
 
-    A sequence longer than the budget makes a group of its own.
+    A sequence longer than the budget is a group of its own.
     """
     group: list[int] = []
     total = 0
@@ -40,10 +40,10 @@ def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]
 
 
 def even_batches(lengths: Sequence[int], budget: int, at_once: int) -> list[list[int]]:
-    """Positions of `lengths` in groups of about the same sum, about `budget` at most.
+    """Positions of `lengths` in groups of about equal sums of at most about `budget`.
 
-    at_once: groups that are worked on at once. So many of them hold positions that follow one another, so that what
-             comes first is done first.
+    at_once: groups that are processed in parallel. Each such round covers consecutive positions, so that results are
+             finished in order.
     """
     rounds = math.ceil(sum(lengths) / (budget * at_once))
     places = [(end - length / 2) for length, end in zip(lengths, itertools.accumulate(lengths), strict=True)]
@@ -59,7 +59,7 @@ def even_batches(lengths: Sequence[int], budget: int, at_once: int) -> list[list
 
 
 def embed(embedder: Embedder, joined: Sequence[Joined]) -> Tensor:
-    """Vectors [len(joined), D], float32 on the CPU, in the order given."""
+    """Vectors [len(joined), D], float32 on the CPU, in the order of `joined`."""
     device = embedder.dense.weight.device
     vectors_BD = torch.empty(len(joined), embedder.dense.out_features)
 
@@ -73,7 +73,7 @@ def embed(embedder: Embedder, joined: Sequence[Joined]) -> Tensor:
 
 
 def embed_rows(embedder: Embedder, joiner: Joiner, rows: Sequence[int], limit: int) -> Tensor:
-    """Vectors [len(rows), D], float32 on the CPU, of the blocks in `rows`, whose wordpieces are at hand."""
+    """Vectors [len(rows), D], float32 on the CPU, of the blocks in `rows` from tokenised blocks."""
     device = embedder.dense.weight.device
     rows_B = np.asarray(rows)
     vectors_BD = torch.empty(len(rows_B), embedder.dense.out_features, device=device)

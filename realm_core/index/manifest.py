@@ -1,4 +1,4 @@
-"""What an index generation says of itself, read and verified without torch."""
+"""The manifest of an index generation, read and verified without torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANIFEST_FILE = "manifest.json"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a generation says of itself, unchecked but for its format; `RealmError` when it is of another, or none."""
+    """The manifest of a generation; only its format is checked. `RealmError` if it is missing or of another format."""
     manifest = read_json(folder / MANIFEST_FILE)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise RealmError(f"{folder / MANIFEST_FILE} is not an index of format {FORMAT}.")
@@ -21,7 +21,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether a generation and all its shards are there; their checksums are not compared."""
+    """Whether the manifest and all shards exist; checksums are not compared."""
     try:
         return all((folder / plain_name(shard["file"])).exists() for shard in read_manifest(folder)["shards"])
     except (RealmError, KeyError, TypeError, ValueError):
@@ -29,19 +29,19 @@ def is_complete(folder: Path) -> bool:
 
 
 def verify(folder: Path) -> int:
-    """Compare every shard with its checksum in the manifest; returns how many there are.
+    """Check every shard against its checksum in the manifest; returns the number of shards.
 
-    `RealmError` names the first that is missing or damaged.
+    `RealmError` names the first one that is missing or damaged.
     """
     manifest = read_manifest(folder)
     try:
         return len([verified_shard(folder, shard) for shard in manifest["shards"]])
     except (KeyError, TypeError, ValueError):
-        raise RealmError(f"{folder / MANIFEST_FILE} does not say which files belong to it.") from None
+        raise RealmError(f"{folder / MANIFEST_FILE} does not list its files.") from None
 
 
 def verified_shard(folder: Path, shard: dict[str, Any]) -> Path:
-    """The file of a shard, by its entry in the manifest; `RealmError` when it is missing or damaged."""
+    """The file of a manifest entry; `RealmError` if it is missing or damaged."""
     path = folder / plain_name(shard["file"])
     if not path.exists():
         raise RealmError(f"{path} does not exist: the index is incomplete; build it again.")

@@ -1,4 +1,4 @@
-"""From questions to rows of a snapshot, whatever the way: dense (REALM) or sparse (BM25)."""
+"""Retrieves rows of a snapshot for questions: dense (REALM) or sparse (BM25)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from realm_core.text.wordpieces import Wordpieces
 
 
 class Retriever(Protocol):
-    """What finds blocks for questions."""
+    """Finds blocks for questions."""
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
         """Rows and scores of the k best blocks of each question, best first."""
         ...
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows alone."""
+        """The rows of `search`, without scores."""
         ...
 
 
@@ -43,12 +43,12 @@ class SparseRetriever:
         return self._search.search(questions, k)
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows alone."""
+        """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
 
 
 class DenseRetriever:
-    """Maximum inner product between Embed_input(x) and the generation's vectors, exactly, where the model computes."""
+    """Exact maximum inner product search of Embed_input(x) in the generation's vectors, on the model's device."""
 
     def __init__(self, model: Model, generation: Generation) -> None:
         self._model = model
@@ -57,7 +57,7 @@ class DenseRetriever:
 
     @classmethod
     def load(cls, model: Path, index: Path, corpus: Path) -> DenseRetriever:
-        """Read model and generation and check that they and the snapshot fit together."""
+        """Read model and generation, and check that they and the snapshot match."""
         loaded, generation = load_model(model), Generation.open(index)
         check_fit(loaded, generation, Snapshot.open(corpus))
         return cls(loaded, generation)
@@ -70,12 +70,12 @@ class DenseRetriever:
         return rows_BK.tolist(), scores_BK.tolist()
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows alone."""
+        """The rows of `search`, without scores."""
         return self.search(questions, k)[0]
 
 
 def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:
-    """`RealmError` unless the generation holds this snapshot's blocks as this model's block embedder sees them."""
+    """`RealmError` unless the generation was built from this snapshot with this model's block embedder."""
     if generation.manifest["block_hash"] != model.block_hash:
         raise RealmError(
             f"The index {generation.name} was built with another block embedder "

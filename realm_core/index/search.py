@@ -1,8 +1,8 @@
-"""Maximum inner product search: exact (torch, any device; the oracle) and FAISS (approximate), behind one call.
+"""Maximum inner product search with one interface: exact (torch, any device) and FAISS (approximate).
 
     search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
 
-Of equal scores the lower row comes first. Legend: B queries, N vectors, D dimension, K results.
+Ties are ordered by ascending row. Legend: B queries, N vectors, D dimension, K results.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor
 
 from realm_core.tensors import fill
 
-# Scores of one slice are [B, slice] float32; 256 Ki rows hold a batch of 64 questions to 64 MiB.
+# Scores of a slice are [B, slice] float32: with 256 Ki rows, a batch of 64 questions takes 64 MiB.
 _SLICE_ROWS = 1 << 18
-_PRECISE_BYTES = 8 << 30
+_MAX_FLOAT32_BYTES = 8 << 30
 
 
 class Search(Protocol):
-    """What finds the blocks whose vectors have the largest inner product with a question's."""
+    """Finds the blocks whose vectors have the largest inner product with a query."""
 
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Rows and scores [B, min(k, N)], highest first."""
@@ -30,16 +30,16 @@ class Search(Protocol):
 
 
 class ExactSearch:
-    """Every score is computed: recall is 1 and the scores are those of the formula.
+    """Exhaustive search: recall is 1.
 
-    vectors_ND: [N, D], kept in float32 on the CPU, and elsewhere as long as that takes no more than 8 GiB: in float16
-    scores near 20 lie 0.016 apart, and many are equal.
+    vectors_ND: [N, D], stored in float32 on the CPU, and on a GPU if that takes at most 8 GiB. In float16 many scores
+    would be equal: near 20 its resolution is 0.016.
     """
 
     def __init__(self, vectors_ND: Tensor, device: torch.device | None = None) -> None:
         device = device or torch.device("cpu")
-        precise = device.type == "cpu" or vectors_ND.numel() * 4 <= _PRECISE_BYTES
-        dtype = torch.float32 if precise else vectors_ND.dtype
+        fits = device.type == "cpu" or vectors_ND.numel() * 4 <= _MAX_FLOAT32_BYTES
+        dtype = torch.float32 if fits else vectors_ND.dtype
         self._vectors_ND = torch.empty(vectors_ND.shape, device=device, dtype=dtype)
         fill(self._vectors_ND, vectors_ND)
 
@@ -68,8 +68,8 @@ class ExactSearch:
 class FaissSearch:
     """Approximate search in a FAISS index (inner product).
 
-    factory:   any index that FAISS knows, as its `index_factory` string; vectors are added in row order.
-    ef_search: how many candidates a search in an HNSW index keeps: more is slower and finds more.
+    factory:   an `index_factory` string of FAISS; vectors are added in row order.
+    ef_search: candidates of a search in an HNSW index: more is slower and has higher recall.
     """
 
     def __init__(self, vectors_ND: Tensor, factory: str = "HNSW32", *, ef_search: int = 256) -> None:
@@ -91,9 +91,9 @@ class FaissSearch:
 
 
 def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """(scores, positions) of the k highest of each row; of equal scores the lower position comes first."""
+    """(scores, positions) of the k highest of each row; ties by ascending position."""
     scores_BK, positions_BK = torch.topk(scores_BN, min(k, scores_BN.shape[1]), dim=1)
-    # topk takes any of those that equal the last score; where there are more of them than places, choose again.
+    # topk returns arbitrary positions among ties with the k-th score; rows with such ties are selected again.
     reaching_BN = scores_BN >= scores_BK[:, -1:]
     for row in (reaching_BN.sum(dim=1) > scores_BK.shape[1]).nonzero().flatten().tolist():
         candidates = reaching_BN[row].nonzero().flatten()
@@ -108,7 +108,7 @@ def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def search_without(
     search: Search, queries_BD: Tensor, ks: Sequence[int], excluded_rows: Sequence[Collection[int]]
 ) -> list[tuple[list[int], list[float]]]:
-    """For each query its k best rows that are not excluded, with their scores: all are searched for at once."""
+    """For each query the k best rows that are not excluded, with their scores, in a single search."""
     most = max(k + len(excluded) for k, excluded in zip(ks, excluded_rows, strict=True))
     rows_BK, scores_BK = search.search(queries_BD, most)
     found = []

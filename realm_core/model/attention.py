@@ -1,9 +1,9 @@
-"""Attention over sequences laid end to end: each wordpiece attends to those of its own sequence alone.
+"""Attention over packed sequences: each wordpiece attends only to its own sequence.
 
-On a CPU one sequence at a time; on CUDA by flash attention over sequences of any lengths, or, where that cannot serve,
-by one kernel over sequences padded for it alone.
+On a CPU one sequence at a time; on CUDA variable-length flash attention, or, where that is not supported, one kernel
+over padded sequences.
 
-Legend: B sequences, T wordpieces of all of them together, L longest sequence, H heads, D width of a head.
+Legend: B sequences, T wordpieces of all sequences, L longest sequence, H heads, D head width.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch.nn import functional as F
 
 @cache
 def _flash() -> Callable[..., object] | None:
-    """Flash attention over sequences of any lengths, of torch 2.10 and later.
+    """Variable-length flash attention (torch 2.10 or later).
 
-    Loaded where it is used: it brings torch's compiler along, which takes longer to load than torch itself.
+    Imported lazily: it loads torch's compiler, which takes longer than torch itself.
     """
     try:
         from torch.nn.attention.varlen import varlen_attn
@@ -31,7 +31,7 @@ def _flash() -> Callable[..., object] | None:
 
 
 class Layout:
-    """Boundaries of packed sequences; what a kernel needs of them is made once for all layers.
+    """Boundaries of packed sequences; derived tensors are computed once for all layers.
 
     lengths: B positive integers that sum to T.
     """
@@ -46,13 +46,13 @@ class Layout:
 
     @cached_property
     def bounds_B1(self) -> Tensor:
-        """Where each sequence begins and, last, where all end; int32 [B + 1]."""
+        """Offset of each sequence, then T; int32 [B + 1]."""
         bounds = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
         return torch.from_numpy(bounds).to(self._device)
 
     @cached_property
     def places_T(self) -> Tensor:
-        """Place of each wordpiece among B · L padded ones; int64 [T]."""
+        """Index of each wordpiece in the padded [B · L] layout; int64 [T]."""
         lengths_B = np.asarray(self.lengths)
         shift_B = np.arange(len(lengths_B)) * self.longest - np.concatenate([[0], np.cumsum(lengths_B)[:-1]])
         return torch.from_numpy(np.arange(lengths_B.sum()) + np.repeat(shift_B, lengths_B)).to(self._device)
@@ -65,7 +65,7 @@ class Layout:
 
 
 def flash_serves(dtype: torch.dtype) -> bool:
-    """Whether flash attention over sequences of any lengths computes in it, on CUDA and without dropout."""
+    """Whether variable-length flash attention supports `dtype` (on CUDA, without dropout)."""
     return dtype in (torch.bfloat16, torch.float16) and _flash() is not None
 
 
@@ -80,10 +80,10 @@ def attend(
 ) -> Tensor:
     """softmax(q · k / √D + bias) · v within each sequence [T, H, D].
 
-    bias_HLL: of query and key position, the same in all sequences; dropout: share of the weights that is dropped.
+    bias_HLL: relative position bias, the same for all sequences; dropout: of the attention weights.
     """
     if not query_THD.is_cuda:
-        return _one_by_one(query_THD, key_THD, value_THD, layout, bias_HLL, dropout)
+        return _per_sequence(query_THD, key_THD, value_THD, layout, bias_HLL, dropout)
     flash = None if dropout or bias_HLL is not None or not flash_serves(query_THD.dtype) else _flash()
     if flash is None:
         return _padded(query_THD, key_THD, value_THD, layout, bias_HLL, dropout)
@@ -93,26 +93,26 @@ def attend(
     return context_THD
 
 
-def _one_by_one(
+def _per_sequence(
     query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, bias_HLL: Tensor | None, dropout: float
 ) -> Tensor:
-    """A call per sequence wastes nothing on a CPU, and stays in its cache."""
+    """One call per sequence: no padding, and on a CPU the scores stay in cache."""
     dtype = query_THD.dtype
-    three = (query_THD, key_THD, value_THD)
-    if torch.is_grad_enabled() and dtype.itemsize < 4:  # there torch's backward kernel takes several times as long
-        three = (query_THD.float(), key_THD.float(), value_THD.float())
+    qkv = (query_THD, key_THD, value_THD)
+    if torch.is_grad_enabled() and dtype.itemsize < 4:  # the backward kernel is several times slower in half precision
+        qkv = (query_THD.float(), key_THD.float(), value_THD.float())
     with torch.autocast("cpu", enabled=False):
         contexts = [
             F.scaled_dot_product_attention(
                 query_1HLD, key_1HLD, value_1HLD, attn_mask=_bias_of(bias_HLL, query_1HLD), dropout_p=dropout
             )
-            for query_1HLD, key_1HLD, value_1HLD in zip(*(_each(rows_THD, layout) for rows_THD in three), strict=True)
+            for query_1HLD, key_1HLD, value_1HLD in zip(*(_each(rows_THD, layout) for rows_THD in qkv), strict=True)
         ]
     return torch.cat([context_1HLD[0].transpose(0, 1) for context_1HLD in contexts]).to(dtype)
 
 
 def _bias_of(bias_HLL: Tensor | None, query_1HLD: Tensor) -> Tensor | None:
-    """[1, H, L, L], the part of the bias for a sequence as long as this one."""
+    """[1, H, L, L], the bias cropped to the length of this sequence."""
     if bias_HLL is None:
         return None
     length = query_1HLD.shape[2]

@@ -1,5 +1,5 @@
-"""First weights: BERT or MPNet as an installed package or a folder ships it (config.json, model.safetensors,
-tokenizer.json), or an architecture alone, for models whose every weight is their own."""
+"""Base weights: BERT or MPNet from an installed package or a folder (config.json, model.safetensors, tokenizer.json),
+or only an architecture, for models that store all their weights themselves."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def base_folder(base: str) -> Path:
-    """The folder of the base weights: a path as it is, or the `model` folder of an installed package.
-
-    The package is found without being imported: only its data are wanted.
-    """
+    """The folder of the base weights: a path, or the `model` folder of an installed package, which is not imported."""
     with suppress(OSError):  # a name too long for any folder
         if Path(base).is_dir():
             return Path(base)
@@ -42,7 +39,7 @@ def base_folder(base: str) -> Path:
 
 
 def base_architecture(base: str) -> Architecture:
-    """Of an installed package, a folder, or an architecture alone."""
+    """The architecture of an installed package, of a folder, or given as JSON."""
     if base.startswith("{"):
         where = f"The base {quoted(base)}"
         try:
@@ -55,14 +52,14 @@ def base_architecture(base: str) -> Architecture:
 
 
 def base_bert(base: str) -> Bert:
-    """With the base weights in float32, dropout off; of an architecture alone, zeros."""
+    """A Bert with the base weights in float32, in eval mode; zeros if the base is only an architecture."""
     bert = bert_without_weights(base)
     bert.load_state_dict({name: tensor.clone() for name, tensor in base_tensors(base).items()}, assign=True)
     return bert
 
 
 def base_tensors(base: str) -> dict[str, Tensor]:
-    """The base weights by their names in a Bert, in float32, as they lie in their file; of an architecture, zeros."""
+    """The base weights in float32 by their names in a Bert; zeros if the base is only an architecture."""
     own = _modules(base_architecture(base)).state_dict()
     if base.startswith("{"):
         return {name: torch.zeros(like.shape) for name, like in own.items()}
@@ -75,26 +72,26 @@ def base_tensors(base: str) -> dict[str, Tensor]:
             raise RealmError(f"{path}: {error}.") from None
     for name, like in own.items():
         if name not in weights:
-            raise RealmError(f"{path} has no tensor {name!r}: it is not this architecture.")
+            raise RealmError(f"{path} has no tensor {name!r}: it does not match the architecture.")
         if weights[name].shape != like.shape:
             shapes = f"{tuple(weights[name].shape)}, not {tuple(like.shape)}"
-            raise RealmError(f"{path}: {name} is of shape {shapes}: it is not this architecture.")
+            raise RealmError(f"{path}: {name} has shape {shapes}: it does not match the architecture.")
         if not weights[name].is_floating_point():
-            raise RealmError(f"{path}: {name} holds no fractions: it is not this architecture.")
+            raise RealmError(f"{path}: {name} is not floating point: it does not match the architecture.")
     return {name: w if (w := weights[name]).dtype == torch.float32 else copied(w, torch.float32) for name in own}
 
 
 def shared_weights(base: str, dtype: torch.dtype) -> Callable[[str, Tensor], nn.Parameter]:
-    """A base weight by its name and `tensor` in `dtype`, as all frozen models of this process have it in common.
+    """A function (name, tensor) → the base weight in `dtype`, shared by all frozen models of this process.
 
-    It is kept for as long as one of them has it.
+    A weight is kept as long as one of the models uses it.
     """
     status = _weights_status(base)
 
     def shared_weight(name: str, tensor: Tensor) -> nn.Parameter:
         key = (base, status, dtype, name)
         shared = _shared.get(key)
-        if shared is None or shared.device != tensor.device:  # moved to a device with the model that it was made for
+        if shared is None or shared.device != tensor.device:  # moved with the model that it was made for
             values = tensor if tensor.dtype == dtype else copied(tensor, dtype)
             _shared[key] = shared = nn.Parameter(values, requires_grad=False)
         return shared
@@ -103,7 +100,7 @@ def shared_weights(base: str, dtype: torch.dtype) -> Callable[[str, Tensor], nn.
 
 
 def _weights_status(base: str) -> tuple[int, ...]:
-    """Another one when other weights have taken their place; of an architecture alone, empty."""
+    """Changes when the file of weights is replaced; empty if the base is only an architecture."""
     if base.startswith("{"):
         return ()
     status = (base_folder(base) / "model.safetensors").stat()
@@ -114,16 +111,16 @@ _shared: WeakValueDictionary[tuple[object, ...], nn.Parameter] = WeakValueDictio
 
 
 def bert_without_weights(base: str) -> Bert:
-    """The modules of `base_bert`, on the device meta."""
+    """The modules of `base_bert`, on the meta device."""
     return without_weights(_modules(base_architecture(base)))
 
 
 def without_weights(module: Module) -> Module:
-    """A module like `module`, both on the device meta, that weights are put into: deepcopy takes ten times as long."""
+    """A copy of `module` on the meta device, to load weights into; ten times as fast as deepcopy."""
     like = copy.copy(module)
     for name, own in vars(module).items():
         if isinstance(own, dict):
-            vars(like)[name] = own.copy()  # hooks among them
+            vars(like)[name] = own.copy()  # including hooks
     for name, part in module.named_children():
         like._modules[name] = without_weights(part)
     return like
@@ -131,14 +128,14 @@ def without_weights(module: Module) -> Module:
 
 @cache
 def _modules(architecture: Architecture) -> Bert:
-    """Without weights. To draw weights that are replaced, and to make modules anew, was most of loading a model."""
+    """On the meta device and cached: initialising weights that are replaced took most of the time to load a model."""
     with torch.device("meta"):
         return Bert(architecture).eval()
 
 
 def _architecture(described: object, where: str) -> Architecture:
     if not isinstance(described, dict):
-        raise RealmError(f"{where} is no architecture: an object is wanted.")
+        raise RealmError(f"{where} is not an architecture: a JSON object is expected.")
     try:
         return Architecture.of(architecture_as_bert(described) if is_mpnet(described) else described)
     except RealmError as error:

@@ -1,14 +1,13 @@
-"""BERT (Devlin et al., 2019) over sequences laid end to end: a stack of Transformer layers, no pooler, no head.
+"""BERT (Devlin et al., 2019) over packed sequences: a stack of Transformer layers without pooler or head.
 
-Tensors have the names and shapes of transformers' `BertModel`, so that stored weights fit both. A post-norm layer is
+Tensors have the names and shapes of transformers' `BertModel`, so that weights are interchangeable. A post-norm layer:
 
     h ← LayerNorm(h + Dense(attention(h)))      h ← LayerNorm(h + Dense(activation(Dense(h))))
 
-MPNet (Song et al., 2020) is the same stack with a relative position bias, which all layers add to their attention
-scores; `base.py` renames its tensors.
+MPNet (Song et al., 2020) is the same stack with a relative position bias that all layers add to their attention
+scores; `mpnet.py` renames its tensors.
 
-Legend: T wordpieces of all sequences together, W hidden width, I inner width, H heads, D width of a head, L longest
-sequence.
+Legend: T wordpieces of all sequences, W hidden width, I intermediate width, H heads, D head width, L longest sequence.
 """
 
 from __future__ import annotations
@@ -26,14 +25,13 @@ from torch.nn import functional as F
 from realm_core.errors import RealmError, quoted
 from realm_core.model.attention import Layout, attend
 
-# By the names of config.json. In the release gelu_new is written out with tanh; here it is torch's kernel for the same
-# formula, equal to rounding.
+# By the names of config.json. gelu_new is torch's kernel for the tanh formula of the released code, equal to rounding.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
 }
-# BERT's largest has 24 layers of 1,024. Beyond these, a few words of a config.json would fill the memory.
+# Limits against a config.json that would exhaust memory; BERT-large has 24 layers of width 1,024.
 _LARGEST = {
     "vocab_size": 1 << 18,
     "hidden_size": 4096,
@@ -44,22 +42,22 @@ _LARGEST = {
     "type_vocab_size": 16,
 }
 _MOST_BUCKETS = 1 << 10
-_FARTHEST = 128  # distances from here on share the last bucket (T5, MPNet)
-_PADDING = 0  # the wordpiece [PAD]: its embedding begins as zeros and takes no gradient
+_MAX_DISTANCE = 128  # distances from here on share the last bucket (T5, MPNet)
+_PADDING = 0  # id of [PAD]: its embedding is initialised to zero and has no gradient
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What BERT is made of, by the keys of a config.json; BERT-base unless said otherwise.
+    """BERT's hyperparameters, by the keys of a config.json; the defaults are BERT-base's.
 
-    RealmError where a value is impossible; its sentence begins with the key.
+    RealmError for an invalid value; its message begins with the key.
 
-    hidden_act:                     of the inner Dense: gelu, gelu_new (its approximation by tanh) or relu.
+    hidden_act:                     activation of the intermediate Dense: gelu, gelu_new (tanh approximation) or relu.
     max_position_embeddings:        wordpieces of the longest sequence.
-    hidden_dropout_prob:            share dropped of embeddings and of what a layer adds, in training.
-    attention_probs_dropout_prob:   share dropped of the attention's weights, in training.
-    initializer_range:              standard deviation of drawn weights.
-    relative_attention_num_buckets: of the relative position bias (MPNet: 32); 0: BERT, which has none.
+    hidden_dropout_prob:            dropout of embeddings and of each sublayer's output, in training.
+    attention_probs_dropout_prob:   dropout of the attention weights, in training.
+    initializer_range:              standard deviation of the initial weights.
+    relative_attention_num_buckets: of the relative position bias (MPNet: 32); 0 for BERT, which has none.
     """
 
     vocab_size: int = 30522
@@ -103,17 +101,17 @@ class Architecture:
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any]) -> Architecture:
-        """Of a config.json, whose other keys are left aside."""
+        """From a config.json; other keys are ignored."""
         return cls(**{field.name: mapping[field.name] for field in fields(cls) if field.name in mapping})
 
 
 def _number(value: object) -> float:
-    """As it is, or not a number, which no limit admits."""
+    """The value, or NaN (which fails every comparison) if it is not a number."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
 class Bert(nn.Module):
-    """Embeddings and layers, drawn at random: matrices from a normal distribution, biases zero, gains one."""
+    """Embeddings and layers with random initial weights: normally distributed matrices, biases zero, gains one."""
 
     def __init__(self, config: Architecture) -> None:
         super().__init__()
@@ -124,12 +122,12 @@ class Bert(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights."""
+        """The dtype of the weights."""
         return self.embeddings.word_embeddings.weight.dtype
 
     @property
     def layers(self) -> list[Layer]:
-        """From the first to the last."""
+        """The Transformer layers in order."""
         return cast(list[Layer], list(self.encoder.layer))
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor, layout: Layout) -> Tensor:
@@ -141,7 +139,7 @@ class Bert(nn.Module):
         return hidden_TW
 
     def position_bias(self, longest: int) -> Tensor | None:
-        """[H, L, L], what attention scores get for their relative positions; None in BERT, which has no such bias."""
+        """The relative position bias [H, L, L] of the attention scores; None for BERT, which has none."""
         relative = self.encoder.relative_attention_bias
         if relative is None:
             return None
@@ -163,12 +161,12 @@ class Bert(nn.Module):
 def relative_bucket(distance_R: Tensor, buckets: int) -> Tensor:
     """The bucket of each distance from a query to a key (key − query), as in T5 and MPNet.
 
-    Half of the buckets are for keys behind the query. In each half the first half of the buckets holds one distance
-    each, the others distances on a logarithmic scale up to `_FARTHEST`.
+    Half of the buckets are for keys after the query. In each half, one half of the buckets has one distance each, the
+    other covers distances up to `_MAX_DISTANCE` on a logarithmic scale.
     """
     half, exact = buckets // 2, buckets // 4
     far_R = distance_R.abs()
-    scale_R = torch.log(far_R.clamp(min=1).float() / exact) / math.log(_FARTHEST / exact)
+    scale_R = torch.log(far_R.clamp(min=1).float() / exact) / math.log(_MAX_DISTANCE / exact)
     wide_R = (exact + (scale_R * (half - exact)).long()).clamp(max=half - 1)
     return torch.where(far_R < exact, far_R, wide_R) + (distance_R > 0) * half
 
@@ -198,12 +196,12 @@ class _Layers(nn.Module):
 
 
 class Layer(nn.Module):
-    """Attention, then a Dense up to the inner width and one down again."""
+    """Self-attention, then the feed-forward network."""
 
     def __init__(self, config: Architecture) -> None:
         super().__init__()
         self.attention = _Attention(config)
-        self.intermediate = _Rise(config)
+        self.intermediate = _Intermediate(config)
         self.output = _Output(config.intermediate_size, config)
 
     def forward(self, hidden_TW: Tensor, layout: Layout, bias_HLL: Tensor | None) -> Tensor:
@@ -229,7 +227,7 @@ class _SelfAttention(nn.Module):
         super().__init__()
         width = config.hidden_size
         self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
-        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)  # never called: a kernel does it
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)  # never called: the attention kernel applies it
         self._shape_HD = (config.num_attention_heads, width // config.num_attention_heads)
 
     def forward(self, hidden_TW: Tensor, layout: Layout, bias_HLL: Tensor | None) -> Tensor:
@@ -244,7 +242,7 @@ class _SelfAttention(nn.Module):
         return context_THD.flatten(1)
 
 
-class _Rise(nn.Module):
+class _Intermediate(nn.Module):
     def __init__(self, config: Architecture) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.intermediate_size)

@@ -1,14 +1,14 @@
-"""Models on disk: JSON and safetensors, never pickle; only what differs from the base weights is stored.
+"""Models on disk: JSON and safetensors, never pickle; only tensors that differ from the base weights are stored.
 
-A model folder holds
+A model folder contains
 
     config.json         ModelConfig, hashes, storage
     model.safetensors   changed tensors: `query.…`, `block.…` (embedders), `reader.…`; pre-trained: `encoder.…`
     README.md           the model card, if it has one
 
-A matrix may be stored as int8 with one scale a row (`NAME` int8 and `NAME:scale` float16), value = int8 · scale, or as
-what training added to the base's, in four bits with one scale a row (`NAME:delta` uint8, two columns a byte, the first
-in the lower half, and `NAME:scale` float16): value = base + (code − 8) · scale.
+A matrix may be quantised to int8 with a scale per row (`NAME` int8 and `NAME:scale` float16): value = int8 · scale.
+Or its difference from the base weights is quantised to four bits with a scale per row (`NAME:delta` uint8, two columns
+per byte, the first in the low half, and `NAME:scale` float16): value = base + (code − 8) · scale.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from realm_core.model.bert import Bert
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
-from realm_core.model.encoding import Encoding
+from realm_core.model.encoding import BertModule
 from realm_core.model.identity import model_hash, verified_weights
 from realm_core.model.reader import Reader
 from realm_core.tensors import copied, load_tensors, save_tensors
@@ -52,23 +52,23 @@ from realm_core.tensors import copied, load_tensors, save_tensors
 FORMAT = 1
 Storage = Literal["float32", "float16", "int8", "delta4"]
 _SCALE, _DELTA = ":scale", ":delta"
-_ZERO_CODE = 8  # of a difference in four bits; codes go from 1 to 15
-_PIECE_ROWS = 1 << 10  # that are scaled at once
-_SMALLEST_HALF = 2.0**-24  # a scale of zero would divide zero by zero
+_ZERO_CODE = 8  # zero point of four-bit differences; codes are 1 to 15
+_PIECE_ROWS = 1 << 10  # rows dequantised at once
+_SMALLEST_HALF = 2.0**-24  # smallest scale, so that none is zero
 
 
 @dataclass(frozen=True)
 class Model:
-    """The whole of a model. `hash` and `block_hash` are None until it has been saved."""
+    """A complete model. `hash` and `block_hash` are None until it is saved."""
 
     config: ModelConfig
     query: Embedder  # Embed_input
     block: Embedder  # Embed_doc
     reader: Reader
     hash: str | None = None
-    block_hash: str | None = None  # of the block embedder alone: an index fits every model that shares it
+    block_hash: str | None = None  # of the block embedder: an index fits every model with the same one
     about: dict[str, Any] | None = None
-    encoder: Encoder | None = None  # of masked sentences; only a pre-trained model has one
+    encoder: Encoder | None = None  # of masked sentences; only pre-trained models have one
 
     def parts(self) -> dict[str, nn.Module]:
         """The trainable parts by the prefix of their tensors."""
@@ -77,22 +77,22 @@ class Model:
 
 
 def new_encoder(config: ModelConfig, *, seed: int = 0) -> Encoder:
-    """An encoder of base weights; its head is drawn from `seed`, its bias is zero."""
+    """An encoder with base weights; its head is initialised from `seed`, its bias is zero."""
     torch.manual_seed(seed)
     return Encoder(base_bert(config.base)).eval()
 
 
 def new_model(config: ModelConfig, *, seed: int = 0) -> Model:
-    """A model with base weights; projections and span MLP are drawn from `seed`."""
+    """A model with base weights; projections and span MLP are initialised from `seed`."""
     torch.manual_seed(seed)
     bert = base_bert(config.base)
     reader_bert = copy.deepcopy(bert) if config.reader_base is None else base_bert(config.reader_base)
     return _new_model(config, bert, reader_bert, copy.deepcopy)
 
 
-def _new_model(config: ModelConfig, bert: Bert, reader_bert: Bert, another: Callable[[Any], Any]) -> Model:
+def _new_model(config: ModelConfig, bert: Bert, reader_bert: Bert, copy_module: Callable[[Any], Any]) -> Model:
     block = Embedder(bert, config.dimension, config.pooling)
-    query = another(block)
+    query = copy_module(block)
     reader = Reader(reader_bert, config.span_hidden, config.span_wordpieces, not_here=config.not_here)
     for part in (block, query, reader):
         part.eval()
@@ -102,16 +102,16 @@ def _new_model(config: ModelConfig, bert: Bert, reader_bert: Bert, another: Call
 def save_model(
     model: Model, folder: Path, *, storage: dict[str, Storage] | None = None, about: dict[str, Any] | None = None
 ) -> Model:
-    """Write `model` to `folder`, which must not exist and appears whole; returns it with its hashes.
+    """Write `model` to `folder` atomically (it must not exist); returns the model with its hashes.
 
-    storage: by part (`query`, `block`, `reader`), default float32. about: JSON kept in config.json.
+    storage: per part (`query`, `block`, `reader`), default float32. about: JSON stored in config.json.
     """
     temporary = folder.with_name(f".{folder.name}.tmp")
     remove_folder(temporary)
     with disk_errors(folder):
         temporary.mkdir(parents=True)
     tensors: dict[str, Tensor] = {}
-    shared = model.query is model.block  # one embedder for both sides, as in pre-training, is stored once
+    shared = model.query is model.block  # one embedder for both sides (as in pre-training) is stored once
     for part, module in model.parts().items():
         if shared and part == "query":
             continue
@@ -136,10 +136,10 @@ def save_model(
 
 
 def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
-    """Read a model folder; `RealmError` when it is missing, damaged or of another format.
+    """Read a model folder; `RealmError` if it is missing, damaged or of another format.
 
-    frozen: for inference alone, with BERT's weights in this dtype; what is built on BERT stays in float32. The base
-    weights that no part changed are then in memory once, for all such models of this process.
+    frozen: only for inference, BERT's weights in this dtype; the modules on top of BERT stay in float32. All frozen
+    models of this process share the base weights that their parts did not change.
     """
     record = read_json(folder / "config.json")
     where = str(folder / "config.json")
@@ -160,7 +160,7 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
             model = replace(model, encoder=Encoder(bert_without_weights(config.base)).eval())
     shapes = {f"{part}.{name}": t.shape for part, module in model.parts().items() for name, t in _state(module)}
     for name in shapes:
-        if ".bert." not in name and name not in stored:  # of BERT, the base has whatever is not stored
+        if ".bert." not in name and name not in stored:  # BERT's other tensors are the base's
             raise RealmError(f"{weights} has no tensor {name!r}; the architecture in {where} needs it.")
     bases = {name: base_tensors(name) for name in {config.base_of(part) for part in model.parts()}}
     values: dict[str, Tensor] = {}
@@ -173,11 +173,11 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
             part, _, own_name = name.partition(".")
             if key != name:
                 first = bases[config.base_of(part)][own_name.removeprefix("bert.")]
-                values[name] = _added(first, tensor, stored.get(name + _SCALE), dtype)
+                values[name] = _from_delta(first, tensor, stored.get(name + _SCALE), dtype)
                 continue
-            if shapes[name] != tensor.shape:  # first: a scale of another length would multiply to any size
+            if shapes[name] != tensor.shape:  # checked before dequantising, which could broadcast to any size
                 raise ValueError
-            values[name] = _restored(tensor, stored.get(name + _SCALE), dtype)
+            values[name] = _dequantised(tensor, stored.get(name + _SCALE), dtype)
         except (KeyError, RuntimeError, ValueError):
             raise RealmError(
                 f"{weights}: tensor {quoted(key)} does not belong to the architecture in {where}."
@@ -200,8 +200,8 @@ def _state(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
     return module.state_dict().items()
 
 
-def _restored(tensor: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """A stored tensor in `dtype`; ValueError where it is none that is stored."""
+def _dequantised(tensor: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """A stored tensor in `dtype`; ValueError if its type or scale is not valid."""
     if tensor.dtype == torch.int8:
         if scale_rows is None or scale_rows.shape != tensor.shape[:1]:
             raise ValueError
@@ -215,8 +215,8 @@ def _restored(tensor: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> 
     return copied(tensor, dtype)
 
 
-def _added(first: Tensor, codes: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """A base tensor with the difference that `_delta` stored, in `dtype`; ValueError where it is of another shape."""
+def _from_delta(first: Tensor, codes: Tensor, scale_rows: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """A base tensor plus a difference stored by `_delta`, in `dtype`; ValueError if the shapes do not match."""
     rows, columns = first.shape
     if codes.dtype != torch.uint8 or codes.shape != (rows, -(-columns // 2)):
         raise ValueError
@@ -231,7 +231,7 @@ def _added(first: Tensor, codes: Tensor, scale_rows: Tensor | None, dtype: torch
 
 
 def _delta(name: str, tensor: Tensor, first: Tensor) -> dict[str, Tensor]:
-    """What `tensor` has more than `first`, in four bits."""
+    """The difference `tensor` − `first`, quantised to four bits."""
     difference = tensor.float() - first
     scale_rows = (difference.abs().amax(dim=1) / (_ZERO_CODE - 1)).half().clamp(min=_SMALLEST_HALF)
     codes = (difference / scale_rows.float().unsqueeze(1)).round().clamp(1 - _ZERO_CODE, _ZERO_CODE - 1) + _ZERO_CODE
@@ -240,13 +240,13 @@ def _delta(name: str, tensor: Tensor, first: Tensor) -> dict[str, Tensor]:
 
 
 def _changed(module: nn.Module, base: dict[str, Tensor]) -> dict[str, Tensor]:
-    assert isinstance(module, Encoding)
+    assert isinstance(module, BertModule)
     own = {name: tensor for name, tensor in module.state_dict().items() if not name.startswith("bert.")}
     return own | {f"bert.{name}": tensor for name, tensor in changed_tensors(module.bert, base).items()}
 
 
 def _store(name: str, tensor: Tensor, storage: Storage, first: Tensor | None) -> dict[str, Tensor]:
-    """first: the base's tensor, where there is one."""
+    """first: the base's tensor of that name, if there is one."""
     if storage == "delta4" and tensor.dim() == 2 and first is not None:
         return _delta(name, tensor, first)
     if storage == "int8" and tensor.dim() == 2 and min(tensor.shape) > 1:

@@ -1,11 +1,11 @@
-"""The retriever of one model with the encoder or the reader of another: `python -m realm_core combine`.
+"""Combines the retriever of one model with the encoder or the reader of another: `python -m realm_core combine`.
 
-    query and block embedder   from --retriever, so that its indexes stay right
-    encoder, reader            from --encoder; the reader's BERT becomes the encoder's, where fine-tuning begins
-    reader alone               from --reader, with its base weights and its way of reading
+    query and block embedder   from --retriever, so that its indexes stay valid
+    encoder, reader            from --encoder; the reader's BERT is initialised with the encoder's, for fine-tuning
+    only the reader            from --reader, with its base weights and reading options
 
-`--encoder` asks which half of a pre-training helps (paper, table 2); with one model as both, the reader alone is set.
-`--reader` gives a retriever, whose index is there, a reader that was trained apart (`train-reader`).
+`--encoder` serves to measure which half of pre-training helps (paper, table 2); with the same model for both, it only
+initialises the reader. `--reader` adds a separately trained reader (`train-reader`) to a retriever that has an index.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model, save_model
 from realm_core.model.tasks import Combine
 
-_EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  # what both retrieve by
+_EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  # options of the retriever
 
 
 def main(task: Combine, activity: Activity) -> None:
@@ -42,7 +42,7 @@ def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, 
         if getattr(own, name) != getattr(other.config, name):
             raise RealmError(
                 f"{task.retriever} and {task.reader} cannot be combined: {name} is "
-                f"{getattr(own, name)!r} in the one and {getattr(other.config, name)!r} in the other."
+                f"{getattr(own, name)!r} in the former and {getattr(other.config, name)!r} in the latter."
             )
     config = dataclasses.replace(other.config, base=own.base, reader_base=other.config.base_of("reader"))
     recipe = [*(retriever.about or {}).get("recipe", []), *(other.about or {}).get("recipe", [])[-1:]]
@@ -50,12 +50,12 @@ def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, 
 
 
 def _with_encoder(retriever: Model, encoder: Model, task: Combine) -> tuple[Model, list[str]]:
-    """The model with the other's encoder and a reader that begins where it ended, and its recipe."""
+    """The model with the other's encoder and a reader initialised from that, and its recipe."""
     for name, value in encoder.config.as_dict().items():
         if retriever.config.as_dict()[name] != value:
             raise RealmError(
                 f"{task.retriever} and {task.encoder} cannot be combined: {name} is "
-                f"{retriever.config.as_dict()[name]!r} in the one and {value!r} in the other."
+                f"{retriever.config.as_dict()[name]!r} in the former and {value!r} in the latter."
             )
     if encoder.encoder is None:
         raise RealmError(f"{task.encoder} has no encoder of masked sentences; `mlm` or `pretrain` makes one.")

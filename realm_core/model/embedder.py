@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 from realm_core.model.bert import Bert
 from realm_core.model.config import Pooling
-from realm_core.model.encoding import Encoding
+from realm_core.model.encoding import BertModule
 from realm_core.model.packed import Packed
 
 
-class Embedder(Encoding):
-    """One side of the retriever: of questions, or of blocks.
+class Embedder(BertModule):
+    """One side of the retriever: the query embedder or the block embedder.
 
-    The LayerNorm's gain sets the scale of f(x, z), and with it how peaked the prior is.
+    The LayerNorm's gain sets the scale of f(x, z), and so how peaked the prior is.
     """
 
     def __init__(self, bert: Bert, dimension: int, pooling: Pooling) -> None:
@@ -37,7 +37,7 @@ class Embedder(Encoding):
         return sums_BW / lengths_B.unsqueeze(1)
 
     def project(self, pooled_BW: Tensor) -> Tensor:
-        """Vectors [B, D], float32, of pooled states."""
+        """Vectors [B, D], float32, from pooled states."""
         vectors_BD: Tensor = self.norm(self.dense(pooled_BW.to(self.dense.weight.dtype)).float())
         return vectors_BD
 
@@ -48,10 +48,10 @@ class Embedder(Encoding):
 
 
 def principal_projection(pooled_NW: Tensor, dimension: int) -> Tensor:
-    """The D × W projection that keeps most of the inner products of unit-length pooled states.
+    """The D × W projection that best preserves the inner products of unit-length pooled states.
 
-    Its rows are the leading right singular vectors of the states (uncentred PCA): a warm start of Dense(D) for an
-    embedder whose BERT is already a sentence encoder.
+    Its rows are the leading right singular vectors of the states (uncentred PCA). It initialises Dense(D) of an
+    embedder whose BERT is a sentence encoder already.
     """
     unit_NW = torch.nn.functional.normalize(pooled_NW.double(), dim=1)
     _values_W, vectors_WW = torch.linalg.eigh(unit_NW.T @ unit_NW)

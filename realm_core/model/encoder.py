@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from realm_core.model.bert import ACTIVATIONS, Architecture, Bert
-from realm_core.model.encoding import Encoding
+from realm_core.model.encoding import BertModule
 from realm_core.model.packed import Packed
 
 
 class MaskedLanguageHead(nn.Module):
-    """What stands between a state and the word embeddings, and the words' bias."""
+    """BERT's masked-language head: transform and bias; the decoder is the word embeddings."""
 
     def __init__(self, config: Architecture) -> None:
         super().__init__()
@@ -34,8 +34,8 @@ class MaskedLanguageHead(nn.Module):
         return logits_MV
 
 
-class Encoder(Encoding):
-    """Scores words at masked positions. The word embeddings, and with them the decoder, are not trained."""
+class Encoder(BertModule):
+    """Predicts words at masked positions. The word embeddings, and so the decoder, are not trained."""
 
     def __init__(self, bert: Bert) -> None:
         super().__init__(bert)
@@ -46,6 +46,6 @@ class Encoder(Encoding):
         return torch.log_softmax(self.word_logits(self.encode(pairs)[masked_M]), dim=-1)
 
     def word_logits(self, hidden_MW: Tensor) -> Tensor:
-        """Scores of all words [M, V], float32, of last-layer states at masks."""
+        """Scores of all words [M, V], float32, from last-layer states at the masks."""
         logits_MV: Tensor = self.head(hidden_MW, self.bert.embeddings.word_embeddings.weight)
         return logits_MV

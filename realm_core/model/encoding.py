@@ -1,4 +1,4 @@
-"""What embedder and reader have in common: a BERT over packed sequences, trained one way and served another."""
+"""The base class of embedder, encoder and reader: a BERT over packed sequences, with a faster path for inference."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from realm_core.model.packed import Packed, encode
 from realm_core.tensors import copied
 
 
-class Encoding(nn.Module):
+class BertModule(nn.Module):
     """A module around `bert`.
 
-    int8_serves: whether inference may multiply in int8 where the machine can. Scores over which a softmax decides bear
-    it; vectors that are stored and compared for as long as an index lives are kept as exact as they were made.
+    allow_int8: whether inference may quantise to int8. Scores before a softmax tolerate it; embeddings do not use it,
+    because they are stored and compared for the lifetime of an index.
     """
 
-    int8_serves = False
+    allow_int8 = False
 
     def __init__(self, bert: Bert) -> None:
         super().__init__()
@@ -32,21 +32,21 @@ class Encoding(nn.Module):
 
     @property
     def product(self) -> str:
-        """What the layers multiply in: int8, bfloat16 or float32."""
+        """The precision of matrix products: int8, bfloat16 or float32."""
         if self._inference is not None:
             return self._inference.product
         return str(self.bert.dtype).removeprefix("torch.")
 
     def for_inference(self, device: torch.device) -> None:
-        """Move to `device` and take the fastest way there, for good: no training afterwards.
+        """Move to `device` and use the fastest implementation there; the module cannot be trained afterwards.
 
-        Only BERT's layers gain from low precision; what is built on them is small, and decides, so it stays float32.
+        Only BERT's layers use low precision; the modules on top of them are small and stay in float32.
         """
         self.to(device).eval()
         dtype = fast_dtype(device)
         for parameter in self.bert.parameters():
             if parameter.dtype != dtype:
                 parameter.data = copied(parameter.data, dtype)
-        if InferenceEncoder.serves(self.bert):
+        if InferenceEncoder.supports(self.bert):
             with torch.no_grad():
-                self._inference = InferenceEncoder(self.bert, int8=self.int8_serves)
+                self._inference = InferenceEncoder(self.bert, int8=self.allow_int8)

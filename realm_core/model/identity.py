@@ -1,4 +1,4 @@
-"""What a model folder calls itself, read and verified without torch."""
+"""Hashes of a model folder, read and verified without torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from realm_core.files import checksum, read_json
 
 
 def read_hashes(folder: Path) -> tuple[str, str]:
-    """(model hash, block hash) of a model folder; `RealmError` when it is not one."""
+    """(model hash, block hash) of a model folder; `RealmError` if it is not one."""
     path = folder / "config.json"
     record = read_json(path)
     try:
@@ -21,7 +21,7 @@ def read_hashes(folder: Path) -> tuple[str, str]:
 
 
 def verified_weights(folder: Path, record: dict[str, Any]) -> Path:
-    """The weights of a model folder; `RealmError` unless they are those that config.json, `record`, names."""
+    """The path of a model's weights; `RealmError` unless their checksum is the one in config.json (`record`)."""
     weights = folder / "model.safetensors"
     if not weights.exists():
         raise RealmError(f"{weights} does not exist.")
@@ -31,6 +31,6 @@ def verified_weights(folder: Path, record: dict[str, Any]) -> Path:
 
 
 def model_hash(record: dict[str, Any]) -> str:
-    """The hash of architecture and weights together, from what config.json holds."""
+    """The hash of architecture and weights, from the content of config.json."""
     identity = repr((sorted(record["model"].items()), record["weights_sha256"]))
     return hashlib.sha256(identity.encode()).hexdigest()[:16]

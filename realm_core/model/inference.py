@@ -1,23 +1,25 @@
-"""BERT's layers once more, for inference on a CPU alone: the same numbers in less time.
+"""BERT's layers for inference on a CPU: the same results as `packed.encode` in less time.
 
-What `packed.encode` leaves on the table there: one product makes queries, keys and values; oneDNN keeps the weights in
-the order in which its kernels read them, and adds bias, GELU and residual while the product is still in cache.
+One product computes queries, keys and values; oneDNN stores the weights in the layout of its kernels and fuses bias,
+GELU and residual into the product.
 
-Products are in bfloat16, or in int8 at twice the speed: weights with one scale a row (which is how a packed model is
-stored, so they lose little), states with one scale a product, taken from their least and largest values but for those
-few inputs that are far louder than all others. States stay bfloat16 in between.
+Products are in bfloat16, or in int8 at twice the speed: weights are quantised with a scale per row (as in a packed
+model, so little is lost), activations with one dynamic scale per product. Activations have a few outlier channels,
+which would dominate that scale: they are smoothed (as in SmoothQuant) or multiplied separately in bfloat16 (as in
+LLM.int8()). Activations between products are bfloat16.
 
-oneDNN is reached through operators that torch keeps to itself; where they are missing, `packed.encode` serves.
+The oneDNN operators are private to torch; where they are missing, `packed.encode` is used.
 
-oneDNN compiles a kernel for every number of rows that it meets, which takes longer than multiplying a few rows more,
-and keeps it. So T is rounded up to one of sixteen sizes between a power of two and the next. The rows behind T are the
-first one again: they become what it becomes, and set no scale.
+oneDNN compiles and caches a kernel per number of rows, which takes longer than multiplying a few more rows. So T is
+rounded up to one of sixteen sizes per power of two. The padding rows are copies of the first row, so that they do not
+affect the scales.
 
-The layers are functions of tensors, compiled by torch (`_compiled`): a call of theirs holds Python's lock at its
-beginning and its end alone. From Python they would take it 400 times a question, and wait each time for whoever else
-has it: threads of the web server, or of the same reading. (The compiler reads annotations as they are, not as text.)
+The layers are compiled with TorchScript (`_compiled`), so that a call takes the GIL only at its beginning and end.
+Otherwise it would take the GIL 400 times per question and compete with the web server's threads. (TorchScript needs
+evaluated annotations, so this module does not postpone them.)
 
-Legend: T wordpieces of all sequences, R rows worked on, W hidden width, H heads, D width of a head.
+Legend: T wordpieces of all sequences, R rows including padding, W hidden width, H heads, D head width, K inputs and N
+outputs of a product, L outlier channels.
 """
 
 import sys
@@ -32,11 +34,11 @@ from realm_core.model.bert import Bert
 from realm_core.model.packed import Packed, encode
 from realm_core.text.wordpieces import Wordpieces
 
-_USUAL_WORDPIECES = 512  # rows of a product for which the order of the weights is chosen
+_TYPICAL_ROWS = 512  # for which the layout of the weights is chosen
 _LEAST_STEP, _STEP_BITS = 8, 5  # R is a multiple of 8, from 256 on of 16, from 512 on of 32, …
-_ROWS = 16  # that attention takes at once
-_LOUD = 8  # inputs of a product that are kept from setting its scale
-_SENTENCES = [
+_ATTENTION_ROWS = 16  # the attention kernel is fastest for multiples of this
+_OUTLIERS = 8  # outlier channels per product
+_CALIBRATION_SENTENCES = [
     "Who wrote the music of the film that won the prize in 1994?",
     "The town lies on the river, 12 km north of the capital; in 2001 it had 4,500 inhabitants.",
 ]
@@ -45,17 +47,17 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class _Int8(NamedTuple):
-    """What a product in int8 needs besides codes and bias. N outputs, K inputs, L loud ones."""
+    """Quantisation parameters of a product in int8; it uses either `smoothing_K` or the outlier channels."""
 
     scale_N: Tensor
     zero_N: Tensor
-    softer_K: Tensor  # what an input is multiplied by, and its column of the weight is divided by
-    loud_L: Tensor  # or: inputs that are multiplied apart, in bfloat16
-    loud_weight_LN: Tensor
+    smoothing_K: Tensor  # multiplies the activations; the columns of the weight are divided by it
+    outliers_L: Tensor  # channels that are multiplied separately, in bfloat16
+    outlier_weight_LN: Tensor
 
 
 class _Product(NamedTuple):
-    """rows · weightᵀ + bias; weight: as oneDNN's kernel reads it."""
+    """rows · weightᵀ + bias; weight: in the layout of oneDNN's kernel."""
 
     weight: Tensor
     bias_N: Tensor
@@ -69,34 +71,33 @@ class _Norm(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Products of a layer, and its norms."""
+    """Products and norms of a layer."""
 
     qkv: _Product
+    attention_output: _Product
+    intermediate: _Product
     output: _Product
-    rise: _Product
-    fall: _Product
     attention_norm: _Norm
     output_norm: _Norm
 
 
 class InferenceEncoder:
-    """The last layer's hidden states [T, W] of a Bert on the CPU; copies its weights, takes no gradient.
+    """The last layer's hidden states [T, W] of a Bert on the CPU; copies its weights and has no gradient.
 
-    int8: multiply in int8 instead of bfloat16, where the processor adds such products up without overflow (VNNI).
+    int8: multiply in int8 instead of bfloat16 if the processor accumulates such products without overflow (VNNI).
     """
 
     def __init__(self, bert: Bert, *, int8: bool = False) -> None:
         self._embeddings = bert.embeddings
         self._heads = bert.config.num_attention_heads
-        # Of relative positions, or none: torch's compiler knows tensors that may be missing, but no modules.
-        self._position_bias = bert.position_bias
-        self._fused = _attends_fused() and bert.encoder.relative_attention_bias is None
-        scale = (bert.config.hidden_size // self._heads) ** -0.5  # of the attention scores, put into the queries
-        self.product = "int8" if int8 and _multiplies_int8() else "bfloat16"
-        largest = _largest_inputs(bert) if self.product == "int8" else {}
+        self._position_bias = bert.position_bias  # called outside of TorchScript, which does not support the module
+        self._fused = _fused_attention_is_faster() and bert.encoder.relative_attention_bias is None
+        scale = (bert.config.hidden_size // self._heads) ** -0.5  # of the attention scores, folded into the queries
+        self.product = "int8" if int8 and _int8_is_supported() else "bfloat16"
+        largest = _largest_activations(bert) if self.product == "int8" else {}
 
-        def softened(weight: Tensor, bias: Tensor, source: nn.Linear) -> _Product:
-            return _int8_softened(weight, bias, largest[source]) if largest else _bfloat16(weight, bias)
+        def smoothed(weight: Tensor, bias: Tensor, source: nn.Linear) -> _Product:
+            return _int8_smoothed(weight, bias, largest[source]) if largest else _bfloat16(weight, bias)
 
         def split(linear: nn.Linear) -> _Product:
             weight, bias = linear.weight, linear.bias
@@ -107,21 +108,21 @@ class InferenceEncoder:
             own = layer.attention.self
             qkv_weight = torch.cat([own.query.weight * scale, own.key.weight, own.value.weight])
             qkv_bias = torch.cat([own.query.bias * scale, own.key.bias, own.value.bias])
-            rise = layer.intermediate.dense
+            intermediate = layer.intermediate.dense
             self._layers.append(
                 _Layer(
-                    qkv=softened(qkv_weight, qkv_bias, own.query),
-                    output=split(layer.attention.output.dense),
-                    rise=softened(rise.weight, rise.bias, rise),
-                    fall=split(layer.output.dense),
+                    qkv=smoothed(qkv_weight, qkv_bias, own.query),
+                    attention_output=split(layer.attention.output.dense),
+                    intermediate=smoothed(intermediate.weight, intermediate.bias, intermediate),
+                    output=split(layer.output.dense),
                     attention_norm=_norm(layer.attention.output.LayerNorm),
                     output_norm=_norm(layer.output.LayerNorm),
                 )
             )
 
     @staticmethod
-    def serves(bert: Bert) -> bool:
-        """Whether this machine, torch and model are what it is written for."""
+    def supports(bert: Bert) -> bool:
+        """Whether this processor, torch version and model are supported."""
         weight = bert.embeddings.word_embeddings.weight
         return bool(
             weight.device.type == "cpu"
@@ -140,56 +141,58 @@ class InferenceEncoder:
         hidden_RW: Tensor = self._embeddings(batch.ids_T[rows_R], batch.segments_T[rows_R], batch.positions_T[rows_R])
         bias_HLL = self._position_bias(max(batch.lengths))
         windows = _windows(batch.lengths, len(rows_R), hidden_RW.dtype)
-        return _through(hidden_RW, self._layers, windows, bias_HLL, self._heads, self._fused)[:count]
+        return _run_layers(hidden_RW, self._layers, windows, bias_HLL, self._heads, self._fused)[:count]
 
 
 def _rounded(count: int) -> int:
-    """R: T rounded up to a multiple of about its sixteenth."""
+    """R: T rounded up to a multiple of about T / 16."""
     step = max(_LEAST_STEP, 1 << max(0, count.bit_length() - _STEP_BITS))
     return -(-count // step) * step
 
 
-def _multiplies_int8() -> bool:
+def _int8_is_supported() -> bool:
     return hasattr(torch.ops.onednn, "qlinear_prepack") and bool(torch.cpu._is_vnni_supported())
 
 
-def _attends_fused() -> bool:
-    """Whether torch's kernel for attention is the faster way: with AMX by two fifths, without it was the slower one."""
+def _fused_attention_is_faster() -> bool:
+    """Measured: with AMX torch's attention kernel is 40 % faster than two products, without AMX it is slower."""
     return bool(torch.cpu._is_amx_tile_supported())
 
 
-# ── What is compiled ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Compiled functions ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _compiled(function: Function) -> Function:
-    """The same function, run by torch without Python's lock; as it is where torch no longer compiles (Python 3.14)."""
+    """The function compiled with TorchScript, which runs without the GIL; unchanged on Python 3.14, which lacks it."""
     if sys.version_info >= (3, 14):
         return function
     with warnings.catch_warnings():
-        # What is to take its place compiles with a C++ compiler, which few of those who serve a model have.
+        # Its successor, torch.compile, needs a C++ compiler, which a serving machine rarely has.
         warnings.simplefilter("ignore", DeprecationWarning)
         compiled: Function = torch.jit.script(function)
     return compiled
 
 
 def _codes(rows_TK: Tensor) -> tuple[Tensor, float, int]:
-    """(uint8 codes, scale, code of zero); float32 rows are overwritten. Codes go up to 254: none overflows."""
+    """(uint8 codes, scale, zero point); overwrites float32 rows. Codes are at most 254, so rounding cannot overflow."""
     least, largest = torch.aminmax(rows_TK)
     low, high = min(float(least), 0.0), max(float(largest), 0.0)
     scale = max(high - low, 1e-12) / 254
-    zero = int(round(-low / scale))  # noqa: RUF046  # to torch's compiler it is a float
+    zero = int(round(-low / scale))  # noqa: RUF046  # a float in TorchScript
     return rows_TK.float().mul_(1 / scale).add_(zero + 0.5).to(torch.uint8), scale, zero
 
 
 def _multiply(rows_TK: Tensor, product: _Product, gelu: bool) -> Tensor:
-    """rows · weightᵀ + bias, then GELU if so wanted. Loud inputs are made softer, so that they set no scale alone."""
-    then = "gelu" if gelu else "none"
-    which = "none" if gelu else ""  # "none" is the exact GELU
+    """rows · weightᵀ + bias, optionally followed by GELU. In int8, outlier channels are smoothed."""
+    activation = "gelu" if gelu else "none"
+    approximation = "none" if gelu else ""
     int8 = product.int8
     if int8 is None:
-        exact: Tensor = torch.ops.mkldnn._linear_pointwise(rows_TK, product.weight, product.bias_N, then, [], which)
+        exact: Tensor = torch.ops.mkldnn._linear_pointwise(
+            rows_TK, product.weight, product.bias_N, activation, [], approximation
+        )
         return exact
-    codes_TK, scale, zero = _codes(rows_TK.float() * int8.softer_K)
+    codes_TK, scale, zero = _codes(rows_TK.float() * int8.smoothing_K)
     result: Tensor = torch.ops.onednn.qlinear_pointwise(
         codes_TK,
         scale,
@@ -201,23 +204,23 @@ def _multiply(rows_TK: Tensor, product: _Product, gelu: bool) -> Tensor:
         1.0,
         0,
         torch.bfloat16,
-        then,
+        activation,
         [],
-        which,
+        approximation,
     )
     return result
 
 
 def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -> Tensor:
-    """rows · weightᵀ + bias + residual; `rows_TK` is overwritten. Loud inputs are multiplied apart."""
+    """rows · weightᵀ + bias + residual; overwrites `rows_TK`. In int8, outlier channels are multiplied separately."""
     int8 = product.int8
     if int8 is None:
         exact: Tensor = torch.ops.mkldnn._linear_pointwise(rows_TK, residual_TN, product.weight, product.bias_N, "add")
         return exact
-    # As a batch of one: torch's compiler would take addmm apart, and round between its halves.
-    loud_1TL = rows_TK.index_select(1, int8.loud_L).unsqueeze(0)
-    sum_TN = torch.addbmm(residual_TN, loud_1TL, int8.loud_weight_LN.unsqueeze(0))
-    codes_TK, scale, zero = _codes(rows_TK.index_fill_(1, int8.loud_L, 0.0))
+    # addbmm with a batch of one: TorchScript would split addmm in two and round in between.
+    outliers_1TL = rows_TK.index_select(1, int8.outliers_L).unsqueeze(0)
+    sum_TN = torch.addbmm(residual_TN, outliers_1TL, int8.outlier_weight_LN.unsqueeze(0))
+    codes_TK, scale, zero = _codes(rows_TK.index_fill_(1, int8.outliers_L, 0.0))
     result: Tensor = torch.ops.onednn.qlinear_pointwise(
         codes_TK,
         scale,
@@ -242,14 +245,15 @@ def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -
 
 
 class _Window(NamedTuple):
-    """Rows that attention sees for a sequence, a multiple of `_ROWS` if there are so many: its own, and neighbours'.
+    """The rows [start, end) for attention of one sequence, widened to a multiple of `_ATTENTION_ROWS` if possible.
 
-    Its kernel takes twice as long for other numbers. mask_111K: −inf where a row is a neighbour's; None without any.
+    The kernel takes twice as long for other sizes. mask_111K: −inf at rows of neighbouring sequences; None if there are
+    none.
     """
 
     start: int
     end: int
-    own_start: int  # from `start` on
+    own_start: int  # the sequence's rows, relative to `start`
     own_end: int
     mask_111K: Tensor | None
 
@@ -257,7 +261,7 @@ class _Window(NamedTuple):
 def _windows(lengths: tuple[int, ...], rows: int, dtype: torch.dtype) -> list[_Window]:
     windows, own_start = [], 0
     for length in lengths:
-        width = min(rows, -(-length // _ROWS) * _ROWS)
+        width = min(rows, -(-length // _ATTENTION_ROWS) * _ATTENTION_ROWS)
         start = min(own_start, rows - width)
         mask_111K = None
         if width > length:
@@ -269,9 +273,9 @@ def _windows(lengths: tuple[int, ...], rows: int, dtype: torch.dtype) -> list[_W
 
 
 def _attend(qkv_RW: Tensor, windows: list[_Window], bias_HLL: Tensor | None, heads: int, fused: bool) -> Tensor:
-    """One sequence at a time: nothing is padded, and its scores stay in cache. Queries come scaled.
+    """Attention one sequence at a time: no padding, and the scores stay in cache. Queries are scaled already.
 
-    fused: by torch's kernel, in bfloat16; otherwise by two plain products in float32.
+    fused: use torch's kernel in bfloat16; otherwise two products in float32.
     """
     rows, width = qkv_RW.size(0), qkv_RW.size(1) // 3
     qkv_31HRD = qkv_RW.view(rows, 3, heads, width // heads).permute(1, 2, 0, 3).unsqueeze(1)
@@ -291,8 +295,8 @@ def _attend(qkv_RW: Tensor, windows: list[_Window], bias_HLL: Tensor | None, hea
                 scores_HLL = torch.baddbmm(bias_HLL[:, :length, :length].float(), query_HLD, key_HLD.transpose(1, 2))
             weights_HLL = torch.softmax(scores_HLL, dim=-1)
             contexts.append(torch.bmm(weights_HLL, value_HLD).unsqueeze(0).to(qkv_RW.dtype))
-    behind = rows - sum([context.size(2) for context in contexts])
-    contexts.append(contexts[0][:, :, :1].expand(-1, -1, behind, -1))
+    padding = rows - sum([context.size(2) for context in contexts])
+    contexts.append(contexts[0][:, :, :1].expand(-1, -1, padding, -1))
     return torch.cat(contexts, dim=2).transpose(1, 2).reshape(rows, width)
 
 
@@ -308,19 +312,19 @@ def _layers(
     heads: int,
     fused: bool,
 ) -> Tensor:
-    """Hidden states behind the last layer. The rows behind those of the sequences are the first one again."""
+    """Hidden states of the last layer; the padding rows stay copies of the first row."""
     for layer in layers:
         context_RW = _attend(_multiply(hidden_RW, layer.qkv, False), windows, bias_HLL, heads, fused)
-        hidden_RW = _normed(_multiply_and_add(context_RW, hidden_RW, layer.output), layer.attention_norm)
-        raised_RI = _multiply(hidden_RW, layer.rise, True)
-        hidden_RW = _normed(_multiply_and_add(raised_RI, hidden_RW, layer.fall), layer.output_norm)
+        hidden_RW = _normed(_multiply_and_add(context_RW, hidden_RW, layer.attention_output), layer.attention_norm)
+        intermediate_RI = _multiply(hidden_RW, layer.intermediate, True)
+        hidden_RW = _normed(_multiply_and_add(intermediate_RI, hidden_RW, layer.output), layer.output_norm)
     return hidden_RW
 
 
-_through = _compiled(_layers)
+_run_layers = _compiled(_layers)
 
 
-# ── Products of a model ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Preparation of the weights ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _norm(norm: nn.LayerNorm) -> _Norm:
@@ -328,53 +332,59 @@ def _norm(norm: nn.LayerNorm) -> _Norm:
 
 
 def _bfloat16(weight: Tensor, bias: Tensor) -> _Product:
-    ordered = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _USUAL_WORDPIECES)
+    ordered = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _TYPICAL_ROWS)
     return _Product(ordered, bias.detach(), None)
 
 
-def _int8_softened(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
-    """What makes a loud input soft is shared between it and its column of the weight, which has scales to lose, too."""
-    louder_K = (largest_K / largest_K.topk(_LOUD + 1).values[-1]).clamp(min=1)
+def _int8_smoothed(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
+    """Scale outlier channels down by the square root of their excess: the weight columns grow by as much."""
+    excess_K = (largest_K / largest_K.topk(_OUTLIERS + 1).values[-1]).clamp(min=1)
     none = torch.empty(0)
-    return _int8(_in_float32(weight_NK).mul_(louder_K.sqrt()), bias_N, louder_K.rsqrt(), none.long(), none)
+    return _int8(_in_float32(weight_NK).mul_(excess_K.sqrt()), bias_N, excess_K.rsqrt(), none.long(), none)
 
 
 def _int8_split(weight_NK: Tensor, bias_N: Tensor, largest_K: Tensor) -> _Product:
-    loud_L = largest_K.topk(_LOUD).indices
-    loud_weight_LN = weight_NK.detach()[:, loud_L].T.contiguous()
-    return _int8(_in_float32(weight_NK).index_fill_(1, loud_L, 0.0), bias_N, torch.empty(0), loud_L, loud_weight_LN)
+    outliers_L = largest_K.topk(_OUTLIERS).indices
+    outlier_weight_LN = weight_NK.detach()[:, outliers_L].T.contiguous()
+    rest_NK = _in_float32(weight_NK).index_fill_(1, outliers_L, 0.0)
+    return _int8(rest_NK, bias_N, torch.empty(0), outliers_L, outlier_weight_LN)
 
 
 def _in_float32(tensor: Tensor) -> Tensor:
     return tensor.detach().to(torch.float32, copy=True)
 
 
-def _int8(weight_NK: Tensor, bias_N: Tensor, softer_K: Tensor, loud_L: Tensor, loud_weight_LN: Tensor) -> _Product:
-    """`weight_NK` is overwritten: to make other tensors of its size takes longer than to fill them."""
+def _int8(
+    weight_NK: Tensor, bias_N: Tensor, smoothing_K: Tensor, outliers_L: Tensor, outlier_weight_LN: Tensor
+) -> _Product:
+    """Overwrites `weight_NK`, because allocating tensors of its size takes longer than filling them."""
     largest_N = torch.maximum(weight_NK.amax(dim=1), -weight_NK.amin(dim=1))
     scale_N = (largest_N / 127).clamp(min=1e-12)
     codes_NK = weight_NK.div_(scale_N.unsqueeze(1)).round_().to(torch.int8)
-    packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_USUAL_WORDPIECES, weight_NK.shape[1]])
+    packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_TYPICAL_ROWS, weight_NK.shape[1]])
     zero_N = torch.zeros(len(scale_N), dtype=torch.int32)
-    return _Product(packed, bias_N.detach().float(), _Int8(scale_N, zero_N, softer_K.detach(), loud_L, loud_weight_LN))
+    int8 = _Int8(scale_N, zero_N, smoothing_K.detach(), outliers_L, outlier_weight_LN)
+    return _Product(packed, bias_N.detach().float(), int8)
 
 
 @torch.no_grad()
-def _largest_inputs(bert: Bert) -> dict[nn.Linear, Tensor]:
-    """The largest absolute value of each input of each product [K], seen over a few sentences.
+def _largest_activations(bert: Bert) -> dict[nn.Linear, Tensor]:
+    """The largest absolute value of each input channel of each product [K] over the calibration sentences.
 
-    In every BERT a few inputs are some hundred times louder than the rest, whatever is read (Dettmers et al., 2022).
+    A few sentences suffice: in a BERT the same few channels are about a hundred times larger than the others for any
+    input (Dettmers et al., 2022).
     """
     largest: dict[nn.Linear, Tensor] = {}
 
-    def look(linear: nn.Linear, inputs: tuple[Tensor, ...]) -> None:
+    def record(linear: nn.Linear, inputs: tuple[Tensor, ...]) -> None:
         largest[linear] = inputs[0].float().abs().flatten(0, -2).amax(0)
 
     linear = [module for module in bert.encoder.modules() if isinstance(module, nn.Linear)]
-    hooks = [module.register_forward_pre_hook(look) for module in linear]
+    hooks = [module.register_forward_pre_hook(record) for module in linear]
     try:
         wordpieces = Wordpieces.default()
-        encode(bert, Packed.of([[wordpieces.cls_id, *ids, wordpieces.sep_id] for ids in wordpieces.ids(_SENTENCES)]))
+        ids = wordpieces.ids(_CALIBRATION_SENTENCES)
+        encode(bert, Packed.of([[wordpieces.cls_id, *one, wordpieces.sep_id] for one in ids]))
     finally:
         for hook in hooks:
             hook.remove()

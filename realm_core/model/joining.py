@@ -1,7 +1,7 @@
-"""join(x), join(z) and join(x, z) of whole batches, from wordpieces that are kept end to end: a few gathers, no loop.
+"""join(x), join(z) and join(x, z) of whole batches from concatenated wordpieces: a few gathers instead of a loop.
 
-What `text.joins` does one sequence at a time, for training and refreshes, where it is done millions of times; a test
-compares the two. Works on any device that holds the wordpieces.
+The batched version of `text.joins`, for training and index refreshes; a test compares the two. Runs on the device of
+the wordpieces.
 
 Legend: N blocks, P sequences, T wordpieces of all sequences, C pieces of a sequence.
 """
@@ -25,9 +25,9 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Pieces:
-    """One part of each sequence: P slices of one tensor of wordpieces.
+    """One piece of each sequence: P slices of one tensor of wordpieces.
 
-    source_S: ids, on the device; starts_P, lengths_P: which slice each sequence takes; segment: its token type.
+    source_S: ids, on the device; starts_P, lengths_P: the slice of each sequence; segment: token type.
     """
 
     source_S: Tensor
@@ -37,27 +37,27 @@ class Pieces:
 
     @classmethod
     def of(cls, sequences: Sequence[Sequence[int]], device: torch.device, segment: int = 0) -> Pieces:
-        """Pieces that are given as lists."""
+        """Pieces from lists of ids."""
         lengths = np.array([len(sequence) for sequence in sequences], np.int64)
         flat = np.fromiter((i for sequence in sequences for i in sequence), np.int64, int(lengths.sum()))
         return cls(torch.from_numpy(flat).to(device), np.cumsum(lengths) - lengths, lengths, segment)
 
     def repeated(self, times: int) -> Pieces:
-        """Each slice `times` times running."""
+        """Each slice repeated `times` times in a row."""
         return Pieces(self.source_S, np.repeat(self.starts_P, times), np.repeat(self.lengths_P, times), self.segment)
 
     def cut(self, limit_P: _Array | int) -> Pieces:
-        """No slice longer than `limit_P`."""
+        """Slices truncated to `limit_P`."""
         return Pieces(self.source_S, self.starts_P, np.minimum(self.lengths_P, np.maximum(limit_P, 0)), self.segment)
 
 
 def concatenated(pieces: Sequence[Pieces]) -> Packed:
-    """Sequences whose parts are `pieces`, in this order, laid end to end."""
+    """Packed sequences, each the concatenation of its pieces in this order."""
     device = pieces[0].source_S.device
     lengths_PC = np.stack([piece.lengths_P for piece in pieces], axis=1)
     lengths_P = lengths_PC.sum(1)
     total = int(lengths_P.sum())
-    # One run of wordpieces for each (sequence, piece), in the order of T.
+    # One run of wordpieces per (sequence, piece), in the order of T.
     runs = lengths_PC.reshape(-1)
     run_starts = np.cumsum(runs) - runs
     shift_runs = np.stack([piece.starts_P for piece in pieces], axis=1).reshape(-1) - run_starts
@@ -77,7 +77,7 @@ def concatenated(pieces: Sequence[Pieces]) -> Packed:
 
 
 class Joiner:
-    """The joins over one corpus's wordpieces, kept on `device`."""
+    """The joins over one corpus's wordpieces, which are held on `device`."""
 
     def __init__(self, tokens: BlockTokens, device: torch.device) -> None:
         wordpieces = Wordpieces.default()
@@ -97,7 +97,7 @@ class Joiner:
         )
 
     def blocks_without(self, rows_P: _Array, first_P: _Array, stop_P: _Array, limit: int) -> Packed:
-        """join(z) of the blocks in rows_P with the body's wordpieces from first_P up to stop_P taken out."""
+        """join(z) of the blocks in rows_P without the body's wordpieces [first_P, stop_P)."""
         title, body = self._title(rows_P), self._body(rows_P)
         room_P = limit - 3 - title.lengths_P
         before = Pieces(body.source_S, body.starts_P, first_P, 1).cut(room_P)
@@ -111,21 +111,21 @@ class Joiner:
         return np.asarray(np.minimum(title_P + body_P + 3, np.maximum(limit, title_P + 3)))
 
     def queries(self, queries: Pieces) -> Packed:
-        """join(x) of queries that are short enough."""
+        """join(x) of queries, which must be within the limit."""
         rows = queries.lengths_P
         return concatenated([self._special("cls", rows), queries, self._special("sep", rows)])
 
     def pairs(self, queries: Pieces, rows_P: _Array, limit: int, *, title: bool) -> Packed:
-        """join(x, z), x from `queries` and z from rows_P (−1: the null block); `title` puts the title between."""
+        """join(x, z), x from `queries`, z from rows_P (−1: the null block); with `title`, the title is in between."""
         return self.readings(queries, rows_P, limit, title=title)[0]
 
     def readings(self, queries: Pieces, rows_P: _Array, limit: int, *, title: bool) -> tuple[Packed, _Array, _Array]:
-        """As `pairs`; also where in T each body begins, and how many of its wordpieces were taken."""
+        """As `pairs`; also the offset of each body in T, and its number of wordpieces after truncation."""
         body = self._body(rows_P)
         head = [self._special("cls", rows_P), queries, self._special("sep", rows_P)]
         if title:
             own = self._title(rows_P)
-            absent_P = rows_P < 0  # the null block has no title, nor the [SEP] behind it
+            absent_P = rows_P < 0  # the null block has neither title nor its [SEP]
             separator = Pieces(self._sep, np.zeros_like(rows_P), np.where(absent_P, 0, 1), 1)
             head += [Pieces(own.source_S, own.starts_P, own.lengths_P, 1), separator]
         used_P = np.sum([piece.lengths_P for piece in head], axis=0)
@@ -156,5 +156,5 @@ def _slices(ids_T: Tensor, starts_N1: _Array, rows_P: _Array, segment: int) -> P
 
 
 def _on(ragged: Ragged, device: torch.device) -> Tensor:
-    # torch cannot index with uint16, nor needs to: no id of the vocabulary reaches 2^15.
+    # int16, because torch cannot index with uint16; all ids are below 2^15.
     return torch.from_numpy(np.asarray(ragged.values_T).view(np.int16)).to(device)

@@ -1,11 +1,11 @@
-"""Every formula of the model's probabilities, on plain tensors and nothing else.
+"""All formulas of the model's probabilities, on plain tensors.
 
-Source of all of them: Guu, Lee, Tung, Pasupat, Chang (2020), "REALM: Retrieval-Augmented Language Model
-Pre-Training", sections 3.1 to 3.3 and appendices A and D; "release" is Google's published code of the same.
+Source: Guu, Lee, Tung, Pasupat, Chang (2020), "REALM: Retrieval-Augmented Language Model Pre-Training", sections 3.1 to
+3.3 and appendices A and D; "release" is the code that Google published with it.
 
-Legend: B questions, K blocks, S spans of a block, J masked positions. Logarithms are natural. A span or block that
-is not there has logit −inf and gets probability zero. Functions named `log_…` work on tensors, for training and the
-engine; the others work on Python floats (computed in double precision), for stored answers.
+Legend: B questions, K blocks, S spans of a block, J masked positions. Logarithms are natural. A missing span or block
+has logit −inf and probability zero. Functions named `log_…` work on tensors, for training and the engine; the others
+work on Python floats (computed in double precision), for stored answers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def log_reading(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Weights of the blocks and likelihoods of their spans, under one of the three normalisations.
 
-    span_logits_BKS: span scores relative to the block's own "not here" score, which is therefore 0; −inf where
+    span_logits_BKS: span scores relative to the block's "not here" (null) score, which is therefore 0; −inf where
                      there is no span.
     scores_BK:       f(x, z); −inf where there is no block.
 
@@ -51,14 +51,14 @@ def log_reading(
     if normalisation == "block+null":
         total_BK = torch.logaddexp(spans_BK, torch.zeros_like(spans_BK))
         return log_prior(scores_BK), span_logits_BKS - total_BK.unsqueeze(-1), -total_BK
-    # A block without a single span would give −inf − −inf; its likelihoods are zero, not undefined.
+    # A block without spans would give −inf − −inf; its likelihoods are zero.
     finite_BK = torch.where(torch.isfinite(spans_BK), spans_BK, torch.zeros_like(spans_BK))
     log_likelihood_BKS = span_logits_BKS - finite_BK.unsqueeze(-1)
     if normalisation == "block":
         return log_prior(scores_BK), log_likelihood_BKS, None
     if normalisation == "joint":
         joint_BK = scores_BK + spans_BK
-        # Where no block has a single span there is nothing to have seen: the weight is the retriever's.
+        # If no block has a span, the weight is the prior.
         some_B1 = torch.isfinite(joint_BK).any(-1, keepdim=True)
         return log_prior(torch.where(some_B1, joint_BK, scores_BK)), log_likelihood_BKS, None
     raise ValueError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, not {normalisation!r}")
@@ -70,16 +70,16 @@ def log_marginal(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
 
 
 def log_answer_marginal(log_weight_BK: Tensor, log_likelihood_BKS: Tensor, correct_BKS: Tensor) -> Tensor:
-    """log p(y|x) [B], summed over every span of every block that reads the answer; −inf where none does.
+    """log p(y|x) [B], summed over all spans of all blocks that match the answer; −inf where none does.
 
-    correct_BKS: bool, True at the spans that read y.
+    correct_BKS: bool, True at the spans that match y.
     """
     joint_BKS = (log_weight_BK.unsqueeze(-1) + log_likelihood_BKS).masked_fill(~correct_BKS, -math.inf)
     return _log_sum(joint_BKS.flatten(1))
 
 
 def _log_sum(values: Tensor) -> Tensor:
-    """logsumexp over the last axis, whose gradient is zero (torch's is undefined) where everything is −inf."""
+    """logsumexp over the last axis; where all values are −inf, its gradient is zero (torch's is NaN)."""
     some = torch.isfinite(values).any(-1)
     finite = torch.logsumexp(torch.where(some.unsqueeze(-1), values, torch.zeros_like(values)), dim=-1)
     return torch.where(some, finite, torch.full_like(finite, -math.inf))
@@ -89,9 +89,9 @@ def _log_sum(values: Tensor) -> Tensor:
 
 
 def log_pair_reading(span_logits_PS: Tensor, correct_PS: Tensor) -> Tensor:
-    """log p(correct spans|z,x) [P] of pairs of a question and a block, or of "not here" where no span is correct.
+    """log p(correct spans|z,x) [P] of (question, block) pairs, or of "not here" where no span is correct.
 
-    As under `block+null`: the block's spans and its "not here", whose logit is 0, sum to one.
+    As in `block+null`: the probabilities of the block's spans and of "not here" (logit 0) sum to one.
     """
     correct_P = _log_sum(span_logits_PS.masked_fill(~correct_PS, -math.inf))
     spans_P = _log_sum(span_logits_PS)
@@ -119,7 +119,7 @@ def log_retriever_marginal(scores_BK: Tensor, correct_BK: Tensor) -> Tensor:
 
 
 def mean_over_possible(log_probability_B: Tensor) -> tuple[Tensor, Tensor]:
-    """(−mean of the finite entries, their number): examples where nothing is correct cost nothing."""
+    """(−mean of the finite entries, their number): examples without a correct span have no loss."""
     possible_B = torch.isfinite(log_probability_B)
     count = possible_B.sum()
     loss = -torch.where(possible_B, log_probability_B, torch.zeros_like(log_probability_B)).sum() / count.clamp(min=1)
@@ -132,9 +132,9 @@ def masked_language_loss(
     """Pre-training loss of a batch.
 
     log_token_BKJ: log p(y_j | z, x) at the masked positions; present_BJ: bool, False at padding.
-    per_token=False, the paper:    −log Σ_z p(z|x) Π_j p(y_j|z,x), the mean over B
-    per_token=True, the release:   −log Σ_z p(z|x) p(y_j|z,x), the mean over all masks of the batch: a sentence counts
-                                   as often as it has masks
+    per_token=False, the paper:    −log Σ_z p(z|x) Π_j p(y_j|z,x), mean over B
+    per_token=True, the release:   −log Σ_z p(z|x) p(y_j|z,x), mean over all masks of the batch: a sentence is weighted
+                                   by its number of masks
     """
     log_token_BKJ = log_token_BKJ.masked_fill(~present_BJ.unsqueeze(1), 0.0)
     if not per_token:
@@ -158,7 +158,7 @@ def support(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
 
 
 def log_prior_without(log_prior_BK: Tensor, removed_BK: Tensor) -> Tensor:
-    """The log prior [B, K] after the blocks where removed_BK is True are dropped: renormalised over the rest."""
+    """The log prior [B, K] without the blocks where removed_BK is True, renormalised over the rest."""
     return torch.log_softmax(log_prior_BK.masked_fill(removed_BK, -math.inf), dim=-1)
 
 
@@ -192,7 +192,7 @@ def marginal(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> float:
 
 
 def posterior(prior_K: Sequence[float], likelihood_K: Sequence[float]) -> list[float]:
-    """p(z|y,x); equal to the prior where no block gives the answer any probability (nothing was learnt)."""
+    """p(z|y,x); the prior if no block gives the answer any probability."""
     if marginal(prior_K, likelihood_K) == 0.0:
         return list(prior_K)
     return log_posterior(_double(prior_K).log(), _double(likelihood_K).log()).exp().tolist()

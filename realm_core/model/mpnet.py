@@ -1,7 +1,7 @@
-"""MPNet's files (Song et al., 2020) as a `Bert`: the same layers under other names, and BERT's words in another order.
+"""Converts MPNet (Song et al., 2020) to a `Bert`: renamed layers, word embeddings in the order of BERT's vocabulary.
 
-MPNet's vocabulary is BERT's with four special tokens in front and `<mask>` behind. Its rows are put into BERT's order,
-so that texts are cut and joined for both alike. Positions count from 2; sequences have no segments.
+MPNet's vocabulary is BERT's with four special tokens before it and `<mask>` after it. Its rows are reordered, so that
+one tokenizer serves both. Positions count from 2; sequences have no segments.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ _RENAMED = (
 
 
 def is_mpnet(described: object) -> bool:
-    """Whether a config.json is MPNet's."""
+    """Whether a config.json describes an MPNet."""
     return isinstance(described, Mapping) and described.get("model_type") == "mpnet"
 
 
 def architecture_as_bert(described: Mapping[str, Any]) -> dict[str, Any]:
-    """MPNet's config.json in the keys and sizes of a `Bert`."""
+    """MPNet's config.json with the keys and sizes of a `Bert`."""
     sizes: dict[str, int] = {}
     for name, less in (("vocab_size", _IN_FRONT + 1), ("max_position_embeddings", _FIRST_POSITION)):
         value = described.get(name)
         if type(value) is not int or value <= less:
-            raise RealmError(f"{name} of an MPNet must be a whole number above {less}.")
+            raise RealmError(f"{name} of an MPNet must be an integer above {less}.")
         sizes[name] = value - less
     return {**described, **sizes, "type_vocab_size": _SEGMENTS}
 
 
 def weights_as_bert(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """MPNet's tensors under the names that a `Bert` has; words and positions in BERT's order."""
+    """MPNet's tensors under `Bert`'s names; word and position embeddings in BERT's order."""
     renamed: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         for pattern, replacement in _RENAMED:

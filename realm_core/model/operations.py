@@ -1,8 +1,7 @@
-"""How many floating-point operations a computation needs: the matrix products of BERT and of what is built on it.
+"""Floating-point operations of the matrix products of BERT and of the modules on top of it.
 
-A multiplication and an addition count as two. Only wordpieces count, never padding, so a share of a machine's peak that
-is made of these numbers falls with every operation that was not needed. Embeddings, LayerNorm, GELU, softmax and the
-optimizer are left out.
+A multiply-add counts as two. Padding does not count, so a utilisation computed from these numbers measures only useful
+work. Embeddings, LayerNorm, GELU, softmax and the optimizer are not included.
 
 Legend: L wordpieces of a sequence, W hidden width, F inner width, V vocabulary, D dimension, M masked wordpieces.
 """
@@ -16,7 +15,7 @@ from realm_core.model.bert import Architecture
 
 
 def encoder_flops(config: Architecture, lengths: Sequence[int]) -> float:
-    """Of BERT's layers over sequences of `lengths` wordpieces.
+    """FLOPs of BERT's layers over sequences of `lengths` wordpieces.
 
     A layer over L wordpieces: projections 4 · 2LW², attention 2 · 2L²W (scores and weighted sum), feed-forward
     2 · 2LWF.
@@ -27,10 +26,10 @@ def encoder_flops(config: Architecture, lengths: Sequence[int]) -> float:
 
 
 def encoder_training_flops(config: Architecture, lengths: Sequence[int]) -> float:
-    """Of the same, forward and backward, where the embeddings of words, positions and segments are not trained.
+    """FLOPs of the same, forward and backward, if the embeddings are not trained.
 
-    The gradient of a product is two products of its size; queries, keys and values of the first layer need but one,
-    because nothing in front of them learns.
+    The gradient of a product takes two products of the same size; queries, keys and values of the first layer take
+    only one, because their inputs need no gradient.
     """
     untrained = 6.0 * sum(lengths) * config.hidden_size**2
     return float(3.0 * encoder_flops(config, lengths) - untrained)
@@ -38,9 +37,9 @@ def encoder_training_flops(config: Architecture, lengths: Sequence[int]) -> floa
 
 @dataclass(frozen=True)
 class PretrainingWork:
-    """What one step of pre-training computes with.
+    """The sizes of one step of pre-training.
 
-    queries, blocks, pairs: wordpieces of each join(x), of each block that is embedded, of each join(x, z).
+    queries, blocks, pairs: wordpieces of each join(x), of each embedded block, of each join(x, z).
     masks: masked wordpieces M of all pairs. dimension: D.
     """
 
@@ -51,7 +50,7 @@ class PretrainingWork:
     dimension: int
 
     def flops(self, config: Architecture) -> float:
-        """Forward and backward; the word embeddings, and with them the decoder's matrix, are not trained."""
+        """FLOPs, forward and backward; the word embeddings, and so the decoder, are not trained."""
         width = config.hidden_size
         embedded = [*self.queries, *self.blocks]
         projection = 3.0 * 2.0 * len(embedded) * width * self.dimension

@@ -1,8 +1,8 @@
-"""Store a model small, or change how it reads: `python -m realm_core pack`.
+"""Quantises a model, or changes its reading options: `python -m realm_core pack`.
 
-Parts that are kept for shipping are stored in float16, in int8 with a scale a row, or (reader and query embedder) as
-what training added to the base weights, in four bits. Normalisation and the smallest probability of an answer can be
-set at the same time; `calibrate` chooses the latter by measuring.
+Parts are stored in float16, in int8 with a scale per row, or (reader and query embedder) as a four-bit difference from
+the base weights. Normalisation and the minimum probability of an answer can be set at the same time; `calibrate`
+measures the latter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from realm_core.model.tasks import OWN, Export
 
 
 def main(task: Export, activity: Activity) -> None:
-    """Write the packed model and say how large it is."""
+    """Write the packed model and report its size."""
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
     model = load_model(task.model)

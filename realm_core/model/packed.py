@@ -1,9 +1,9 @@
-"""BERT over sequences laid end to end: no wordpiece of padding is ever worked on.
+"""BERT over packed (concatenated) sequences, without padding.
 
-Layers run once over one long row of T wordpieces, and attention alone is told where the sequences begin. Results equal
-the padded computation of transformers (a test compares them).
+Layers run once over all T wordpieces; only attention uses the boundaries of the sequences. Results equal the padded
+computation of transformers (a test compares them).
 
-Legend: B sequences, T wordpieces of all of them together, W hidden width.
+Legend: B sequences, T wordpieces of all sequences, W hidden width.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from realm_core.model.bert import Bert
 
 @dataclass(frozen=True)
 class Packed:
-    """B sequences of wordpieces, end to end.
+    """B concatenated sequences of wordpieces.
 
     ids_T, segments_T, positions_T: int64; lengths: B positive integers that sum to T.
     """
@@ -34,13 +34,13 @@ class Packed:
 
     @classmethod
     def of(cls, ids: Sequence[Sequence[int]], segments: Sequence[Sequence[int]] | None = None) -> Packed:
-        """Lay the sequences `ids` (with `segments`, default 0) end to end."""
+        """Pack the sequences `ids` (with `segments`, default 0)."""
         lengths = tuple(len(sequence) for sequence in ids)
         return cls(
-            ids_T=_end_to_end(ids, sum(lengths)),
+            ids_T=_concatenated(ids, sum(lengths)),
             segments_T=torch.zeros(sum(lengths), dtype=torch.long)
             if segments is None
-            else _end_to_end(segments, sum(lengths)),
+            else _concatenated(segments, sum(lengths)),
             positions_T=torch.cat([torch.arange(length) for length in lengths]),
             lengths=lengths,
         )
@@ -54,11 +54,11 @@ class Packed:
         return list(itertools.accumulate(self.lengths, initial=0))[:-1]
 
     def layout(self) -> Layout:
-        """Where the sequences lie, for attention on the device that the wordpieces are on."""
+        """The boundaries of the sequences, for attention on the device of the wordpieces."""
         return Layout(self.lengths, self.ids_T.device)
 
 
-def _end_to_end(sequences: Sequence[Sequence[int]], total: int) -> Tensor:
+def _concatenated(sequences: Sequence[Sequence[int]], total: int) -> Tensor:
     return torch.from_numpy(np.fromiter(itertools.chain.from_iterable(sequences), np.int64, total))
 
 

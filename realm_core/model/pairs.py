@@ -1,4 +1,4 @@
-"""Question and block as the reader takes them: one sequence, with the words of the body marked."""
+"""Question and block as input of the reader: one sequence, with the word boundaries of the body."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from realm_core.text.wordpieces import Encoded, Wordpieces
 
 @dataclass(frozen=True)
 class ReadingPair:
-    """join(x, z) with its body's wordpieces (those that the limit leaves).
+    """join(x, z) with its body's wordpieces after truncation.
 
-    offsets:     their places in the body's text.
-    word_starts, word_ends: whether a word begins or ends there.
-    room:        how many wordpieces of the same sentence there are from each one on (itself counted).
+    offsets:     their character offsets in the body's text.
+    word_starts, word_ends: whether a word starts or ends at each wordpiece.
+    room:        for each wordpiece the longest span that starts there: wordpieces up to the end of its sentence.
     """
 
     ids: list[int]
@@ -38,7 +38,7 @@ class ReadingPair:
     def of(
         cls, wordpieces: Wordpieces, config: ModelConfig, question: Encoded, title: Encoded, body: Encoded, text: str
     ) -> ReadingPair:
-        """The pair, as the model's configuration joins it. text: of the body."""
+        """The pair, joined by the model's configuration. text: of the body."""
         joined = join_pair(
             wordpieces,
             question,
@@ -61,7 +61,7 @@ class ReadingPair:
 
 
 def _rooms(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
-    """For each wordpiece how many of its sentence there are from it on: no answer goes on in the next sentence."""
+    """For each wordpiece, the wordpieces up to the end of its sentence: answers do not cross sentences."""
     begins = [start for start, _ in sentence_spans(text)]
     sentences = [bisect_right(begins, start) for start, _ in offsets]
     rooms = [1] * len(offsets)
@@ -72,7 +72,7 @@ def _rooms(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def collate(pairs: Sequence[ReadingPair]) -> tuple[Packed, Bodies]:
-    """Lay pairs end to end for the reader."""
+    """Pack pairs for the reader."""
     packed = Packed.of([pair.ids for pair in pairs], [pair.segments for pair in pairs])
     lengths = tuple(len(pair.offsets) for pair in pairs)
     firsts = [start + pair.body_start for start, pair in zip(packed.starts(), pairs, strict=True)]

@@ -1,9 +1,10 @@
-"""The knowledge-augmented reader: scores every span of a block as the answer to a question.
+"""The reader: scores every span of a block as the answer to a question.
 
-Paper, section 3.2: p(y|z,x) ∝ Σ_s exp MLP([h_start(s); h_end(s)]). MLP as released: Dense → ReLU → LayerNorm →
-Dense(1), where the first layer over the concatenation is two layers, one over each end, added.
+Paper, section 3.2: p(y|z,x) ∝ Σ_s exp MLP([h_start(s); h_end(s)]). MLP as in the released code: Dense → ReLU →
+LayerNorm → Dense(1); the first layer over the concatenation is the sum of two layers, one per end.
 
-Legend: B (question, block) pairs, T wordpieces of all pairs, N body wordpieces of all pairs, M widest span, H MLP.
+Legend: B (question, block) pairs, T wordpieces of all pairs, N body wordpieces of all pairs, M longest span, H MLP
+width, S spans.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from realm_core.model.bert import Bert
-from realm_core.model.encoding import Encoding
+from realm_core.model.encoding import BertModule
 from realm_core.model.packed import Packed
 
 _SPANS_AT_ONCE = 1024
@@ -23,12 +24,12 @@ _SPANS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Bodies:
-    """Where the block bodies lie in a packed batch of pairs.
+    """The block bodies in a packed batch of pairs.
 
     positions_N:   position in T of each body wordpiece.
-    room_N:        the widest span from this wordpiece on: body wordpieces left in the same sentence, or in the block,
-                   this one counted.
-    word_start_N:  bool, a word begins here; word_end_N: bool, a word ends here. Spans are of whole words.
+    room_N:        the longest span that starts at this wordpiece: body wordpieces up to the end of its sentence, or of
+                   the block.
+    word_start_N:  bool, a word starts here; word_end_N: bool, a word ends here. Spans consist of whole words.
     lengths:       body wordpieces of each pair; they sum to N.
     """
 
@@ -49,26 +50,26 @@ class Bodies:
         )
 
 
-class Reader(Encoding):
+class Reader(BertModule):
     """BERT over `[CLS] x [SEP] (title [SEP]) body [SEP]` and the span MLP.
 
-    not_here: score spans relative to the block's "not here"; without it, as the release does.
+    not_here: score spans relative to the block's "not here" (null) score; the released code does not.
     """
 
-    int8_serves = True
+    allow_int8 = True
 
     def __init__(self, bert: Bert, hidden: int, max_width: int, *, not_here: bool = True) -> None:
         super().__init__(bert)
         self.max_width, self.not_here = max_width, not_here
         self.ends = nn.Linear(bert.config.hidden_size, 2 * hidden)  # both halves of the first Dense in one product
-        self.norm = nn.LayerNorm(hidden, eps=1e-3)  # ε as released
+        self.norm = nn.LayerNorm(hidden, eps=1e-3)  # ε of the released code
         self.score = nn.Linear(hidden, 1)
 
     def forward(self, pairs: Packed, bodies: Bodies) -> Tensor:
-        """Span logits [N, M], float32: entry (n, m) is the span of m + 1 wordpieces that begins at n.
+        """Span logits [N, M], float32: entry (n, m) is the span of m + 1 wordpieces that starts at n.
 
-        Where the reader has a "not here", relative to the block's score of it, which the MLP gives to [CLS] taken as a
-        span; −inf where a span would leave its room or cut a word.
+        With `not_here`, relative to the block's null score: the MLP's score of [CLS] as a span. −inf where a span would
+        exceed its room or split a word.
         """
         hidden_TW = self.encode(pairs)
         start_NH, end_NH = self._halves(hidden_TW[bodies.positions_N])
@@ -76,13 +77,13 @@ class Reader(Encoding):
             torch.arange(len(bodies.lengths), device=hidden_TW.device),
             torch.tensor(bodies.lengths, device=hidden_TW.device),
         )
-        # Only spans of whole words within a block are scored: two in five of all.
+        # Only spans of whole words are scored: two in five of all.
         first_S, width_S = self._spans(bodies).nonzero(as_tuple=True)
         last_S = first_S + width_S
         logits_S = torch.cat(
             [
                 self._mlp(start_NH.index_select(0, first), end_NH.index_select(0, last))
-                for first, last in zip(self._in_cache(first_S), self._in_cache(last_S), strict=True)
+                for first, last in zip(self._chunks(first_S), self._chunks(last_S), strict=True)
             ]
         )
         if self.not_here:
@@ -93,10 +94,10 @@ class Reader(Encoding):
         return logits_NM.index_put((first_S, width_S), logits_S)
 
     def _widest(self, bodies: Bodies) -> int:
-        return min(self.max_width, max(1, max(bodies.lengths)))  # bodies may have no wordpiece at all
+        return min(self.max_width, max(1, max(bodies.lengths)))  # bodies may be empty
 
     def _spans(self, bodies: Bodies) -> Tensor:
-        """[N, M], bool: whether the span of m + 1 wordpieces that begins at n is one of whole words within its room."""
+        """[N, M], bool: whether the span of m + 1 wordpieces from n consists of whole words and fits its room."""
         count, device = len(bodies.room_N), bodies.room_N.device
         width_M = torch.arange(self._widest(bodies), device=device)
         last_NM = (torch.arange(count, device=device).unsqueeze(1) + width_M).clamp(max=count - 1)
@@ -108,14 +109,14 @@ class Reader(Encoding):
         return start_NH, end_NH
 
     def _mlp(self, start_SH: Tensor, end_SH: Tensor) -> Tensor:
-        """Scores [S], float32: ReLU → LayerNorm → Dense(1), where the last two are one product and two moments.
+        """Scores [S], float32: ReLU → LayerNorm → Dense(1); the last two are fused into one product and two moments.
 
         w · (γ (h − μ) / σ + β) + c = ((w γ) · h − μ Σ w γ) / σ + w · β + c.
         """
         hidden_SH = torch.relu_(start_SH + end_SH).float()
         gain_H = self.score.weight[0] * self.norm.weight
         width = hidden_SH.shape[1]
-        # μ and (w γ) · h in one product; outside of autocast, for the variance is a difference of like numbers.
+        # μ and (w γ) · h in one product; without autocast, because the variance is a difference of similar numbers.
         with torch.autocast(hidden_SH.device.type, enabled=False):
             both_S2 = hidden_SH @ torch.stack([gain_H, torch.full_like(gain_H, 1 / width)], dim=1).float()
         product_S, mean_S = both_S2.unbind(1)
@@ -127,12 +128,12 @@ class Reader(Encoding):
         return score_S
 
     @staticmethod
-    def _in_cache(spans_S: Tensor) -> tuple[Tensor, ...]:
-        """In pieces whose hidden layer stays in a CPU's cache; in one where a GPU works, or a gradient is kept."""
+    def _chunks(spans_S: Tensor) -> tuple[Tensor, ...]:
+        """Chunks whose hidden layer fits a CPU's cache; a single one on a GPU or with gradients."""
         whole = spans_S.is_cuda or torch.is_grad_enabled()
         return tuple(spans_S.split(max(1, len(spans_S)) if whole else _SPANS_AT_ONCE))
 
 
 def by_block(logits_NM: Tensor, lengths: tuple[int, ...], *, fill: float = -math.inf) -> Tensor:
-    """Packed span values [N, M] as [B, S], S = longest body × M, padded with `fill`."""
+    """Packed span values [N, M] as [B, S], where S = longest body × M, padded with `fill`."""
     return nn.utils.rnn.pad_sequence(list(logits_NM.split(lengths)), batch_first=True, padding_value=fill).flatten(1)

@@ -1,8 +1,8 @@
-"""Read the tensors of a file that torch.save has written, without unpickling anything.
+"""Reads the tensors of a file written by torch.save without unpickling it.
 
-Such a file is a zip: `data.pkl` says which tensor is which part of which storage, `data/KEY` are the storages' bytes.
-The pickle is read instruction by instruction by a machine that knows the few of them which a table of tensors needs and
-three names; it makes texts, numbers, tuples and tables, and calls nothing. Whatever else stands there is refused.
+Such a file is a zip: `data.pkl` maps each tensor to a part of a storage, `data/KEY` are the bytes of the storages. The
+pickle is interpreted by a machine with only the opcodes and the three names that a state dict needs. It builds strings,
+numbers, tuples and dicts, and calls nothing; everything else is refused.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ _DTYPES: Final = {
     "BoolStorage": torch.bool,
     "ByteStorage": torch.uint8,
 }
-_PUSHED_AS_THEY_ARE: Final = frozenset(
-    "BINUNICODE SHORT_BINUNICODE BINUNICODE8 BININT BININT1 BININT2 LONG1 BINFLOAT".split()
-)
+_LITERALS: Final = frozenset("BINUNICODE SHORT_BINUNICODE BINUNICODE8 BININT BININT1 BININT2 LONG1 BINFLOAT".split())
 _MOST_DIMENSIONS: Final = 8
-_END: Final = 1 << 40  # no storage has as many elements
-_LONGEST_SHOWN: Final = 80  # characters of a name that are shown
+_MOST_ELEMENTS: Final = 1 << 40  # of a storage
+_LONGEST_SHOWN: Final = 80  # characters of a name in messages
 _CONSTANTS: Final = {"NEWTRUE": True, "NEWFALSE": False, "NONE": None, "EMPTY_TUPLE": ()}
 _TUPLES: Final = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _TABLE, _TENSOR, _PARAMETER = (
@@ -47,7 +45,7 @@ _TABLE, _TENSOR, _PARAMETER = (
 
 @dataclass(frozen=True)
 class _Name:
-    """module and name, as the pickle has them; never imported."""
+    """A module and name from the pickle; never imported."""
 
     text: str
 
@@ -59,8 +57,8 @@ class _Storage:
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """Where a tensor lies in its storage, counted in elements."""
+class _TensorView:
+    """A tensor as a view of its storage, in elements."""
 
     storage: _Storage
     offset: int
@@ -68,7 +66,7 @@ class _Stored:
     stride: tuple[int, ...]
 
     def is_well_formed(self) -> bool:
-        """Whether a table put into its places what belongs there."""
+        """Whether all fields have the right type."""
         if not (isinstance(self.storage, _Storage) and isinstance(self.storage.key, str)):
             return False
         if not (isinstance(self.size, tuple) and isinstance(self.stride, tuple)):
@@ -77,68 +75,69 @@ class _Stored:
 
 
 def read_torch_file(path: Path, wanted: Callable[[str], bool] = lambda _name: True) -> dict[str, Tensor]:
-    """The tensors, by name, for whose names `wanted` says so; RealmError for what is no plain table of tensors."""
+    """The tensors by name, filtered by `wanted`; RealmError if the file is not a plain state dict."""
     try:
         with zipfile.ZipFile(path) as archive:
             table = [name for name in archive.namelist() if name.endswith("data.pkl")]
             if len(table) != 1:
-                raise RealmError(f"{path} is not a file of tensors that torch has saved.")
-            # torch compresses nothing, so that what is unpacked is never larger than the file.
+                raise RealmError(f"{path} is not a file of tensors written by torch.")
+            # torch does not compress; without compression the content is never larger than the file.
             if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise RealmError(f"{path} is not a file of tensors that torch has saved: it is compressed.")
-            stored = {name: one for name, one in _table(archive.read(table[0]), path).items() if wanted(name)}
+                raise RealmError(f"{path} is not a file of tensors written by torch: it is compressed.")
+            views = {name: view for name, view in _table(archive.read(table[0]), path).items() if wanted(name)}
             folder = table[0].removesuffix("data.pkl")
-            storages = {one.storage for one in stored.values()}
-            kept = {storage: _flat(archive, folder, storage, path) for storage in storages}
-            return {name: _tensor(kept[one.storage], one, f"{path}, {_shown(name)}") for name, one in stored.items()}
+            storages = {view.storage for view in views.values()}
+            data = {storage: _flat(archive, folder, storage, path) for storage in storages}
+            return {name: _tensor(data[view.storage], view, f"{path}, {_shown(name)}") for name, view in views.items()}
     except OSError as error:
         raise RealmError(f"{path} cannot be read: {error.strerror or error}.") from None
-    # zipfile has no error of its own for an archive that is encrypted, cut off or of another kind.
+    # zipfile raises various errors for encrypted, truncated or unsupported archives.
     except (zipfile.BadZipFile, KeyError, RuntimeError, EOFError, ValueError) as error:
         raise RealmError(f"{path} is damaged, or older than torch 1.6: {error}.") from None
 
 
-def _table(pickled: bytes, path: Path) -> dict[str, _Stored]:
+def _table(pickled: bytes, path: Path) -> dict[str, _TensorView]:
     try:
-        table = _Machine().run(pickled)
+        table = _PickleMachine().run(pickled)
     except RealmError as error:
         raise RealmError(f"{path}: {error}") from None
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise RealmError(f"{path} is no table of tensors: {quoted(error)}.") from None
+        raise RealmError(f"{path} is not a state dict of tensors: {quoted(error)}.") from None
     if not isinstance(table, dict) or not all(
-        isinstance(name, str) and isinstance(one, _Stored) and one.is_well_formed() for name, one in table.items()
+        isinstance(name, str) and isinstance(view, _TensorView) and view.is_well_formed()
+        for name, view in table.items()
     ):
-        raise RealmError(f"{path} is no table of tensors.")
+        raise RealmError(f"{path} is not a state dict of tensors.")
     return table
 
 
 def _flat(archive: zipfile.ZipFile, folder: str, storage: _Storage, path: Path) -> Tensor:
-    """All elements of a storage; read once, however many tensors share it."""
+    """All elements of a storage, which several tensors may share."""
     data = bytearray(archive.read(f"{folder}data/{storage.key}"))
     if len(data) % storage.dtype.itemsize:
-        raise RealmError(f"{path}: the storage {_shown(storage.key)} breaks off within a number.")
+        raise RealmError(f"{path}: the storage {_shown(storage.key)} is truncated within an element.")
     return torch.frombuffer(data, dtype=storage.dtype) if data else torch.empty(0, dtype=storage.dtype)
 
 
-def _tensor(flat: Tensor, one: _Stored, where: str) -> Tensor:
-    """The tensor, as a part of its storage; so nothing that a table says takes memory."""
-    numbers = (one.offset, *one.size, *one.stride)
+def _tensor(flat: Tensor, view: _TensorView, where: str) -> Tensor:
+    """The tensor as a view of its storage, so that no declared size allocates memory."""
+    numbers = (view.offset, *view.size, *view.stride)
     if (
-        len(one.size) != len(one.stride)
-        or len(one.size) > _MOST_DIMENSIONS
-        or not 0 <= min(numbers) <= max(numbers) < _END
+        len(view.size) != len(view.stride)
+        or len(view.size) > _MOST_DIMENSIONS
+        or not 0 <= min(numbers) <= max(numbers) < _MOST_ELEMENTS
     ):
-        raise RealmError(f"{where}: this is no shape of a tensor.")
-    if 0 in one.size:
-        return flat.new_empty(one.size)
-    last = one.offset + sum((size - 1) * stride for size, stride in zip(one.size, one.stride, strict=True))
-    if last >= len(flat) or math.prod(one.size) > len(flat):  # with strides of zero it could be of any size
+        raise RealmError(f"{where}: size, stride or offset are not valid.")
+    if 0 in view.size:
+        return flat.new_empty(view.size)
+    last = view.offset + sum((size - 1) * stride for size, stride in zip(view.size, view.stride, strict=True))
+    if last >= len(flat) or math.prod(view.size) > len(flat):  # strides of zero would allow any size
         raise RealmError(f"{where}: the tensor reaches beyond its storage.")
-    return flat.as_strided(one.size, one.stride, one.offset)
+    return flat.as_strided(view.size, view.stride, view.offset)
 
 
-class _Machine:
-    """The instructions that a table of tensors consists of."""
+class _PickleMachine:
+    """Interprets the opcodes that occur in a pickled state dict."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -146,17 +145,17 @@ class _Machine:
         self._memo: dict[int, Any] = {}
 
     def run(self, pickled: bytes) -> Any:
-        # Of instructions that no table has (a text with odd escapes) it may warn before they are refused here.
+        # genops may warn of opcodes (such as strings with invalid escapes) that are refused below.
         with warnings.catch_warnings(action="ignore"):
             for opcode, argument, _place in pickletools.genops(pickled):
                 if opcode.name == "STOP":
                     return self._stack.pop()
                 self._step(opcode.name, argument)
-        raise RealmError("the table breaks off.")
+        raise RealmError("the pickle is truncated.")
 
     def _step(self, name: str, argument: Any) -> None:
         stack = self._stack
-        if name in _PUSHED_AS_THEY_ARE:
+        if name in _LITERALS:
             stack.append(argument)
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
@@ -183,7 +182,7 @@ class _Machine:
             stack.append(_storage(stack.pop()))
         elif name == "REDUCE":
             arguments = stack.pop()
-            stack.append(_made(stack.pop(), arguments))
+            stack.append(_reduced(stack.pop(), arguments))
         elif name == "SETITEM":
             value = stack.pop()
             key = _text(stack.pop())
@@ -192,9 +191,9 @@ class _Machine:
             items = self._since_mark()
             stack[-1].update(zip(map(_text, items[::2]), items[1::2], strict=True))
         elif name == "BUILD":
-            stack.pop()  # versions of modules, which a table carries as an attribute
+            stack.pop()  # the state dict's attribute _metadata
         elif name not in ("PROTO", "FRAME"):
-            raise RealmError(f"the instruction {name} has no place in a table of tensors.")
+            raise RealmError(f"the opcode {name} is not allowed in a state dict of tensors.")
 
     def _since_mark(self) -> list[Any]:
         first = self._marks.pop()
@@ -204,10 +203,10 @@ class _Machine:
 
 
 def _text(value: Any) -> str:
-    """The value, which must be a text. Of anything else neither the hash is taken nor the notation written: tuples that
-    name one another need few bytes, and would be endless."""
+    """The value, which must be a string. Other values are never hashed or printed: nested tuples of a few bytes could
+    take exponential time."""
     if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} where a text belongs")
+        raise TypeError(f"{type(value).__name__} instead of a string")
     return value
 
 
@@ -215,21 +214,21 @@ def _shown(name: str) -> str:
     return printable(name)[:_LONGEST_SHOWN]
 
 
-def _storage(told: Any) -> _Storage:
-    _word, kind, key, _location, _elements = told
-    name = kind.text.rpartition(" ")[2]
+def _storage(persistent_id: Any) -> _Storage:
+    _word, storage_type, key, _location, _elements = persistent_id
+    name = storage_type.text.rpartition(" ")[2]
     if name not in _DTYPES:
-        raise RealmError(f"tensors of {_shown(name)} are not known.")
+        raise RealmError(f"tensors of {_shown(name)} are not supported.")
     return _Storage(_text(key), _DTYPES[name])
 
 
-def _made(name: _Name, arguments: Any) -> Any:
-    """What a call would make, for the three names that are known."""
+def _reduced(name: _Name, arguments: Any) -> Any:
+    """The result of a REDUCE, for the three allowed names."""
     if name.text == _TABLE and arguments == ():
         return {}
     if name.text == _TENSOR:
         storage, offset, size, stride = arguments[:4]
-        return _Stored(storage, int(offset), tuple(map(int, size)), tuple(map(int, stride)))
+        return _TensorView(storage, int(offset), tuple(map(int, size)), tuple(map(int, stride)))
     if name.text == _PARAMETER:
         return arguments[0]
-    raise RealmError(f"it wants to call {_shown(name.text)}, which is refused.")
+    raise RealmError(f"it calls {_shown(name.text)}, which is not allowed.")

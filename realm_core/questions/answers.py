@@ -1,4 +1,4 @@
-"""When is an answer right? Exact match after normalising, and regular expressions (CuratedTREC)."""
+"""Whether an answer is correct: exact match after normalising, or regular expressions (CuratedTREC)."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ import regex
 from realm_core.errors import RealmError, quoted
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-_MATCHING_S = 1.0  # for one expression over one text; those of CuratedTREC take about 0.05 ms for a block
+_MATCH_TIMEOUT_S = 1.0  # per expression and text; those of CuratedTREC take about 0.05 ms for a block
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalise_answer(text: str) -> str:
-    """NFD, lower case, ASCII punctuation out, the articles a / an / the out, white space folded (ORQA's release)."""
+    """NFD and lower case, without ASCII punctuation and the articles a / an / the, white space folded (ORQA's code)."""
     text = unicodedata.normalize("NFD", text).lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 def exact_match(prediction: str, answers: Sequence[str]) -> bool:
-    """Whether the prediction equals one of the answers after normalising; an empty one equals nothing."""
+    """Whether the prediction equals one of the answers after normalising; an empty prediction equals none."""
     normal = normalise_answer(prediction)
     return bool(normal) and any(normal == normalise_answer(answer) for answer in answers)
 
 
 class AnswerPattern:
-    """A CuratedTREC answer: a regular expression with the flags I, U and M, as in the release.
+    """A CuratedTREC answer: a regular expression with the flags I, U and M, as in the released code.
 
-    RealmError for one that is not valid, and from every method for one that takes too long over a text: there are
-    expressions for which no engine that goes back and tries again ever ends.
+    RealmError if the expression is invalid, and from every method if matching times out (catastrophic backtracking).
     """
 
     def __init__(self, expression: str) -> None:
@@ -46,54 +45,54 @@ class AnswerPattern:
             RecursionError,
             OverflowError,
             MemoryError,
-        ) as error:  # nested too deeply, too often repeated
+        ) as error:  # the last three: nested too deeply, or too many repetitions
             raise RealmError(f"The regular expression {quoted(expression)} is not valid: {error}.") from None
 
     def begins(self, text: str) -> bool:
         """Whether the text begins with a match."""
-        with self._in_time():
-            return self._pattern.match(text, timeout=_MATCHING_S) is not None
+        with self._timeout_errors():
+            return self._pattern.match(text, timeout=_MATCH_TIMEOUT_S) is not None
 
     def occurs_in(self, text: str) -> bool:
         """Whether there is a match anywhere in the text."""
-        with self._in_time():
-            return self._pattern.search(text, timeout=_MATCHING_S) is not None
+        with self._timeout_errors():
+            return self._pattern.search(text, timeout=_MATCH_TIMEOUT_S) is not None
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """(first character, the one after the last) of every match that is not empty."""
-        with self._in_time():
-            found = self._pattern.finditer(text, timeout=_MATCHING_S)
+        """(start, end) characters of every match that is not empty."""
+        with self._timeout_errors():
+            found = self._pattern.finditer(text, timeout=_MATCH_TIMEOUT_S)
             return [match.span() for match in found if match.end() > match.start()]
 
     @contextmanager
-    def _in_time(self) -> Iterator[None]:
+    def _timeout_errors(self) -> Iterator[None]:
         try:
             yield
         except TimeoutError:
             raise RealmError(
-                f"The regular expression {quoted(self._expression)} takes more than {_MATCHING_S:g} s over one text; "
-                "write it without repetitions of what is repeated already."
+                f"The regular expression {quoted(self._expression)} takes more than {_MATCH_TIMEOUT_S:g} s on one "
+                "text; write it without nested repetitions."
             ) from None
 
 
 @lru_cache(maxsize=4096)
 def answer_pattern(expression: str) -> AnswerPattern:
-    """The pattern of an expression, compiled once. RealmError as `AnswerPattern`."""
+    """The compiled pattern of an expression, cached. RealmError as for `AnswerPattern`."""
     return AnswerPattern(expression)
 
 
 def regex_match(prediction: str, answers: Sequence[str]) -> bool:
-    """Whether one of the expressions matches the prediction, anchored at its start (release)."""
+    """Whether one of the expressions matches the prediction from its start (as the released code does)."""
     return any(answer_pattern(expression).begins(prediction) for expression in answers)
 
 
 def is_correct(prediction: str, answers: Sequence[str], answer_type: str = "string") -> bool:
-    """Exact match, or a match of regular expressions where `answer_type` is "regex"."""
+    """Exact match, or `regex_match` where `answer_type` is "regex"."""
     return (regex_match if answer_type == "regex" else exact_match)(prediction, answers)
 
 
 def holds_answer(text: str, answers: Sequence[str], answer_type: str = "string") -> bool:
-    """Whether the text holds an answer: as whole normalised words, or as a match of an expression anywhere."""
+    """Whether the text contains an answer: as whole normalised words, or as a match of an expression."""
     if answer_type == "regex":
         return any(answer_pattern(expression).occurs_in(text) for expression in answers)
     padded = f" {normalise_answer(text)} "

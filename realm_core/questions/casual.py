@@ -1,4 +1,4 @@
-"""Questions as people type them: in lower case, as keywords, misspelt. What a search box gets, from what a set asks."""
+"""Turns well-written questions into ones as typed into a search box: lower case, keywords only, misspelt."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NEIGHBOURS = {
     for row in ("qwertyuiop", "asdfghjkl", "zxcvbnm")
     for place, letter in enumerate(row)
 }
-_SHORTEST_MISSPELT = 4
-_KEYWORDS, _MISSPELT = 0.35, 0.45  # shares of casual questions; the two are drawn independently
+_SHORTEST_MISSPELT = 4  # letters
+_KEYWORDS, _MISSPELT = 0.35, 0.45  # shares of casual questions, drawn independently
 
 
 def casually(question: str, draw: random.Random) -> str:
-    """The question as somebody in a hurry types it: without capitals and its mark, perhaps as keywords or misspelt."""
+    """The question in lower case without its question mark, at random also as keywords or misspelt."""
     typed = question.lower().rstrip("?. ")
     if draw.random() < _KEYWORDS:
         typed = _keywords(typed)
@@ -40,12 +40,12 @@ def _misspelt(question: str, draw: random.Random) -> str:
     words = question.split()
     long = [place for place, word in enumerate(words) if len(word) >= _SHORTEST_MISSPELT and word.isalpha()]
     for place in draw.sample(long, min(len(long), draw.choice((1, 1, 2)))):
-        words[place] = _slip(words[place], draw)
+        words[place] = _typo(words[place], draw)
     return " ".join(words)
 
 
-def _slip(word: str, draw: random.Random) -> str:
-    """One letter left out, doubled, exchanged with the next, or with its neighbour on the keyboard or another vowel."""
+def _typo(word: str, draw: random.Random) -> str:
+    """One letter left out, doubled, swapped with the next, or replaced by a neighbouring key or another vowel."""
     at = draw.randrange(1, len(word) - 1)
     kind = draw.randrange(5)
     if kind == 0:

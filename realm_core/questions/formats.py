@@ -1,12 +1,12 @@
-"""Published question sets, turned into question files: `python -m realm_core questions --format squad FILE --output …`
+"""Converts published question sets to question files: `python -m realm_core questions --format squad FILE --output …`
 
-own     question files, to leave some of their questions out
+own     question files, from which some questions are to be left out
 nq      NQ-open and EfficientQA: JSON lines of {"question", "answer": [text, …]}
 webq    WebQuestions: a JSON list of {"utterance", "targetValue": "(list (description text) …)"}
 trec    CuratedTREC: JSON lines as nq, or number ⇥ kind ⇥ question ⇥ expression; answers are regular expressions
 trivia  TriviaQA: {"Data": [{"Question", "Answer": {"Value", "Aliases"}}]}
 squad   SQuAD 1.1 and 2.0: articles of paragraphs; questions without an answer are left out
-dpr     question ⇥ list of answers in Python's notation, as retrieval benchmarks share them
+dpr     question ⇥ Python list of answers, the format of DPR and other retrieval benchmarks
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from realm_core.questions.question_file import checked_question, read_questions
 from realm_core.questions.tasks import Questions
 
 Row = dict[str, Any]
-# One value of a list in WebQuestions' notation: in quotes, with \" inside, or a word without spaces.
+# One value of a WebQuestions list: in quotes, with \" inside, or a word without spaces.
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\)')
 
 
@@ -50,10 +50,7 @@ def main(task: Questions, activity: Activity) -> None:
 
 
 def read_published(path: Path, format: str) -> Iterator[Row]:
-    """The questions of a published file as rows of a question file.
-
-    Raises RealmError, with file and place, for what is not of that format.
-    """
+    """The questions of a published file as rows of a question file; RealmError, with file and place, for bad input."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -61,14 +58,14 @@ def read_published(path: Path, format: str) -> Iterator[Row]:
     except UnicodeDecodeError as error:
         raise RealmError(f"{path} is not UTF-8: {error}.") from None
     except MemoryError:
-        raise RealmError(f"{path} does not fit into the memory.") from None
+        raise RealmError(f"{path} does not fit into memory.") from None
     for place, row in FORMATS[format](text, str(path)):
         checked_question(row, place)
         yield row
 
 
 def _lines(text: str, path: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(text.split("\n"), start=1):  # a text may hold other separators of lines
+    for number, line in enumerate(text.split("\n"), start=1):  # not splitlines: JSON strings may contain U+2028
         if line.strip():
             yield f"{path}, line {number}", line
 
@@ -94,7 +91,7 @@ def _trec(text: str, path: str) -> Iterator[tuple[str, Row]]:
     for place, line in _lines(text, path):
         fields = line.split("\t")
         if len(fields) < 4:
-            raise RealmError(f"{place}: four columns are wanted, number, kind, question and expression.")
+            raise RealmError(f"{place}: four columns are expected: number, kind, question and expression.")
         yield place, {"question": fields[2], "answers": [fields[3].strip()], "answer_type": "regex"}
 
 
@@ -136,7 +133,7 @@ def _squad(text: str, path: str) -> Iterator[tuple[str, Row]]:
                 with _at(place):
                     answers = _once([answer["text"] for answer in one["answers"]])
                     row = {"question": one["question"], "answers": answers, "title": title, "context": context}
-                if answers:  # SQuAD 2.0 asks what the paragraph does not say, too
+                if answers:  # SQuAD 2.0 also has questions that its paragraph does not answer
                     yield place, row
 
 
@@ -148,7 +145,7 @@ def _dpr(text: str, path: str) -> Iterator[tuple[str, Row]]:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             listed = None
         if not tab or not isinstance(listed, list):
-            raise RealmError(f"{place}: two columns are wanted, a question and a list of answers.")
+            raise RealmError(f"{place}: two columns are expected: a question and a list of answers.")
         yield place, {"question": question, "answers": listed}
 
 
@@ -172,18 +169,18 @@ def _json(text: str, place: str) -> Any:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Whatever is not built as the format says becomes a sentence that begins with `place`."""
+    """Turn errors of a missing key or a wrong type into a RealmError that begins with `place`."""
     try:
         yield
     except KeyError as error:
-        raise RealmError(f"{place}: there is no {error}; is this another format?") from None
+        raise RealmError(f"{place}: there is no {error}; is the file in another format?") from None
     except (TypeError, AttributeError):
-        raise RealmError(f"{place}: not built as this format is; is this another one?") from None
+        raise RealmError(f"{place}: a value has an unexpected type; is the file in another format?") from None
 
 
 def _list(value: Any, place: str) -> list[Any]:
     if not isinstance(value, list):
-        raise RealmError(f"{place}: a list is wanted, not {type(value).__name__}.")
+        raise RealmError(f"{place}: a list is expected, not {type(value).__name__}.")
     return value
 
 

@@ -1,7 +1,7 @@
-"""Where a text reads an answer: every span of whole words whose normalised form is the answer's.
+"""Finds an answer in a text: every span of whole words whose normalised form equals the answer's.
 
-"the Nile", "Nile" and "Nile," read the same answer; all of them are correct spans, and probability is summed over
-them (paper, section 3.2: S(z, y) is the set of spans that match y).
+"the Nile", "Nile" and "Nile," match the same answer; all are correct spans, and their probabilities are summed
+(paper, section 3.2: S(z, y) is the set of spans that match y).
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from realm_core.text.wordpieces import Encoded
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = frozenset(string.punctuation)
-# Nobody would write an answer that begins or ends like this, though it reads the same after normalising.
+# No span begins or ends with these, although normalising would remove them.
 _NO_FIRST = frozenset(".,;:!?%)]}\"'»”’")
 _NO_LAST = frozenset(",;:!?([{\"'«“‘")
 
 
 @dataclass(frozen=True)
 class NormalText:
-    """A text after `normalise_answer`, with the place in the original of each of its characters."""
+    """A text after `normalise_answer`, with the position in the original of each of its characters."""
 
     normal: str
     places: tuple[int, ...]
 
     @classmethod
     def of(cls, text: str) -> NormalText:
-        """Normalise `text` and remember where everything came from."""
+        """Normalise `text` and keep the original position of each character."""
         decomposed = [
             (character, place) for place, one in enumerate(text) for character in unicodedata.normalize("NFD", one)
         ]
         _reorder_marks(decomposed)
-        # Once decomposed, no character changes its length in lower case; what it becomes may depend on the next (Σ).
+        # Lower-casing decomposed text keeps its length, but must see the whole text: final Σ depends on its neighbours.
         lower = "".join(character for character, _ in decomposed).lower()
         kept = [
             (character, place)
@@ -64,7 +64,7 @@ class NormalText:
 
 
 def _reorder_marks(decomposed: list[tuple[str, int]]) -> None:
-    """Bring marks that follow one another into canonical order, in place: the part of NFD that spans characters."""
+    """Sort adjacent combining marks into canonical order, in place: the part of NFD that spans characters."""
     start = 0
     for stop in range(len(decomposed) + 1):
         if stop == len(decomposed) or not unicodedata.combining(decomposed[stop][0]):
@@ -74,7 +74,7 @@ def _reorder_marks(decomposed: list[tuple[str, int]]) -> None:
 
 
 def word_edges(encoded: Encoded) -> tuple[list[bool], list[bool]]:
-    """For each wordpiece whether a word begins with it, and whether one ends with it."""
+    """For each wordpiece, whether it starts a word, and whether it ends one."""
     words = encoded.words
     starts = [i == 0 or words[i] != words[i - 1] for i in range(len(words))]
     ends = [i == len(words) - 1 or words[i] != words[i + 1] for i in range(len(words))]
@@ -84,7 +84,7 @@ def word_edges(encoded: Encoded) -> tuple[list[bool], list[bool]]:
 def answer_spans(
     text: str, normal: NormalText, encoded: Encoded, answers: Sequence[str], answer_type: str, max_wordpieces: int
 ) -> set[tuple[int, int]]:
-    """All spans (first wordpiece, last wordpiece) of whole words that read one of the answers."""
+    """All spans (first wordpiece, last wordpiece) of whole words that match one of the answers."""
     regions: list[tuple[int, int, int, int]] = []
     if answer_type == "regex":
         for expression in answers:
@@ -103,7 +103,7 @@ def answer_spans(
             if is_start[i] and earliest_start <= start <= latest_start
         ]
         lasts = [i for i, (_, end) in enumerate(encoded.offsets) if is_end[i] and earliest_end <= end <= latest_end]
-        if not lasts and answer_type == "regex":  # an expression that ends within a word: the word is taken whole
+        if not lasts and answer_type == "regex":  # the match ends within a word: extend it to the word's end
             lasts = [i for i, (_, end) in enumerate(encoded.offsets) if is_end[i] and end >= earliest_end][:1]
         for first in firsts:
             for last in lasts:
@@ -122,14 +122,14 @@ def _well_cut(span_text: str) -> bool:
 
 
 def _regions(normal: NormalText, answer: str, text_length: int) -> list[tuple[int, int, int, int]]:
-    """Occurrences of a normalised answer: bounds of where a span that reads it may start and end, in characters."""
+    """Occurrences of a normalised answer: (earliest start, latest start, earliest end, latest end) in characters."""
     regions: list[tuple[int, int, int, int]] = []
     if not answer:
         return regions
     padded, wanted = f" {normal.normal} ", f" {answer} "
     position = padded.find(wanted)
     while position >= 0:
-        first, last = position, position + len(answer) - 1  # in `normal`, which has one space less in front
+        first, last = position, position + len(answer) - 1  # in `normal`, which lacks the leading space
         before = _previous_letter(normal, first)
         after = _next_letter(normal, last)
         regions.append(

@@ -1,4 +1,4 @@
-"""Question files: JSON lines of {"question", "answers", "answer_type"?, "title"?, "context"?}; more is passed over."""
+"""Question files: JSON lines of {"question", "answers", "answer_type"?, "title"?, "context"?}; others ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from realm_core.errors import RealmError, quoted, unfit_character
 from realm_core.files import parse_json, read_json
 from realm_core.questions.answers import answer_pattern
 
-_LONGEST_LINE = 16 << 20  # characters; no passage is that long
+_LONGEST_LINE = 16 << 20  # characters, far more than any passage
 ANSWER_TYPES = ("string", "regex")
 
 
@@ -18,7 +18,7 @@ class Question:
     """A question with its accepted answers.
 
     answer_type: "string" (exact match after normalising) or "regex" (CuratedTREC).
-    title, context: the article, and the passage in it that holds the answer, where the set has them.
+    title, context: the article and its passage that contains the answer, where the set has them.
     """
 
     question: str
@@ -29,9 +29,9 @@ class Question:
 
 
 def read_questions(path: Path, *, answerable: bool | None = True) -> list[Question]:
-    """All questions of a file; the first bad row is an error that names file, line and what is wrong.
+    """All questions of a file; RealmError with file, line and reason for the first bad row.
 
-    answerable=False: of a file whose questions have no answer, `"answers": []`; None: of either.
+    answerable: True if every question must have answers, False if none may (`"answers": []`), None for either.
     """
     questions = []
     try:
@@ -50,12 +50,12 @@ def read_questions(path: Path, *, answerable: bool | None = True) -> list[Questi
     except OSError as error:
         raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
     if not questions:
-        raise RealmError(f"{path} holds no questions.")
+        raise RealmError(f"{path} contains no questions.")
     return questions
 
 
 def read_titles(path: Path) -> list[str]:
-    """A JSON list of articles' titles; `RealmError` for a file that is none."""
+    """A JSON list of articles' titles; `RealmError` if the file is not one."""
     titles = read_json(path)
     if not isinstance(titles, list) or not all(isinstance(title, str) for title in titles):
         raise RealmError(f"{path} is not a JSON list of titles.")
@@ -71,17 +71,17 @@ def _question(line: str, where: str, answerable: bool | None) -> Question:
 
 
 def checked_question(row: object, where: str, *, answerable: bool | None = True) -> Question:
-    """A row as JSON has it; RealmError, beginning with `where`, for one that is no such question."""
+    """A question from a parsed JSON row; RealmError that begins with `where` if the row is not valid."""
     if not isinstance(row, dict):
-        raise RealmError(f"{where}: a JSON object is wanted, not {type(row).__name__}.")
+        raise RealmError(f"{where}: a JSON object is expected, not {type(row).__name__}.")
     question, answers = row.get("question"), row.get("answers")
     if not isinstance(question, str) or not question.strip():
-        raise RealmError(f"{where}: `question` must be a text that is not empty.")
+        raise RealmError(f"{where}: `question` must be a non-empty text.")
     if answerable is False and answers != []:
-        raise RealmError(f"{where}: `answers` must be an empty list: the file is of questions that have none.")
+        raise RealmError(f"{where}: `answers` must be an empty list: this file is for questions without an answer.")
     texts = isinstance(answers, list) and all(isinstance(a, str) and a.strip() for a in answers)
     if not isinstance(answers, list) or not texts or (answerable and not answers):
-        raise RealmError(f"{where}: `answers` must be a list of texts, none of them empty.")
+        raise RealmError(f"{where}: `answers` must be a list of non-empty texts.")
     answer_type = row.get("answer_type", "string")
     if answer_type not in ANSWER_TYPES:
         raise RealmError(f"{where}: `answer_type` must be one of {', '.join(ANSWER_TYPES)}, not {quoted(answer_type)}.")
@@ -96,5 +96,5 @@ def checked_question(row: object, where: str, *, answerable: bool | None = True)
             raise RealmError(f"{where}: `{name}` must be a text.")
     for text in (question, *answers, row.get("title"), row.get("context")):
         if found := unfit_character(text or ""):
-            raise RealmError(f"{where}: the character {found!r} can be neither kept nor shown.")
+            raise RealmError(f"{where}: the character {found!r} cannot be stored or displayed.")
     return Question(question.strip(), tuple(answers), answer_type, row.get("title"), row.get("context"))

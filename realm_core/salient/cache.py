@@ -1,16 +1,16 @@
-"""Salient spans of a snapshot on disk: a folder that fills shard by shard, its manifest written last.
+"""Salient spans of a snapshot on disk: a folder of shards, its manifest written last.
 
-identity.json      what the spans are of: snapshot, tagger, which blocks; written first
+identity.json      snapshot, tagger and selection of blocks; written first
 spans-00000.npy    int32 [M, 5]: block row, span start, span end, sentence start, sentence end
-labels-00000.npy   uint8 [M]: position of the span's label among the manifest's label names
+labels-00000.npy   uint8 [M]: index of the span's label in the manifest's list of labels
 …
 manifest.json      identity, counts and checksums
 
-Places are characters of the block's text. A span lies within one sentence, and spans of one block do not overlap.
-Shard s of S holds the blocks s, s + S, s + 2S, … of those that are looked at, so that some shards of an
-unfinished cache speak for the whole corpus.
+Positions are characters of the block's text. A span is within one sentence, and spans of a block do not overlap. Shard
+s of S contains the selected blocks s, s + S, s + 2S, …, so that the shards of an unfinished cache are a sample of the
+whole corpus.
 
-Legend: M spans, R blocks looked at, N blocks that hold a span.
+Legend: M spans, R selected blocks, N blocks with a span.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ LabelsM = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class SalientSpans:
-    """The spans of one snapshot, in memory, ordered by block row and place.
+    """The spans of one snapshot in memory, ordered by block row and position.
 
     spans_M5:       int32 [M, 5]: block row, span start, span end, sentence start, sentence end.
-    labels_M:       uint8 [M], positions in label_names.
-    rows_N:         the blocks that hold a span, ascending.
-    first_N1:       the spans of block rows_N[i] are first_N1[i] up to first_N1[i + 1].
-    manifest:       what they are of; "blocks" is R, how many blocks were looked at.
+    labels_M:       uint8 [M], indices into label_names.
+    rows_N:         the blocks with a span, ascending.
+    first_N1:       the spans of block rows_N[i] are first_N1[i] to first_N1[i + 1].
+    manifest:       of the cache; "blocks" is R, the number of selected blocks.
     """
 
     spans_M5: SpansM5
@@ -62,9 +62,9 @@ class SalientSpans:
 
     @classmethod
     def open(cls, folder: Path | str, snapshot: Snapshot, *, unfinished: bool = False) -> SalientSpans:
-        """Read the spans of `snapshot`; `RealmError` when they are another's, damaged, incomplete or none at all.
+        """Read the spans of `snapshot`; `RealmError` if they are of another one, damaged, incomplete or empty.
 
-        unfinished: take the shards that are there already of a cache that is still being made.
+        unfinished: of an unfinished cache, read the existing shards.
         """
         folder = Path(folder)
         identity = read_json(folder / IDENTITY_FILE)
@@ -72,7 +72,7 @@ class SalientSpans:
             raise RealmError(f"{folder} is not a cache of salient spans of format {FORMAT}.")
         if identity.get("snapshot_id") != snapshot.snapshot_id:
             raise RealmError(
-                f"{folder} holds the salient spans of the snapshot {quoted(identity.get('snapshot_id'))}, "
+                f"{folder} contains the salient spans of the snapshot {quoted(identity.get('snapshot_id'))}, "
                 f"not of {snapshot.snapshot_id}."
             )
         try:
@@ -87,16 +87,16 @@ class SalientSpans:
         labels_M = np.concatenate([labels for _, labels in shards]) if shards else np.empty(0, np.uint8)
         if not len(spans_M5):
             raise RealmError(
-                f"Not one salient span was found in the {manifest['blocks']:,} blocks of {snapshot.folder} that were "
-                "looked at; there is nothing to mask."
+                f"No salient span was found in the {manifest['blocks']:,} blocks of {snapshot.folder} that were "
+                "searched; there is nothing to mask."
             )
         names = tuple(manifest["labels"])
         if spans_M5[:, 0].min() < 0 or spans_M5[:, 0].max() >= len(snapshot) or labels_M.max() >= len(names):
             raise RealmError("The salient spans name blocks or labels that do not exist.")
         start_M, end_M, first_M, last_M = spans_M5[:, 1:].T
         if (first_M < 0).any() or ((start_M < first_M) | (end_M <= start_M) | (last_M < end_M)).any():
-            raise RealmError("The salient spans do not lie within their sentences.")
-        order = np.argsort(spans_M5[:, 0], kind="stable")  # within a block they are in order already
+            raise RealmError("The salient spans are not within their sentences.")
+        order = np.argsort(spans_M5[:, 0], kind="stable")  # the spans of a block are in order already
         spans_M5, labels_M = spans_M5[order], labels_M[order]
         rows_N, first_N = np.unique(spans_M5[:, 0], return_index=True)
         first_N1 = np.append(first_N, len(spans_M5)).astype(np.int64)
@@ -106,12 +106,12 @@ class SalientSpans:
 def _shards(
     folder: Path, identity: dict[str, Any], unfinished: bool
 ) -> tuple[dict[str, Any], list[tuple[SpansM5, LabelsM]]]:
-    """The manifest (the identity, of an unfinished cache) and the shards that are there."""
+    """The manifest (of an unfinished cache, the identity) and the existing shards."""
     if not (folder / MANIFEST_FILE).exists():
         if not unfinished:
             raise RealmError(
-                f"{folder} is not finished: {MANIFEST_FILE} is missing. Run `spans` with the same options again, "
-                "and it goes on."
+                f"{folder} is not finished: {MANIFEST_FILE} is missing. Run `spans` with the same options again to "
+                "resume."
             )
         shards = [read_shard(folder, number) for number in range(identity["shards"])]
         return identity, [shard for shard in shards if shard is not None]
@@ -123,28 +123,28 @@ def _shards(
                 raise RealmError(f"{path} is missing or damaged: its checksum is not the manifest's.")
         shard = read_shard(folder, number)
         if shard is None:
-            raise RealmError(f"{folder}: shard {number} is not what its manifest promises.")
+            raise RealmError(f"{folder}: shard {number} does not match the manifest.")
         whole.append(shard)
     return manifest, whole
 
 
 def shard_files(folder: Path, number: int) -> tuple[Path, Path]:
-    """Where the spans and the labels of a shard are."""
+    """The files of a shard: spans and labels."""
     return folder / f"spans-{number:05d}.npy", folder / f"labels-{number:05d}.npy"
 
 
 def read_shard(folder: Path, number: int) -> tuple[SpansM5, LabelsM] | None:
-    """One shard; None when it is not there, or not whole."""
-    of_spans, of_labels = shard_files(folder, number)
+    """One shard; None if it is missing or incomplete."""
+    spans_file, labels_file = shard_files(folder, number)
     try:
-        labels = open_array(of_labels, np.uint8, (None,))
-        return open_array(of_spans, np.int32, (len(labels), 5)), labels
+        labels = open_array(labels_file, np.uint8, (None,))
+        return open_array(spans_file, np.int32, (len(labels), 5)), labels
     except RealmError:
         return None
 
 
 def write_shard(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM) -> None:
-    """Write one shard; a reader sees both of its files whole, or takes it for missing."""
+    """Write one shard; each file is written atomically, and a shard with one file counts as missing."""
     arrays: list[NDArray[Any]] = [spans_M5, labels_M]
     for path, array in zip(shard_files(folder, number), arrays, strict=True):
         temporary = path.with_name(f".{path.name}.tmp")
@@ -155,7 +155,7 @@ def write_shard(folder: Path, number: int, spans_M5: SpansM5, labels_M: LabelsM)
 
 
 def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any]) -> dict[str, Any]:
-    """Finish a cache whose shards are all there."""
+    """Finish a cache when all shards exist."""
     files = [[sha256_of_file(path) for path in shard_files(folder, number)] for number in range(identity["shards"])]
     manifest = {**identity, **counts, "files": files}
     write_json(folder / MANIFEST_FILE, manifest, sealed=True)
@@ -164,9 +164,9 @@ def write_manifest(folder: Path, identity: dict[str, Any], counts: dict[str, Any
 
 
 def spans_of(tagger: Tagger, rows: Sequence[int], texts: Sequence[str]) -> tuple[SpansM5, LabelsM]:
-    """The salient spans of some blocks: those that lie within one sentence.
+    """The salient spans of some blocks; spans that cross a sentence boundary are dropped.
 
-    rows, texts: each block's row, and its text.
+    rows, texts: row and text of each block.
     """
     code = {label: number for number, label in enumerate(tagger.labels)}
     found: list[tuple[int, int, int, int, int]] = []
@@ -175,7 +175,7 @@ def spans_of(tagger: Tagger, rows: Sequence[int], texts: Sequence[str]) -> tuple
         sentences = iter(sentence_spans(text) if spans else ())
         start = end = 0
         for span in spans:
-            while end <= span.start:  # every character but white space lies in a sentence, so there is a next one
+            while end <= span.start:  # every character but white space is in a sentence, so there is a next one
                 start, end = next(sentences)
             if start <= span.start and span.end <= end:
                 found.append((row, span.start, span.end, start, end))

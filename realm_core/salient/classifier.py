@@ -1,7 +1,7 @@
 """Names by any token classifier of transformers: labels B-X/I-X (also E-, S-, L-, U-) or plain, and O for no name.
 
-A sentence is a sequence of its own, as in the data that such models learn from. A word has the label of its first
-wordpiece. Weights are read from safetensors alone.
+Each sentence is a sequence, as in the training data of such models. A word has the label of its first wordpiece.
+Weights are read only from safetensors.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from realm_core.errors import RealmError
 from realm_core.files import sha256_of_file
 from realm_core.index.embedding import batches_by_length
 from realm_core.model.device import pick_device
-from realm_core.salient.spans import OUTSIDE, Span, joined_words
+from realm_core.salient.spans import OUTSIDE, TaggedSpan, joined_words
 from realm_core.text.sentences import sentence_spans
 
 _PREFIXED = re.compile(r"([BIESLU])[-_](.+)")
 _TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 16384}
-_LONGEST = 512  # tokens, where a model names no limit; of a longer sentence the rest is not looked at
+_LONGEST = 512  # tokens, if the model has no limit; longer sentences are truncated
 
 
 class ClassifierTagger:
-    """A token classifier, on the GPU where there is one.
+    """A token classifier, on the GPU if there is one.
 
     name:    a folder, or a name on the Hugging Face hub.
-    labels:  those to keep, without their B- and I-; None: all but O.
+    labels:  those to keep, without B- and I-; None: all but O.
     """
 
     def __init__(self, name: str, labels: Sequence[str] | None = None) -> None:
@@ -43,10 +43,10 @@ class ClassifierTagger:
         self._prefix_of = [_split(known[number])[0] for number in range(len(known))]
         kinds = tuple(dict.fromkeys(label for label in self._label_of if label != OUTSIDE))
         if OUTSIDE not in self._label_of or not kinds:
-            raise RealmError(f"{name} is no tagger of names: its labels are {', '.join(map(str, known.values()))}.")
+            raise RealmError(f"{name} does not tag names: its labels are {', '.join(map(str, known.values()))}.")
         unknown = sorted(set(labels or ()) - set(kinds))
         if unknown:
-            raise RealmError(f"{name} knows no label {', '.join(unknown)}, only {', '.join(kinds)}.")
+            raise RealmError(f"{name} has no label {', '.join(unknown)}, only {', '.join(kinds)}.")
         self.labels = tuple(labels or kinds)
         self.description: dict[str, Any] = {
             "tagger": "transformers",
@@ -56,9 +56,9 @@ class ClassifierTagger:
         }
         self._loaded: tuple[Any, Any, Any] | None = None
 
-    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[TaggedSpan]]:
         places = [(number, *place) for number, text in enumerate(texts) for place in sentence_spans(text)]
-        found: list[list[Span]] = [[] for _ in texts]
+        found: list[list[TaggedSpan]] = [[] for _ in texts]
         kept = frozenset(self.labels)
         tagged = self._words([texts[number][start:end] for number, start, end in places])
         for (number, offset, _), words in zip(places, tagged, strict=True):
@@ -66,11 +66,11 @@ class ClassifierTagger:
                 (start, end, self._prefix_of[code], self._label_of[code]) for start, end, code in words
             ):
                 if span.label in kept:
-                    found[number].append(Span(offset + span.start, offset + span.end, span.label))
+                    found[number].append(TaggedSpan(offset + span.start, offset + span.end, span.label))
         return found
 
     def _words(self, sentences: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """(start, end, number of its label) of each word of each sentence."""
+        """(start, end, label id) of each word of each sentence."""
         import torch
 
         if not sentences:
@@ -107,14 +107,14 @@ class ClassifierTagger:
         except (OSError, ValueError) as error:
             raise RealmError(f"The token classifier {self._name} cannot be loaded: {_line(error)}") from error
         if not tokenizer.is_fast:
-            raise RealmError(f"The tokenizer of {self._name} does not tell where a token stands in the text.")
+            raise RealmError(f"The tokenizer of {self._name} is not a fast one: it has no character offsets.")
         return tokenizer, model.to(device).eval(), device
 
 
 def _first_tokens(
     word_of_L: Sequence[int | None], place_of_L: Sequence[tuple[int, int]], codes_L: Sequence[int]
 ) -> list[tuple[int, int, int]]:
-    """(start, end, code of the first token) of each word; special tokens are of no word, padding is not there."""
+    """(start, end, label id of the first token) of each word, without special tokens."""
     words: list[tuple[int, int, int]] = []
     last: int | None = None
     for word, (start, end), code in zip(word_of_L, place_of_L, codes_L, strict=False):
@@ -129,19 +129,19 @@ def _first_tokens(
 
 
 def _split(label: str) -> tuple[str, str]:
-    """Prefix and kind of a label: "B-PER" is ("B", "PER"), "PER" is ("", "PER")."""
+    """Prefix and type of a label: "B-PER" is ("B", "PER"), "PER" is ("", "PER")."""
     match = _PREFIXED.fullmatch(label)
     return (match[1], match[2]) if match else ("", label)
 
 
 def _longest(tokenizer: Any, config: Any) -> int:
-    # Models of RoBERTa's kind count positions from behind the padding id, so two of them are not for tokens.
+    # RoBERTa's positions start after the padding id, so two of them cannot be used for tokens.
     positions = getattr(config, "max_position_embeddings", None) or _LONGEST
     return int(min(positions - 2, tokenizer.model_max_length, _LONGEST))
 
 
 def _weights(name: str, config: Any) -> str | None:
-    """What tells these weights from others of that name."""
+    """A fingerprint of the weights: checksums of a folder, or the commit on the hub."""
     folder = Path(name)
     if folder.is_dir():
         return " ".join(sha256_of_file(path)[:16] for path in sorted(folder.glob("*.safetensors")))

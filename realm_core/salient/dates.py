@@ -1,15 +1,15 @@
-"""Dates in running text, by one regular expression: the second kind of salient span, beside names.
+"""Dates in running text by one regular expression: the salient spans besides names.
 
-Months with or without day and year, years from 1000 to 2099 that stand alone, spans of years, decades,
-centuries and years with an era. Numbers that only look like years (of a house, of kilometres, parts of a longer
-number) are left out as far as the characters around them tell.
+Months with or without day and year, single years from 1000 to 2099, ranges of years, decades, centuries and years with
+an era. Numbers that only look like years (house numbers, kilometres, parts of a longer number) are excluded as far as
+their context shows.
 """
 
 from __future__ import annotations
 
 import re
 
-from realm_core.salient.spans import DATE, Span
+from realm_core.salient.spans import DATE, TaggedSpan
 
 _FULL_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _MONTH = rf"(?:{_FULL_MONTH}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)"
@@ -21,20 +21,20 @@ _ORDINAL = (
     r"(?:\d{1,2}(?:st|nd|rd|th)|first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth"
     r"|thirteenth|fourteenth|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|twenty-first)"
 )
-# What a four-digit number may be followed by when it counts or measures something.
+# Units: a four-digit number before one is not a year.
 _UNIT = (
     r"(?:[kcm]?m|[km]?g|t|ft|mi|mph|rpm|[kM]?Hz|hp|[kM]?W|V|K|cc|[kMG]?B|[kMG]bit|[kMG]bps|nm|lbs?|sq|°[CF]"
     r"|acres?|miles?|met(?:er|re)s?|kilomet(?:er|re)s?|feet|foot|yards?|inch(?:es)?|tons?|tonnes?|people|inhabitants"
     r"|residents|men|women|soldiers|troops|years|days|hours|minutes|seconds|points|votes|copies|students|species|times"
     r"|dollars|euros|pounds|square|cubic|degrees|volts|watts|volumes|pages|seats|families|households)"
 )
-# No part of a word, a longer number, a price, a decimal or an address precedes or follows.
+# Not next to part of a word, a longer number, a price, a decimal or an address.
 _BEFORE = (
     r"(?:(?<=\b[Mm]id-)|(?<=\b[Pp]re-)|(?<=\b[Pp]ost-)"
     r"|(?<![\w$€£¥#%.,:/+&=\\-])(?<!\d–)(?<!\b[Nn]o\.\s)(?<!\bRoute\s)(?<!\bHighway\s))"
 )
 _AFTER = rf"(?![\w%°′″])(?![.,:/]\d)(?!-\w)(?!\s{_UNIT}\b)"
-# A month alone is taken only behind one of these: "May" and "March" are other things too.
+# A month alone counts only after one of these, because "May" and "March" are ambiguous.
 _INTRODUCTIONS = (
     "in of by since until till from during early mid late last next each every through between to and that this "
     "following previous"
@@ -60,11 +60,11 @@ _PATTERN = re.compile(
 )
 
 
-def dates(text: str) -> list[Span]:
-    """Every date in `text`, in order, none overlapping."""
-    return [Span(*match.span(), DATE) for match in _PATTERN.finditer(text)]
+def dates(text: str) -> list[TaggedSpan]:
+    """All dates in `text`, in order, without overlaps."""
+    return [TaggedSpan(*match.span(), DATE) for match in _PATTERN.finditer(text)]
 
 
 def holds_date(text: str) -> bool:
-    """Whether a date stands somewhere in `text`."""
+    """Whether `text` contains a date."""
     return _PATTERN.search(text) is not None

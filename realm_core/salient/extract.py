@@ -1,6 +1,6 @@
-"""Find the salient spans of a corpus: `python -m realm_core spans`. Shard by shard, in several processes.
+"""Finds the salient spans of a corpus in shards and several processes: `python -m realm_core spans`.
 
-A shard is there whole or not at all, so that a run which died goes on behind its last finished ones.
+Shards are written atomically, so an interrupted run resumes after the finished ones.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from realm_core.salient.taggers import WITHOUT_TORCH
 from realm_core.salient.tasks import SHARD_BLOCKS, Spans
 from realm_core.salient.worker import ONE_THREAD, TaggerOptions, command, tag, to_array
 
-_REQUEST_BLOCKS = 100  # sent to a worker together; progress comes this often
+_REQUEST_BLOCKS = 100  # blocks per request to a worker, and per progress report
 
 
 def main(task: Spans, activity: Activity) -> None:
-    """Find them, or measure how well they are found."""
+    """Find the salient spans, or measure a tagger."""
     labels = tuple(filter(None, task.labels.split(","))) if task.labels else None
     options = TaggerOptions(task.tagger, labels, task.dates)
     if task.measure is not None:
@@ -86,11 +86,11 @@ def extract(
     processes: int | None = 1,
     shard_blocks: int = SHARD_BLOCKS,
 ) -> SalientSpans:
-    """Make or finish the cache `output` of a snapshot's salient spans; one that is finished is only read.
+    """Make, resume or (if finished) read the cache `output` of a snapshot's salient spans.
 
-    blocks:     how many to look at, drawn by `seed`; None: all.
-    processes:  1 works in this process; None takes one a processor, or 1 where a GPU does the work.
-    `RealmError` when `output` is of something else, or no span is found.
+    blocks:     size of a random sample of blocks, drawn with `seed`; None: all.
+    processes:  1 works in this process; None starts one per processor, or uses 1 with a GPU.
+    `RealmError` if `output` belongs to other settings, or no span is found.
     """
     for name, number in (("blocks", blocks), ("shard-blocks", shard_blocks), ("processes", processes)):
         if number is not None and number < 1:
@@ -98,7 +98,7 @@ def extract(
     snapshot = Snapshot.open(corpus)
     tagger = options.tagger(snapshot)
     if not len(snapshot):
-        raise RealmError(f"{corpus} holds no blocks.")
+        raise RealmError(f"{corpus} contains no blocks.")
     drawn = blocks is not None and blocks < len(snapshot)
     rows = sorted(random.Random(seed).sample(range(len(snapshot)), blocks)) if drawn else range(len(snapshot))  # type: ignore[arg-type]
     identity = {
@@ -112,7 +112,7 @@ def extract(
     }
     with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-    with _only_one(output):
+    with _lock(output):
         _claim(output, identity, activity)
         if not (output / MANIFEST_FILE).exists():
             _fill(output, identity, snapshot, tagger, options, rows, processes or _processes(options), activity)
@@ -129,8 +129,8 @@ def _processes(options: TaggerOptions) -> int:
 
 
 @contextmanager
-def _only_one(output: Path) -> Iterator[None]:
-    """Hold the cache's lock; the system lets go of it if we die."""
+def _lock(output: Path) -> Iterator[None]:
+    """Hold the cache's lock, which the system releases when the process ends."""
     with open(output / ".lock", "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,22 +140,22 @@ def _only_one(output: Path) -> Iterator[None]:
 
 
 def _claim(output: Path, identity: dict[str, Any], activity: Activity) -> None:
-    """Mark an empty folder as ours, or see that it was ours."""
+    """Write the identity file into an empty folder, or check that the existing one matches."""
     path = output / IDENTITY_FILE
     if not path.exists():
         if any(child.name != ".lock" for child in output.iterdir()):
-            raise RealmError(f"{output} holds other files; name a new folder for the spans.")
+            raise RealmError(f"{output} contains other files; name a new folder for the spans.")
         write_json(path, identity)
         return
     known = read_json(path)
     if known != identity:
         differing = [key for key in identity if not isinstance(known, dict) or known.get(key) != identity[key]]
         raise RealmError(
-            f"{output} holds salient spans of something else (another {', '.join(differing)}); name another folder, "
+            f"{output} contains salient spans of another run (different: {', '.join(differing)}); name another folder, "
             "or remove this one."
         )
     finished = (output / MANIFEST_FILE).exists()
-    activity.say(f"The spans are there already: {output}" if finished else "Going on where an earlier run stopped.")
+    activity.say(f"The spans exist already: {output}" if finished else "Resuming an earlier run.")
 
 
 def _fill(
@@ -168,7 +168,7 @@ def _fill(
     processes: int,
     activity: Activity,
 ) -> None:
-    """Make the shards that are not there, then the manifest."""
+    """Make the missing shards, then the manifest."""
     shards: int = identity["shards"]
     missing = [number for number in range(shards) if read_shard(output, number) is None]
     requests = (
@@ -179,20 +179,20 @@ def _fill(
     done = len(rows) - sum(len(rows[number::shards]) for number in missing)
     activity.progress(done, len(rows), "blocks")
     open_shard: list[tuple[SpansM5, LabelsM]] = []
-    waiting = 0
+    pending = 0
     with _answers(requests, snapshot, tagger, options, processes, activity) as answers:
-        for spans, labels, asked, number in answers:
+        for spans, labels, count, number in answers:
             open_shard.append((spans, labels))
-            waiting += asked
-            done += asked
-            if waiting == len(rows[number::shards]):
+            pending += count
+            done += count
+            if pending == len(rows[number::shards]):
                 write_shard(
                     output,
                     number,
                     np.concatenate([spans for spans, _ in open_shard]),
                     np.concatenate([labels for _, labels in open_shard]),
                 )
-                open_shard, waiting = [], 0
+                open_shard, pending = [], 0
             activity.progress(done, len(rows), "blocks")
     write_manifest(output, identity, _counts(output, identity))
 
@@ -206,29 +206,29 @@ def _answers(
     processes: int,
     activity: Activity,
 ) -> Iterator[Iterator[tuple[SpansM5, LabelsM, int, int]]]:
-    """Spans, labels, how many blocks, number of the shard; for each request, in their order."""
+    """(spans, labels, number of blocks, shard) for each request, in order."""
     if processes == 1:
 
-        def here() -> Iterator[tuple[SpansM5, LabelsM, int, int]]:
+        def in_this_process() -> Iterator[tuple[SpansM5, LabelsM, int, int]]:
             for rows, number in requests:
                 activity.check()
                 yield *tag(snapshot, tagger, rows), len(rows), number
 
-        yield here()
+        yield in_this_process()
         return
     workers = Workers(processes, command(str(snapshot.folder), options), "tags names", ONE_THREAD)
     try:
         messages = ((json.dumps(rows).encode(), (len(rows), number)) for rows, number in requests)
         yield (
-            (to_array(first), to_array(second), asked, number)
-            for (first, second), (asked, number) in workers.answers(messages, activity.check)
+            (to_array(spans), to_array(labels), count, number)
+            for (spans, labels), (count, number) in workers.answers(messages, activity.check)
         )
     finally:
         workers.close()
 
 
 def _counts(output: Path, identity: dict[str, Any]) -> dict[str, Any]:
-    """How many spans there are, of which kinds, in how many blocks."""
+    """The number of spans, in total and by label, and of blocks with spans."""
     by_label = np.zeros(len(identity["labels"]), np.int64)
     blocks_with_spans = 0
     for number in range(identity["shards"]):

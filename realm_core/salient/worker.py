@@ -1,6 +1,6 @@
-"""Tagging some blocks: `python -m realm_core.salient.worker OPTIONS`, where OPTIONS is JSON, is a process that does.
+"""The worker process that tags blocks: `python -m realm_core.salient.worker OPTIONS`, where OPTIONS is JSON.
 
-A request is block rows as JSON, an answer two arrays in the .npy format: spans and labels, as in the cache.
+A request is block rows as JSON; a response is two arrays in the .npy format, spans and labels, as in the cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from realm_core.salient.cache import LabelsM, SpansM5, spans_of
 from realm_core.salient.spans import Tagger
 from realm_core.salient.taggers import tagger_from
 
-# Numerical libraries would start a thread for each processor in every process, and these then wait for one another.
+# Otherwise numerical libraries start a thread per processor in every worker, and these compete.
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
@@ -29,7 +29,7 @@ ONE_THREAD = dict.fromkeys(
 
 @dataclass(frozen=True)
 class TaggerOptions:
-    """What names a tagger on a command line; labels None: its default ones."""
+    """The tagger's name and options on a command line; labels None: the tagger's default."""
 
     name: str = "spacy"
     labels: tuple[str, ...] | None = None
@@ -40,18 +40,18 @@ class TaggerOptions:
 
 
 def command(corpus: str, options: TaggerOptions) -> list[str]:
-    """How such a process is started: a module and its argument."""
+    """Module and argument that start such a process."""
     return ["realm_core.salient.worker", json.dumps({"corpus": corpus, **asdict(options)})]
 
 
 def tag(snapshot: Snapshot, tagger: Tagger, rows: Sequence[int]) -> tuple[SpansM5, LabelsM]:
-    """Spans [M, 5] and labels [M] of the blocks at `rows`, which ascend."""
+    """Spans [M, 5] and labels [M] of the blocks at `rows`, which must ascend."""
     texts = [text for row in rows for text in snapshot.titles_texts(row, row + 1)[1]]
     return spans_of(tagger, rows, texts)
 
 
 def to_array(content: bytes) -> NDArray[Any]:
-    """An array that a worker answered with."""
+    """An array of a worker's response."""
     array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
     return array
 

@@ -62,7 +62,7 @@ def random_parts(name: str, config: Architecture) -> Parts:
     """With weights drawn at random, always the same."""
     torch.manual_seed(0)
     parts = _parts(name, [Bert(config).eval() for _ in range(3)])
-    parts.reader.int8_serves = False  # it is fitted to sentences, for which a vocabulary is needed
+    parts.reader.allow_int8 = False  # it is fitted to sentences, for which a vocabulary is needed
     return parts
 
 

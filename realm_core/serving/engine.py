@@ -1,11 +1,10 @@
-"""Question → answer with provenance. The only door that the web needs.
+"""The engine: question → answer with provenance. The web application needs nothing else for it.
 
-    ask  → (a batch of waiting questions) embed → search → read the k blocks of all → marginalise, each its own
-    fill → the same for one masked sentence, with the parts of the model that pre-training made
+    ask  → for a batch of queued questions: embed → search → read the k blocks of each → marginalise
+    fill → the same for one masked sentence, with the block embedder and the encoder of a pre-trained model
 
-Thread-safe: askers wait in a bounded line (`waiting.py`), one thread computes (`computing.py`). Questions that arrive
-while a batch is being computed form the next one, so that concurrent questions share the machine instead of fighting
-for it.
+Thread-safe: requests wait in a bounded queue (`waiting.py`), one thread computes (`computing.py`). Requests that arrive
+while a batch is computed form the next batch, so that concurrent questions do not compete for the processors.
 
 Legend: B questions, D dimension.
 """
@@ -38,25 +37,25 @@ from realm_core.model.marginal import prior
 from realm_core.questions.answers import holds_answer
 from realm_core.serving.filled import Filling
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
-from realm_core.serving.memory import give_back
+from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
-from realm_core.serving.reading import BlockReading, Found
-from realm_core.serving.waiting import Line, Waiter
+from realm_core.serving.reading import BlockReading, SearchResult
+from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 
 log = logging.getLogger(__name__)
 
-BATCH_QUESTIONS = 64  # at most; each is answered as soon as its own blocks have been read
-CAPACITY = 128  # questions that may wait
+BATCH_QUESTIONS = 64  # at most; each is answered as soon as its blocks have been read
+CAPACITY = 128  # questions in the queue
 DEADLINE_S = 600.0
-_QUIET_WITHIN_S = 60.0  # what a closed engine leaves is cleared away later at the latest
+_MAX_RELEASE_DELAY_S = 60.0  # a closed engine waits this long for an idle moment to release its memory
 
 
 @dataclass(frozen=True)
 class RetrievedBlock:
-    """A block that search found. prior: softmax of the scores over the blocks returned."""
+    """A block found by search. prior: softmax of the scores over the returned blocks."""
 
     rank: int
     block_id: str
@@ -69,7 +68,7 @@ class RetrievedBlock:
 
 
 @dataclass(frozen=True)
-class _Question:
+class _AskRequest:
     text: str
     k: int
     exclude: tuple[str, ...]
@@ -78,22 +77,21 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class _Sentence:
+class _FillRequest:
     masked: MaskedSentence
     k: int
     exclude: tuple[str, ...]
 
 
-_Asked = Waiter[_Question | _Sentence]
+_Queued = QueuedRequest[_AskRequest | _FillRequest]
 
 
 class Engine:
-    """A model, an index and a corpus that fit together, ready to answer.
+    """A model with a matching index and corpus, ready to answer.
 
-    capacity:   questions that may wait; deadline_s: seconds in which one is answered. Beyond either, whoever asks gets
-                `EngineUnavailable`.
-    on_batch:   called behind each batch with the number of its questions (0: all who waited were gone) and of those who
-                wait.
+    capacity:   size of the request queue; deadline_s: maximum time from request to result. `EngineUnavailable` is
+                raised if either is exceeded.
+    on_batch:   called after each batch with its size (0 if all its clients had disconnected) and the queue length.
     """
 
     def __init__(
@@ -117,12 +115,12 @@ class Engine:
         self._query = model.query
         self._reading = BlockReading(model.reader, model.config, **made_from)
         self._on_processors = self._reading.device.type == "cpu"
-        # For questions alone the block embedder is not needed, nor kept.
+        # The block embedder is kept only for filling; questions do not need it.
         self._can_fill = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
         self._search = search
         self._wordpieces = Wordpieces.default()
-        self._line: Line[_Question | _Sentence] = Line(capacity, deadline_s)
+        self._queue: RequestQueue[_AskRequest | _FillRequest] = RequestQueue(capacity, deadline_s)
         self.on_batch: Callable[[int, int], object] | None = None
         self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
         self._thread.start()
@@ -139,17 +137,17 @@ class Engine:
         capacity: int = CAPACITY,
         deadline_s: float = DEADLINE_S,
     ) -> Engine:
-        """Read the three folders; `RealmError` when one is missing or damaged or they do not fit together.
+        """Read the three folders; `RealmError` if one is missing or damaged, or they do not match.
 
         search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
 
-        Engines of this process go on answering meanwhile; as long as they do, it takes up to ten times as long.
+        Other engines of this process have priority: while they answer, loading takes up to ten times as long.
         """
         place = pick_device(device)
         loaded, generation, snapshot = compute_aside(partial(_load_parts, model, index, corpus, place))
         if search == "exact":
             finder: Search = compute_aside(partial(ExactSearch, generation.vectors_ND, place))
-        else:  # one call, which may take minutes, in threads of its own
+        else:  # one call of up to minutes, in FAISS's own threads
             finder = FaissSearch(generation.vectors_ND, search)
         name = str((loaded.about or {}).get("name", model.name))
         return cls(loaded, generation, snapshot, search=finder, name=name, capacity=capacity, deadline_s=deadline_s)
@@ -163,19 +161,19 @@ class Engine:
         normalisation: Normalisation | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> Answer:
-        """The answer to a question from the k best blocks, those with the ids `exclude` left aside.
+        """The answer to a question from the k best blocks, without those with the ids `exclude`.
 
-        listens: says, in another thread, whether whoever asked is still there; for who is gone nothing is computed.
+        listens: whether the client is still connected, called in another thread; if not, its request is dropped.
         """
-        answer = self._line.ask(self._question(question, k, exclude, normalisation, read=True), listens=listens)
+        answer = self._queue.submit(self._ask_request(question, k, exclude, normalisation, read=True), listens=listens)
         assert isinstance(answer, Answer)
         return answer
 
     def retrieve(
         self, question: str, *, k: int = 5, exclude: Sequence[str] = (), listens: Callable[[], bool] | None = None
     ) -> list[RetrievedBlock]:
-        """The k best blocks, without reading them. listens: as of `ask`."""
-        blocks = self._line.ask(self._question(question, k, exclude, None, read=False), listens=listens)
+        """The k best blocks, without reading them. listens: as for `ask`."""
+        blocks = self._queue.submit(self._ask_request(question, k, exclude, None, read=False), listens=listens)
         assert isinstance(blocks, list)
         return blocks
 
@@ -188,12 +186,12 @@ class Engine:
         exclude: Sequence[str] = (),
         listens: Callable[[], bool] | None = None,
     ) -> int | None:
-        """The rank, 1 is the best, of the first block that holds one of the answers; None: none of the first `among`.
+        """The rank (from 1) of the best block that contains one of the answers; None if none of the first `among` does.
 
-        exclude, listens: as of `ask`.
+        exclude, listens: as for `ask`.
         """
-        wanted = self._question(question, among, exclude, None, read=False, most=among)
-        blocks = self._line.ask(wanted, listens=listens)
+        request = self._ask_request(question, among, exclude, None, read=False, max_k=among)
+        blocks = self._queue.submit(request, listens=listens)
         assert isinstance(blocks, list)
         return next((block.rank for block in blocks if holds_answer(block.text, answers)), None)
 
@@ -211,10 +209,10 @@ class Engine:
         truth: str | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> Filling:
-        """What fills the masks of `sentence`: from the null block, the k − 1 best blocks, and all of them together.
+        """Predictions for the masks of `sentence`: from the null block, the k − 1 best blocks, and all together.
 
-        truth: the words that stand there, whose probabilities are wanted. listens: as of `ask`.
-        `CannotFill` where `can_fill` is false.
+        truth: the correct words, whose probabilities are computed as well. listens: as for `ask`.
+        `CannotFill` if `can_fill` is false.
         """
         if not self.can_fill:
             raise CannotFill(
@@ -224,7 +222,8 @@ class Engine:
         truth = None if truth is None else _checked_text(truth, "truth")
         if not 2 <= k <= MAX_K:
             raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_K}, not {k}.")
-        filling = self._line.ask(_Sentence(masked_sentence(text, truth), k, tuple(exclude)), listens=listens)
+        request = _FillRequest(masked_sentence(text, truth), k, tuple(exclude))
+        filling = self._queue.submit(request, listens=listens)
         assert isinstance(filling, Filling)
         return filling
 
@@ -234,37 +233,37 @@ class Engine:
         return None if row is None else self.snapshot.block(row)
 
     def warm_up(self) -> None:
-        """Answer something, aside: the first person shall not wait for what is made on first use."""
-        asked: list[_Asked] = [Waiter(self._question("Is anyone there?", 1, (), None, read=True))]
+        """Answer test requests outside of the queue, so that the first user does not wait for lazy initialisation."""
+        requests: list[_Queued] = [QueuedRequest(self._ask_request("Is anyone there?", 1, (), None, read=True))]
         if self.can_fill:
-            asked.append(Waiter(_Sentence(masked_sentence("Is [MASK] there?", None), 2, ())))
+            requests.append(QueuedRequest(_FillRequest(masked_sentence("Is [MASK] there?", None), 2, ())))
 
         def serve_each() -> None:
-            for one in asked:
-                self._serve_batch([one])
+            for queued in requests:
+                self._serve_batch([queued])
 
         if self._on_processors:
             compute_aside(serve_each)
         else:
             serve_each()
-        for one in asked:
-            one.future.result()
+        for queued in requests:
+            queued.future.result()
 
     def close(self) -> None:
-        """Answer what is waiting, then stop and give the memory back. Questions asked later are refused."""
-        self._line.close()
+        """Answer the queued requests, then stop and release the memory. Later requests are refused."""
+        self._queue.close()
         self._thread.join()
-        for name in ("_query", "_reading", "_masks", "_search"):  # also where somebody still holds on to the engine
+        for name in ("_query", "_reading", "_masks", "_search"):  # released even if the engine is still referenced
             self.__dict__.pop(name, None)
-        wait_for_quiet(_QUIET_WITHIN_S)  # those whom another engine answers would wait for a tenth of a second
-        give_back()
+        wait_for_quiet(_MAX_RELEASE_DELAY_S)  # releasing delays requests of another engine by a tenth of a second
+        release_memory()
 
     @property
     def waiting(self) -> int:
-        """How many questions and sentences wait, those apart that are being computed."""
-        return len(self._line)
+        """The number of queued requests, without those that are being computed."""
+        return len(self._queue)
 
-    def _question(
+    def _ask_request(
         self,
         question: str,
         k: int,
@@ -272,82 +271,81 @@ class Engine:
         normalisation: Normalisation | None,
         *,
         read: bool,
-        most: int = MAX_K,
-    ) -> _Question:
+        max_k: int = MAX_K,
+    ) -> _AskRequest:
         text = _checked_text(question, "question")
-        if not 1 <= k <= most:
-            raise RealmError(f"k must be from 1 to {most}, not {k}.")
+        if not 1 <= k <= max_k:
+            raise RealmError(f"k must be from 1 to {max_k}, not {k}.")
         normalisation = normalisation or self.config.normalisation
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)
             raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
-        return _Question(text, k, tuple(exclude), normalisation, read)
+        return _AskRequest(text, k, tuple(exclude), normalisation, read)
 
     # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
 
     def _serve(self) -> None:
-        while (batch := self._line.take(BATCH_QUESTIONS)) is not None:
+        while (batch := self._queue.take(BATCH_QUESTIONS)) is not None:
             began = time.perf_counter()
             if self._on_processors:
                 compute(partial(self._serve_batch, batch))
             else:
                 self._serve_batch(batch)
             if batch:
-                self._line.took(time.perf_counter() - began, len(batch))
+                self._queue.record_batch(time.perf_counter() - began, len(batch))
             try:
                 if self.on_batch is not None:
-                    self.on_batch(len(batch), len(self._line))
-            except Exception:  # who only watches must not end the answering
-                log.exception("Whoever watches the batches failed")
+                    self.on_batch(len(batch), len(self._queue))
+            except Exception:  # an error in the callback must not stop the engine
+                log.exception("The callback on_batch failed")
 
-    def _serve_batch(self, batch: Sequence[_Asked]) -> None:
+    def _serve_batch(self, batch: Sequence[_Queued]) -> None:
         try:
             with torch.inference_mode():
-                questions = [(asked, asked.wanted) for asked in batch if isinstance(asked.wanted, _Question)]
+                questions = [(queued, queued.request) for queued in batch if isinstance(queued.request, _AskRequest)]
                 if questions:
                     self._answer(questions)
-                for asked in batch:
-                    if isinstance(
-                        asked.wanted, _Sentence
-                    ):  # each has many blocks, all with all words: a batch by itself
-                        self._fill(asked, asked.wanted)
-        except BaseException as error:  # whoever asked must hear of it, and nobody else: the others are asked again
-            unanswered = [asked for asked in batch if not asked.future.done()]
-            for asked in unanswered:
+                for queued in batch:
+                    if isinstance(queued.request, _FillRequest):  # one at a time: each needs logits of all words
+                        self._fill(queued, queued.request)
+        except BaseException as error:  # each request is tried again by itself, so that only the faulty one fails
+            unanswered = [queued for queued in batch if not queued.future.done()]
+            for queued in unanswered:
                 if len(batch) > 1:
-                    self._serve_batch([asked])
+                    self._serve_batch([queued])
                 else:
-                    asked.future.set_exception(error)
+                    queued.future.set_exception(error)
 
-    def _answer(self, batch: Sequence[tuple[_Asked, _Question]]) -> None:
-        questions = [question for _, question in batch]
+    def _answer(self, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
+        questions = [request for _, request in batch]
         started = time.perf_counter()
         joined = join_query(self._wordpieces, [q.text for q in questions], self.config.query_wordpieces)
         queries_BD = embed(self._query, joined)
         embedded = time.perf_counter()
         nearest = self._nearest(queries_BD, [q.k for q in questions], [q.exclude for q in questions])
-        found = [Found(q.text, *own) for q, own in zip(questions, nearest, strict=True)]
+        results = [SearchResult(q.text, *own) for q, own in zip(questions, nearest, strict=True)]
         searched = time.perf_counter()
-        for (asked, q), own in zip(batch, found, strict=True):
+        for (queued, q), result in zip(batch, results, strict=True):
             if not q.read:
-                asked.future.set_result(_retrieved(own, self.config.prior_temperature))
-        reading = [(asked, q, own) for (asked, q), own in zip(batch, found, strict=True) if q.read]
-        with closing(self._reading.read([own for *_, own in reading])) as read:
-            # Each is answered as soon as its own blocks have been read.
-            for (asked, q, own), blocks in zip(reading, read, strict=True):
+                queued.future.set_result(_retrieved(result, self.config.prior_temperature))
+        to_read = [(queued, q, result) for (queued, q), result in zip(batch, results, strict=True) if q.read]
+        with closing(self._reading.read([result for *_, result in to_read])) as read:
+            # Each question is answered as soon as its blocks have been read.
+            for (queued, q, result), blocks in zip(to_read, read, strict=True):
                 read_at = time.perf_counter()
-                answer = self._reading.answer(own.question, blocks, q.normalisation)
+                answer = self._reading.answer(result.question, blocks, q.normalisation)
                 done = time.perf_counter()
-                took_ms = {
-                    "wait": (started - asked.asked_at) * 1e3,
+                timings_ms = {
+                    "wait": (started - queued.queued_at) * 1e3,
                     "embed": (embedded - started) * 1e3,
                     "search": (searched - embedded) * 1e3,
                     "read": (read_at - searched) * 1e3,
                     "marginalise": (done - read_at) * 1e3,
                 }
-                asked.future.set_result(replace(answer, latency_ms=(done - asked.asked_at) * 1e3, timings_ms=took_ms))
+                latency_ms = (done - queued.queued_at) * 1e3
+                queued.future.set_result(replace(answer, latency_ms=latency_ms, timings_ms=timings_ms))
 
-    def _fill(self, asked: _Asked, request: _Sentence) -> None:
+    def _fill(self, queued: _Queued, request: _FillRequest) -> None:
         assert self._masks is not None
         started = time.perf_counter()
         query_D, null_score = self._masks.embed(request.masked)
@@ -359,18 +357,19 @@ class Engine:
         filling = self._masks.filling(request.masked, blocks, [null_score, *scores], log_token_KJV)
         done = time.perf_counter()
         timings_ms = {
-            "wait": (started - asked.asked_at) * 1e3,
+            "wait": (started - queued.queued_at) * 1e3,
             "embed": (embedded - started) * 1e3,
             "search": (searched - embedded) * 1e3,
             "read": (read_at - searched) * 1e3,
             "marginalise": (done - read_at) * 1e3,
         }
-        asked.future.set_result(replace(filling, latency_ms=(done - asked.asked_at) * 1e3, timings_ms=timings_ms))
+        latency_ms = (done - queued.queued_at) * 1e3
+        queued.future.set_result(replace(filling, latency_ms=latency_ms, timings_ms=timings_ms))
 
     def _nearest(
         self, queries_BD: torch.Tensor, ks: Sequence[int], excludes: Sequence[Collection[str]]
     ) -> list[tuple[list[Block], list[float]]]:
-        """For each query its k best blocks and their scores, those with the ids `exclude` left aside."""
+        """The k best blocks of each query with their scores, without the blocks with the ids `exclude`."""
         rows = [
             {row for block_id in exclude if (row := self.snapshot.row_of(block_id)) is not None} for exclude in excludes
         ]
@@ -381,13 +380,13 @@ class Engine:
 
 
 def _load_parts(model: Path, index: Path, corpus: Path, device: torch.device) -> tuple[Model, Generation, Snapshot]:
-    """A model, ready for inference, an index and a corpus that fit together."""
+    """A model, ready for inference, with a matching index and corpus."""
     loaded = load_model(model, frozen=fast_dtype(device))
     generation, snapshot = Generation.open(index), Snapshot.open(corpus)
     check_fit(loaded, generation, snapshot)
-    snapshot.verify()  # the others are compared with their checksums as they are read; this one is mapped
-    of_masks = () if loaded.encoder is None else (loaded.block, loaded.encoder)
-    for part in (loaded.query, loaded.reader, *of_masks):
+    snapshot.verify()  # memory-mapped, so not verified on reading as model and index are
+    for_filling = () if loaded.encoder is None else (loaded.block, loaded.encoder)
+    for part in (loaded.query, loaded.reader, *for_filling):
         part.for_inference(device)
     return loaded, generation, snapshot
 
@@ -396,14 +395,14 @@ def _checked_text(text: str, name: str) -> str:
     if not text.strip():
         raise RealmError(f"The {name} is empty.")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise RealmError(f"The {name} is not valid text: it holds half a character (a lone surrogate).")
+        raise RealmError(f"The {name} is not valid text: it contains a lone surrogate.")
     return text.strip()
 
 
-def _retrieved(found: Found, temperature: float) -> list[RetrievedBlock]:
-    scores = [score / temperature for score in found.scores]
+def _retrieved(result: SearchResult, temperature: float) -> list[RetrievedBlock]:
+    scores = [score / temperature for score in result.scores]
     priors = prior(scores) if scores else []
     return [
         RetrievedBlock(rank, b.block_id, b.title, b.text, b.section, b.url, score, weight)
-        for rank, (b, score, weight) in enumerate(zip(found.blocks, scores, priors, strict=True), start=1)
+        for rank, (b, score, weight) in enumerate(zip(result.blocks, scores, priors, strict=True), start=1)
     ]

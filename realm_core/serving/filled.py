@@ -1,10 +1,10 @@
-"""A masked sentence, filled in three ways: the paper's Table 3 for any sentence.
+"""The result of filling a masked sentence in three ways, as in the paper's Table 3.
 
-    without retrieval   p(y | ∅, x)    ∅ the null block, which has no text
-    best block          p(y | z, x)    of the block that has the greatest share in the filling
-    marginal            p(y | x)       Σ_z p(z | x) p(y | z, x) over all blocks read, the null block among them
+    without retrieval   p(y | ∅, x)    ∅ is the null block, which has no text
+    best block          p(y | z, x)    of the block with the highest posterior
+    marginal            p(y | x)       Σ_z p(z | x) p(y | z, x) over all blocks read, including the null block
 
-y are the wordpieces behind all masks, p(y | z, x) = Π_j p(y_j | z, x). A `Filling` is plain data.
+y are the wordpieces for all masks, p(y | z, x) = Π_j p(y_j | z, x). A `Filling` is plain data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Word:
-    """A wordpiece for one mask, `##` before it where it goes on with a word. probability: p(y_j | …)."""
+    """A wordpiece for one mask, with the prefix `##` if it continues a word. probability: p(y_j | …)."""
 
     text: str
     probability: float
@@ -23,27 +23,27 @@ class Word:
 
 @dataclass(frozen=True)
 class Mask:
-    """The likeliest wordpieces for one mask, whatever the other masks hide."""
+    """The most probable wordpieces for one mask, independent of the other masks."""
 
     without_retrieval: tuple[Word, ...]
-    best_block: tuple[Word, ...]  # empty where no block but the null block was read
+    best_block: tuple[Word, ...]  # empty if only the null block was read
     marginal: tuple[Word, ...]
 
 
 @dataclass(frozen=True)
 class Guess:
-    """Wordpieces for all masks together, with their probability in each of the three ways."""
+    """Wordpieces for all masks with their joint probability in each of the three ways."""
 
     words: tuple[str, ...]
-    text: str  # the same as one reads them
+    text: str  # the wordpieces joined to words
     without_retrieval: float
-    best_block: float | None  # None where no block but the null block was read
+    best_block: float | None  # None if only the null block was read
     marginal: float
 
 
 @dataclass(frozen=True)
 class FillingEvidence:
-    """A block that was read. Likelihood, posterior and utility are about the guess that the filling `explains`."""
+    """A block that was read. Likelihood, posterior and utility refer to the guess that the filling `explains`."""
 
     rank: int  # 1 is the highest posterior
     block_id: str | None  # None: the null block
@@ -60,17 +60,17 @@ class FillingEvidence:
 
 @dataclass(frozen=True)
 class Filling:
-    """What was masked, what fills it, and why.
+    """Predictions for a masked sentence, with their evidence.
 
-    explains: what the evidence is about: "truth", where it was given, otherwise "guess", the first of `guesses`.
+    explains: what the evidence refers to: "truth" if it was given, otherwise "guess", the first of `guesses`.
     """
 
     sentence: str
     guesses: tuple[Guess, ...]  # the highest marginal first
-    truth: Guess | None  # what is known to stand there, if that was said
+    truth: Guess | None  # the correct words, if given
     explains: str
     masks: tuple[Mask, ...]
-    best_block_id: str | None  # the block that "best block" means
+    best_block_id: str | None  # the block of the "best block" figures
     evidence: tuple[FillingEvidence, ...]
     model: str
     index: str
@@ -80,9 +80,9 @@ class Filling:
 
     @property
     def explained(self) -> Guess:
-        """The guess that the evidence is about."""
+        """The guess that the evidence refers to."""
         return self.truth or self.guesses[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON, keys as the fields."""
+        """Plain JSON with the fields as keys."""
         return asdict(self)

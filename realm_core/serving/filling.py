@@ -10,7 +10,7 @@ from realm_core.index.corpus_of import corpus_of
 from realm_core.serving.engine import Engine
 from realm_core.serving.filled import Filling, Guess, Mask
 from realm_core.serving.tasks import Fill
-from realm_core.text.masked import written
+from realm_core.text.masked import fill_masks
 
 _EXCERPT = 160  # characters of a block
 
@@ -29,7 +29,7 @@ def main(task: Fill, activity: Activity) -> None:
 
 
 def _lines(filling: Filling) -> Iterator[str]:
-    yield "".join(text for text, _ in written(filling.sentence, filling.explained.words))
+    yield "".join(text for text, _ in fill_masks(filling.sentence, filling.explained.words))
     yield ""
     yield f"{'':30}{'without retrieval':>24}{'best block':>24}{'marginal':>24}"
     for guess in filling.guesses:

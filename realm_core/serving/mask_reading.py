@@ -1,7 +1,7 @@
-"""Filling masked sentences from blocks, as in pre-training: pairs → log p(y_j | z, x) → marginal → filling.
+"""Fills masked sentences from blocks as in pre-training: pairs → log p(y_j | z, x) → marginal → filling.
 
-Sentences and blocks go through one embedder, the block embedder: in pre-training it embeds both, and fine-tuning
-moves the query embedder alone. The null block is the first of the blocks read.
+Sentences and blocks are embedded by the block embedder, as in pre-training; fine-tuning changes only the query
+embedder. The null block is the first of the blocks read.
 
 Legend: K blocks, J masks, V vocabulary, Y guesses, C candidates of one block.
 """
@@ -24,17 +24,17 @@ from realm_core.model.marginal import log_marginal, log_posterior, log_prior, re
 from realm_core.model.packed import Packed
 from realm_core.serving.filled import Filling, FillingEvidence, Guess, Mask, Word
 from realm_core.text.joins import Joined, join_block, join_pair
-from realm_core.text.masked import MASK, MOST_MASKS, between_masks, wording
+from realm_core.text.masked import MASK, MOST_MASKS, between_masks, filled_words
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
-_WORDS = 5  # shown of each mask
+_WORDS = 5  # returned per mask
 _GUESSES = 5
-_CANDIDATES = 20  # of each block; guesses are the best of all blocks' candidates
+_CANDIDATES = 20  # per block; guesses are the best of all blocks' candidates
 
 
 @dataclass(frozen=True)
 class MaskedSentence:
-    """x. ids: its wordpieces, `[MASK]` among them; masks: where these are. truth: what stands there, if known."""
+    """x. ids: its wordpieces including `[MASK]`; masks: positions of `[MASK]`. truth: ids of the correct words."""
 
     text: str
     ids: list[int]
@@ -43,10 +43,10 @@ class MaskedSentence:
 
 
 def masked_sentence(text: str, truth: str | None = None) -> MaskedSentence:
-    """Cut a sentence into wordpieces; `RealmError` when it has no mask, too many, or is too long.
+    """Tokenise a sentence; `RealmError` if it has no mask, too many masks, or is too long.
 
-    truth: the words behind the masks, in their order. A single mask becomes as many as the truth has wordpieces, as
-    when pre-training hides a span; several must be as many from the beginning, or it is a `RealmError`.
+    truth: the correct words in the order of the masks. A single mask is repeated for each wordpiece of the truth, as
+    pre-training masks spans; several masks must match its number of wordpieces, or `RealmError` is raised.
     """
     wordpieces = Wordpieces.default()
     masks = len(between_masks(text)) - 1
@@ -60,13 +60,13 @@ def masked_sentence(text: str, truth: str | None = None) -> MaskedSentence:
         raise RealmError(f"At most {MOST_MASKS} {MASK} can be filled; this sentence has {masks}.")
     first, *following = wordpieces.ids(between_masks(text))
     ids, places = list(first), []
-    for behind in following:
+    for after in following:
         places.append(len(ids))
-        ids += [wordpieces.mask_id, *behind]
+        ids += [wordpieces.mask_id, *after]
     if len(ids) > MASKED_SENTENCE_WORDPIECES - 2:
         raise RealmError(
             f"The sentence is too long: it has {len(ids)} wordpieces, and at most {MASKED_SENTENCE_WORDPIECES - 2} are "
-            "read."
+            "allowed."
         )
     return MaskedSentence(text, ids, places, hidden)
 
@@ -74,19 +74,19 @@ def masked_sentence(text: str, truth: str | None = None) -> MaskedSentence:
 def _truth(wordpieces: Wordpieces, truth: str, masks: int) -> list[int]:
     ids = wordpieces.ids([truth])[0]
     if not ids or wordpieces.unknown_id in ids:
-        raise RealmError(f"“{truth}” cannot stand behind a {MASK}: the vocabulary has no wordpieces for it.")
+        raise RealmError(f"“{truth}” cannot fill a {MASK}: the vocabulary has no wordpieces for it.")
     if masks not in (1, len(ids)):
         raise RealmError(
             f"“{truth}” and the {masks} {MASK} do not match: it has {len(ids)} wordpieces "
-            f"({', '.join(wordpieces.pieces(ids))}), one for each {MASK} is needed."
+            f"({', '.join(wordpieces.pieces(ids))}), but each {MASK} needs exactly one."
         )
     return ids
 
 
 class MaskReading:
-    """Fills masked sentences with one model. embedder, encoder: ready for inference, on the device they stay on.
+    """Fills masked sentences with one model. embedder, encoder: ready for inference, on their device.
 
-    model, index, corpus: what the fillings say that they were made from.
+    model, index, corpus: ids to record in the fillings.
     """
 
     def __init__(self, embedder: Embedder, encoder: Encoder, *, model: str, index: str, corpus: str) -> None:
@@ -97,14 +97,14 @@ class MaskReading:
         self._model, self._index, self._corpus = model, index, corpus
 
     def embed(self, sentence: MaskedSentence) -> tuple[Tensor, float]:
-        """(Embed(x) [D], f(x, ∅)). Call it in `torch.inference_mode()`, as the following."""
+        """(Embed(x) [D], f(x, ∅)). To be called in `torch.inference_mode()`, like `read`."""
         ids = [self._wordpieces.cls_id, *sentence.ids, self._wordpieces.sep_id]
         joined = Joined(ids, [0] * len(ids), 1, len(ids) - 1)
         sentence_D, null_D = embed(self._embedder, [joined, self._null])
         return sentence_D, torch.dot(sentence_D, null_D).item()
 
     def read(self, sentence: MaskedSentence, blocks: Sequence[Block]) -> Tensor:
-        """log p(· | z, x) [K, J, V], float64, of the null block and then of `blocks`."""
+        """log p(· | z, x) [K, J, V], float64, for the null block, then for `blocks`."""
         question = Encoded(sentence.ids, [], [])
         pairs = [
             join_pair(
@@ -120,7 +120,7 @@ class MaskReading:
         packed = Packed.of([pair.ids for pair in pairs], [pair.segments for pair in pairs])
         masked_M = torch.tensor([start + 1 + mask for start in packed.starts() for mask in sentence.masks])
         hidden_MW = self._encoder.encode(packed.to(self._device))[masked_M.to(self._device)]
-        # In float32, whatever the layers multiply in: a utility is a difference of logarithms.
+        # The head runs in float32, because a utility is a difference of logarithms.
         words_VW = self._encoder.bert.embeddings.word_embeddings.weight.float()
         logits_MV = self._encoder.head(hidden_MW, words_VW).cpu().double()
         return torch.log_softmax(logits_MV, dim=-1).view(len(pairs), len(sentence.masks), -1)
@@ -128,9 +128,9 @@ class MaskReading:
     def filling(
         self, sentence: MaskedSentence, blocks: Sequence[Block], scores_K: Sequence[float], log_token_KJV: Tensor
     ) -> Filling:
-        """The filling of one reading; how long it took is for the caller to say.
+        """The filling of one reading; the caller adds the timings.
 
-        scores_K, log_token_KJV: f(x, z) and log p(· | z, x), of the null block first, then of `blocks`.
+        scores_K, log_token_KJV: f(x, z) and log p(· | z, x) of the null block, then of `blocks`.
         """
         log_prior_K = log_prior(torch.tensor(scores_K, dtype=torch.float64))
         marginal_JV = torch.logsumexp(log_prior_K.view(-1, 1, 1) + log_token_KJV, dim=0)
@@ -145,7 +145,7 @@ class MaskReading:
             pieces = self._wordpieces.pieces(words_J.tolist())
             return Guess(
                 words=tuple(pieces),
-                text=wording(sentence.text, pieces),
+                text=filled_words(sentence.text, pieces),
                 without_retrieval=own_K[0].exp().item(),
                 best_block=None if best is None else own_K[best].exp().item(),
                 marginal=log_marginal(log_prior_K, own_K).exp().item(),
@@ -187,10 +187,10 @@ def log_likelihood(log_token_KJV: Tensor, guesses_YJ: Tensor) -> Tensor:
 
 
 def best_guesses(log_prior_K: Tensor, log_token_KJV: Tensor, marginal_JV: Tensor) -> Tensor:
-    """Wordpieces for all masks together [Y, J], the highest marginal first.
+    """Wordpieces for all masks [Y, J], the highest joint marginal first.
 
-    They are chosen among the likeliest of each block and those that each mask's own marginal makes likely. With one
-    mask nothing better exists; with several it would have to be far down in every block's list.
+    Selected from the most probable candidates of each block and of the per-mask marginals. This is exact for one mask;
+    for several, a better guess would have to rank low for every block.
     """
     candidates = [likeliest(log_token_JV, _CANDIDATES) for log_token_JV in (*log_token_KJV, marginal_JV)]
     guesses_YJ = torch.cat(candidates).unique(dim=0)
@@ -200,17 +200,16 @@ def best_guesses(log_prior_K: Tensor, log_token_KJV: Tensor, marginal_JV: Tensor
 
 
 def likeliest(log_token_JV: Tensor, count: int) -> Tensor:
-    """The `count` wordpieces for all masks together [C, J] whose product of probabilities is highest, exactly.
+    """The `count` sequences of wordpieces [C, J] with the highest product of probabilities, exactly.
 
-    Given a block, masks are independent of one another: what is best with one mask more begins with what was among
-    the best before it.
+    Given a block, masks are independent, so the best sequences extend best sequences of one mask less.
     """
     best_JC = log_token_JV.topk(count)
     total_C, chosen_CJ = best_JC.values[0], best_JC.indices[0].unsqueeze(1)
     for value_C, word_C in zip(best_JC.values[1:], best_JC.indices[1:], strict=True):
         best = (total_C.unsqueeze(1) + value_C).flatten().topk(count)
-        before_C, behind_C = best.indices // count, best.indices % count
-        total_C, chosen_CJ = best.values, torch.cat([chosen_CJ[before_C], word_C[behind_C].unsqueeze(1)], dim=1)
+        prefix_C, next_C = best.indices // count, best.indices % count
+        total_C, chosen_CJ = best.values, torch.cat([chosen_CJ[prefix_C], word_C[next_C].unsqueeze(1)], dim=1)
     return chosen_CJ
 
 

@@ -1,4 +1,4 @@
-"""Give memory back to the system after something large was let go."""
+"""Releases memory to the operating system after large objects were freed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import ctypes
 import torch
 
 
-def give_back() -> None:
-    """Hand freed memory back, of the processor and of the GPU.
+def release_memory() -> None:
+    """Release freed memory of the process and of the GPU.
 
-    C's allocator keeps what was freed for itself: between live objects lie holes as large as whole layers, and each
-    pair of model and index that is loaded beside another makes new ones. glibc gives them back when it is told to;
-    elsewhere nothing is done.
+    glibc keeps freed memory: loading one model beside another fragments the heap with holes of whole layers, which
+    malloc_trim returns. Without glibc nothing is done for the process.
 
-    An engine goes with the last that refers to it: to look for garbage besides would stop all threads for 50 ms.
+    Reference counting frees an engine; a garbage collection would stop all threads for 50 ms.
     """
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()

@@ -1,22 +1,22 @@
-"""One answer, one name: which wordings of the evidence name the same thing.
+"""Groups answers that are different wordings of the same name.
 
-A short wording joins a longer one, its head, where one of these holds (words are those of the normalised answers):
+A short wording joins a longer one, its head, by one of these rules (on the words of the normalised answers):
 
-    honorific   the longer one has only honorifics in front: "Isaac Newton", "Sir Isaac Newton"
-    surname     the short one is the last word of a name of two to four words, and a block offers both:
+    honorific   the longer one only adds honorifics in front: "Isaac Newton", "Sir Isaac Newton"
+    surname     the short one is the last word of a name of two to four words, and a block contains both:
                 "Kubrick", "Stanley Kubrick"
-    year        a block reads the year at the beginning or end of a date or range: "1887", "1887 to 1889"
-    place       a block reads it in front of a comma that one more name follows: "Rome", "Rome, Italy"
+    year        in a block, the year begins or ends a date or range: "1887", "1887 to 1889"
+    place       in a block, it precedes a comma and one more name: "Rome", "Rome, Italy"
 
-and where only one head would take it: "Curie" beside "Marie Curie" and "Pierre Curie" joins neither. There are no
-chains: a head joins nothing. Words such as North, New or Second make another name, never a fuller one, and a part of a
-list is not the list.
+It must match only one head: "Curie" with "Marie Curie" and "Pierre Curie" joins neither. There are no chains: a head
+joins no other. Words such as North, New or Second make a different name, not a longer form, and an item of a list is
+not the list.
 
-A longer form of the title with which its article begins names the article's subject: "Aretha Louise Franklin" in
-"Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates", "Cleopatra VII
-Thea Philopator" in "Cleopatra". It is shown as the title, and joins a wording that is the title.
+If an article begins with a longer form of its title, that form names its subject: "Aretha Louise Franklin" in "Aretha
+Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates", "Cleopatra VII Thea
+Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title.
 
-What is shown: of honorific and place the short wording, of a surname the full name, of a year the likelier one.
+Displayed is the short wording for honorific and place, the full name for surname, the more probable one for year.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ _TITLE_ASIDE = re.compile(r"\s*\([^()]*\)$")
 
 @dataclass(frozen=True)
 class Wording:
-    """One normalised answer as the evidence offers it.
+    """One normalised answer of the evidence.
 
-    key, text: as of a candidate; probability: Σ_z prior · likelihood. places: where each block reads it best, (start,
-    end) in characters, by the block's id.
+    key, text: as in `AnswerCandidate`; probability: Σ_z prior · likelihood. places: its best span (start, end) in
+    characters, by block id.
     """
 
     key: str
@@ -88,15 +88,15 @@ class Wording:
 
 
 @dataclass(frozen=True)
-class Named:
-    """Wordings that name the same thing. keys: of all, the shown one's first; text: what is shown."""
+class NamedAnswer:
+    """Wordings of the same name. keys: of all wordings, the displayed one first; text: as displayed."""
 
     keys: tuple[str, ...]
     text: str
 
 
-def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Mapping[str, str]) -> list[Named]:
-    """The wordings in classes, each wording in one; texts, titles: of the blocks, by id."""
+def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Mapping[str, str]) -> list[NamedAnswer]:
+    """Partition the wordings by name; texts, titles: of the blocks, by id."""
     by_key = {wording.key: wording for wording in wordings}
     called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
     subjects = {key: own for key, title in called.items() if (own := normalise_answer(title)) in by_key}
@@ -112,23 +112,23 @@ def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Ma
         own_members = sorted(members.get(wording.key, ()), key=lambda one: (-by_key[one[0]].probability, one[0]))
         shown = _shown(wording, [(by_key[key], rule) for key, rule in own_members])
         keys = (shown.key, *sorted({wording.key, *(key for key, _ in own_members)} - {shown.key}))
-        classes.append(Named(keys, called.get(shown.key, shown.text)))
+        classes.append(NamedAnswer(keys, called.get(shown.key, shown.text)))
     return classes
 
 
 def _joined(
     wordings: Sequence[Wording], texts: Mapping[str, str]
 ) -> tuple[dict[str, list[tuple[str, str]]], dict[str, str]]:
-    """(head's key → keys that join it, each with the rule; joining key → head's key)."""
+    """(head's key → [(joining key, rule)], joining key → head's key)."""
     joined: dict[str, tuple[str, str]] = {}
     for short in wordings:
         fits = [(head, rule) for head in wordings if (rule := _rule(short, head, texts))]
-        # By place in the text a year or a place lies within each of these heads; by words alone it might be another's.
+        # Several heads are fine for year and place, which are checked in the text, but ambiguous for names.
         if len(fits) == 1 or (fits and all(rule in ("year", "place") for _, rule in fits)):
             head, rule = max(fits, key=lambda fit: (fit[0].probability, fit[0].key))
             joined[short.key] = (head.key, rule)
     heads = {head for head, _ in joined.values()}
-    # No chains: what others join stays itself.
+    # No chains: a head joins no other.
     members: dict[str, list[tuple[str, str]]] = {}
     for short_key, (head_key, rule) in joined.items():
         if short_key not in heads:
@@ -137,7 +137,7 @@ def _joined(
 
 
 def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None:
-    """By which rule `short` joins `head`, if by any."""
+    """The rule by which `short` joins `head`, or None."""
     shorter, longer = short.key.split(), head.key.split()
     if not shorter or len(shorter) >= len(longer):
         return None
@@ -168,7 +168,7 @@ def _is_surname(short: Wording, head: Wording) -> bool:
 
 
 def _within(short: Wording, head: Wording) -> bool:
-    """Whether a block reads the short wording within the longer one."""
+    """Whether in some block the short wording's span is within the longer one's."""
     return any(
         head.places[block][0] <= start and end <= head.places[block][1]
         for block, (start, end) in short.places.items()
@@ -181,7 +181,7 @@ def _is_place_and_region(short: Wording, head: Wording, texts: Mapping[str, str]
     names = all(part[:1].isupper() for part in (front, region))
     if not comma or not names or front.split() != short.text.split() or "," in region or " and " in region:
         return False
-    # In a list more would follow.
+    # Not an item of a list, after which more would follow.
     follows = [texts.get(block, "")[end : end + 5] for block, (_, end) in head.places.items()]
     return not any(re.match(r",? (and|or)\b|, [^\W\d_]", text) for text in follows)
 
@@ -196,7 +196,7 @@ def _shown(head: Wording, members: Sequence[tuple[Wording, str]]) -> Wording:
 
 
 def _title_of(wording: Wording, texts: Mapping[str, str], titles: Mapping[str, str]) -> str | None:
-    """The title of an article that begins with this wording, where the wording is a longer form of it."""
+    """The title of an article that begins with this wording, if the wording is a longer form of the title."""
     for block, (start, end) in wording.places.items():
         title, text = _TITLE_ASIDE.sub("", titles.get(block, "")), texts.get(block, "")
         if title and _is_longer_form(title.split(), text[:start].split(), text[start:end].split()):
@@ -205,7 +205,7 @@ def _title_of(wording: Wording, texts: Mapping[str, str], titles: Mapping[str, s
 
 
 def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether an article's first words, `before` and behind them `words`, name the person or thing of its title."""
+    """Whether an article's first words, `before` followed by `words`, are a longer form of its title."""
     if not all(_is_name(word) for word in (*title, *before, *words)):
         return False
     while words and normalise_answer(words[0]) in _HONORIFICS and words[0] != title[0]:

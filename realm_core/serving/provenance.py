@@ -1,7 +1,7 @@
-"""An answer with everything that it was made from: the numbers of a reading, kept so that they add up.
+"""An answer with its provenance: all figures of the reading, such that sums over blocks are exact.
 
-An `Answer` is plain data. It is what the engine returns, what REST and the command line print, and what the
-database keeps; `without` recomputes it in closed form when blocks are taken away, with no model run:
+An `Answer` is plain data: the engine returns it, REST and the command line print it, and the database stores it.
+`without` recomputes it in closed form, without running the model, when blocks are removed:
 
     prior'(z) = prior(z) / Σ_kept prior        (drop z, renormalise)
     p'(y)     = Σ_kept prior'(z) · likelihood(y | z)
@@ -18,24 +18,24 @@ from typing import Any
 
 from realm_core.serving import naming
 
-_WIDEST_MARGIN = 7.0  # a second answer a thousand times less likely says no more than none at all
+_WIDEST_MARGIN = 7.0  # e^7 ≈ 1,100: a second answer that unlikely counts as none
 _LEAST_PROBABILITY = 1e-12
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An answer that one block offers: the sum over the block's spans that read it."""
+class AnswerCandidate:
+    """An answer from one block: the sum over the block's spans that match it."""
 
-    key: str  # the normalised answer: equal keys are the same answer, in whatever spelling
-    text: str  # as the block spells it, original casing and spacing
+    key: str  # the normalised answer: equal keys are the same answer in any spelling
+    text: str  # in the block's original spelling
     likelihood: float  # p(y | z, x)
-    start: int  # character span of its best reading in the block's text
+    start: int  # character offsets of its most probable span in the block's text
     end: int
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A block that was read. Numbers refer to what the answer `explains`."""
+    """A block that was read. Figures refer to what the answer `explains`."""
 
     rank: int  # 1 is the highest posterior
     block_id: str
@@ -43,24 +43,24 @@ class Evidence:
     text: str
     section: str
     url: str
-    start: int | None  # where the block says it, in characters of `text`; None: it offers no span for it
+    start: int | None  # character offsets in `text` of the best span; None if the block has none
     end: int | None
-    prior: float  # p(z | x): the weight that multiplies the likelihood; sums to one over the blocks read
+    prior: float  # p(z | x), the weight of the likelihood; sums to one over the blocks read
     likelihood: float  # p(y | z, x)
     posterior: float  # p(z | y, x); sums to one over the blocks read
-    support: float  # posterior − prior; positive: the block spoke for the answer
+    support: float  # posterior − prior; positive: the block supports the answer
     retriever_score: float  # f(x, z): the inner product, divided by the model's prior temperature
     retriever_prior: float  # softmax of f over the blocks read
-    no_answer_likelihood: float | None  # p("not here" | z, x), where the normalisation has it
-    candidates: tuple[Candidate, ...] = field(default=(), repr=False)
+    no_answer_likelihood: float | None  # p("not here" | z, x), if the normalisation defines it
+    candidates: tuple[AnswerCandidate, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
 class RankedAnswer:
-    """One of the answers, with its marginal probability Σ_z prior · likelihood.
+    """One of the answers with its marginal probability Σ_z prior · likelihood.
 
-    also: other wordings that name the same thing and are summed with it, see `naming.py`.
-    likelihood: p(y | z, x) of the block where it is highest; None of answers kept before it was recorded.
+    also: other wordings of the same name, whose probabilities are included; see `naming.py`.
+    likelihood: the highest p(y | z, x) of a block; None in answers stored before it was recorded.
     """
 
     text: str
@@ -71,11 +71,10 @@ class RankedAnswer:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was asked, what was answered, and why.
+    """A question with its answer and evidence.
 
-    `explains` says what likelihood, posterior and support of the evidence are about:
-    "answer" (the answer given), "no_answer" (that the blocks do not hold one) or "candidate" (the best
-    candidate, which was too unlikely to be given).
+    explains: what likelihood, posterior and support of the evidence refer to: "answer" (the given answer), "no_answer"
+    (that the blocks contain none) or "candidate" (the best candidate, which was too improbable to be given).
     """
 
     question: str
@@ -85,13 +84,13 @@ class Answer:
     evidence: tuple[Evidence, ...]
     explains: str
     normalisation: str
-    min_probability: float  # a candidate below this, by itself or against "not here", is not given as the answer
+    min_probability: float  # the threshold on `share`, below which no answer is given
     model: str
     index: str
     corpus: str
     latency_ms: float
     timings_ms: dict[str, float]
-    # Of the model, see `confidence`; the defaults are those of answers kept before there was one.
+    # The model's calibration, see `confidence`; the defaults are for answers stored before it existed.
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0
     confidence_likelihood: float = 0.0
@@ -99,11 +98,11 @@ class Answer:
 
     @property
     def share(self) -> float:
-        """Of the best answer against “not here”, what is compared with `min_probability`; 0 where there is none."""
+        """The best answer's share against “not here”, which is compared with `min_probability`; 0 without answers."""
         return _share(self.answers[0].probability, self.no_answer_probability) if self.answers else 0.0
 
     @property
-    def signs(self) -> tuple[float, float, float]:
+    def confidence_features(self) -> tuple[float, float, float]:
         """(logit of the share, logit of the likelihood, margin) of the best answer, see `confidence`."""
         best, *others = self.answers
         likelihood = best.likelihood if best.likelihood is not None else 0.5
@@ -113,30 +112,30 @@ class Answer:
 
     @property
     def confidence(self) -> float | None:
-        """How often answers like the best one are right, in 0 to 1; None where no block offers one."""
+        """The calibrated probability that the best answer is right; None if there is none."""
         if not self.answers:
             return None
         weights = (self.confidence_slope, self.confidence_likelihood, self.confidence_margin)
-        return confidence(self.signs, weights, self.confidence_offset)
+        return confidence(self.confidence_features, weights, self.confidence_offset)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON, keys as the fields, and the confidence."""
+        """Plain JSON with the fields as keys, and the confidence."""
         return {**asdict(self), "confidence": self.confidence}
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Answer:
-        """The answer that `as_dict` (through JSON or not) was made from."""
+        """The inverse of `as_dict`, also after JSON."""
         value = {name: own for name, own in value.items() if name != "confidence"}
         value["answer"] = None if value["answer"] is None else _ranked(value["answer"])
         value["answers"] = tuple(_ranked(answer) for answer in value["answers"])
         value["evidence"] = tuple(
-            Evidence(**{**block, "candidates": tuple(Candidate(**c) for c in block["candidates"])})
+            Evidence(**{**block, "candidates": tuple(AnswerCandidate(**c) for c in block["candidates"])})
             for block in value["evidence"]
         )
         return cls(**value)
 
     def without(self, block_ids: Collection[str]) -> Answer:
-        """The answer had the blocks `block_ids` not been read: closed form, exact, no model run."""
+        """The answer as if the blocks `block_ids` had not been read: exact, without running the model."""
         return conclude(replace(self, evidence=tuple(e for e in self.evidence if e.block_id not in block_ids)))
 
 
@@ -145,13 +144,13 @@ def _ranked(value: dict[str, Any]) -> RankedAnswer:
 
 
 def conclude(reading: Answer) -> Answer:
-    """Fill in everything that follows from the evidence's priors and candidate likelihoods.
+    """Compute everything that follows from the evidence's priors and candidate likelihoods.
 
-    Takes an answer whose evidence carries prior (any positive scale), retriever_score, candidates and
-    no_answer_likelihood, and returns it with priors normalised, answers merged and ranked, the answer
-    chosen, and likelihood, posterior, support, span and rank of every block set.
+    Takes an answer whose evidence has prior (on any positive scale), retriever_score, candidates and
+    no_answer_likelihood. Returns it with normalised priors, merged and ranked answers, the selected answer, and
+    likelihood, posterior, support, span and rank of every block.
     """
-    from realm_core.model import marginal  # formulas live there, once; torch is loaded only when they are needed
+    from realm_core.model import marginal  # imported here, because it loads torch
 
     blocks = reading.evidence
     if not blocks:
@@ -216,8 +215,10 @@ def conclude(reading: Answer) -> Answer:
     )
 
 
-def _named(blocks: Collection[Evidence], prior_K: list[float], probabilities: dict[str, float]) -> list[naming.Named]:
-    """The candidates in classes that name the same thing."""
+def _named(
+    blocks: Collection[Evidence], prior_K: list[float], probabilities: dict[str, float]
+) -> list[naming.NamedAnswer]:
+    """The candidates grouped by name."""
     wordings = [
         naming.Wording(
             key,
@@ -232,18 +233,17 @@ def _named(blocks: Collection[Evidence], prior_K: list[float], probabilities: di
     )
 
 
-def confidence(signs: Sequence[float], weights: Sequence[float], offset: float) -> float:
-    """σ(weights · signs + offset), in 0 to 1: Platt scaling with three signs of a right answer (`Answer.signs`).
+def confidence(features: Sequence[float], weights: Sequence[float], offset: float) -> float:
+    """σ(weights · features + offset): Platt scaling with three features (`Answer.confidence_features`).
 
     logit(share)       the answer against “not here”, over all blocks
-    logit(likelihood)  p(y | z, x) of the block that says it most clearly
+    logit(likelihood)  the highest p(y | z, x) of a block
     margin             log(p(y | x) / p(y' | x)), y' the next answer; at most `_WIDEST_MARGIN`
 
-    Platt (1999), "Probabilistic Outputs for Support Vector Machines". Under `block+null` p(y|x) cannot itself say how
-    often answers are right: it counts a block that the retriever finds likely and the reader finds empty against the
-    answer, whichever other block holds it.
+    Platt (1999), "Probabilistic Outputs for Support Vector Machines". Under `block+null` p(y|x) itself is not
+    calibrated: a block with a high prior but no answer lowers it, even if another block contains the answer.
     """
-    logit = math.fsum((*(weight * sign for weight, sign in zip(weights, signs, strict=True)), offset))
+    logit = math.fsum((*(weight * feature for weight, feature in zip(weights, features, strict=True)), offset))
     return 1.0 / (1.0 + math.exp(-logit)) if logit > -700.0 else 0.0
 
 
@@ -253,10 +253,10 @@ def _logit(probability: float) -> float:
 
 
 def _share(probability: float, no_answer_probability: float | None) -> float:
-    """What is compared with `min_probability`: where there is a "not here", the answer's share against it.
+    """The value that is compared with `min_probability`: the answer's share against "not here", if that is defined.
 
-    "Not here" tells questions without an answer better than the answer's own probability, which falls as well where
-    several answers are right.
+    "Not here" separates unanswerable questions better than the answer's probability, which is also low if several
+    answers are right.
     """
     if no_answer_probability is None:
         return probability
@@ -265,7 +265,7 @@ def _share(probability: float, no_answer_probability: float | None) -> float:
 
 
 def _spelling(blocks: Collection[Evidence], prior_K: list[float], key: str) -> str:
-    """The spelling that carries the most probability, over the blocks that offer the answer."""
+    """The spelling with the highest probability, summed over the blocks."""
     weights: dict[str, float] = {}
     for block, prior in zip(blocks, prior_K, strict=True):
         for candidate in block.candidates:

@@ -1,8 +1,6 @@
-"""Reading blocks for questions, the one place where it is done: pairs → span logits → evidence → answer.
+"""Reads blocks for questions: pairs → span logits → evidence → answer. Used by the engine and by `evaluation`.
 
-The engine reads for people and `evaluation` for question files; both go through `BlockReading`.
-
-Legend: K blocks, N body wordpieces of a batch, L of a block, M widest span, S = longest body × M.
+Legend: K blocks, N body wordpieces of a batch, L of a block, M longest span, S = longest body × M.
 """
 
 from __future__ import annotations
@@ -24,23 +22,23 @@ from realm_core.model.marginal import log_reading, prior
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
-from realm_core.serving.provenance import Answer, Candidate, Evidence, conclude
+from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
-# Pairs of several questions are read together up to this many wordpieces: beyond half as many again, what a layer makes
-# leaves a CPU's cache.
+# Wordpieces per batch, of pairs of several questions. With half as many more, a layer's activations exceed a CPU's
+# cache.
 _READ_WORDPIECES_CPU = 1024
 _READ_WORDPIECES_GPU = 65536
 
-# The spans of a block that are told apart. The rest have next to no probability, and lose it: an answer's figures are
-# sums over the spans that are kept, so that everything shown adds up.
+# Spans kept per block. The rest have negligible probability and are dropped before summing, so that the displayed
+# figures add up.
 _SPANS_PER_BLOCK = 40
 _CANDIDATES_PER_BLOCK = 10
 
 
 @dataclass(frozen=True)
-class Found:
-    """What search found for a question: its blocks, best first, with f(x, z) (another retriever: its prior logits)."""
+class SearchResult:
+    """A question with its retrieved blocks, best first. scores: f(x, z), or another retriever's prior logits."""
 
     question: str
     blocks: Sequence[Block]
@@ -49,9 +47,9 @@ class Found:
 
 @dataclass(frozen=True)
 class ReadBlock:
-    """A block with what the reader made of it. logits_LM: span logits, relative to "not here".
+    """A block with the reader's output. logits_LM: span logits, relative to "not here".
 
-    Both as the model's calibration has them, see `ModelConfig.prior_temperature` and what follows it.
+    Score and logits are calibrated, see `ModelConfig.prior_temperature` and the fields after it.
     """
 
     block: Block
@@ -61,9 +59,9 @@ class ReadBlock:
 
 
 class BlockReading:
-    """Reads blocks with one model. reader: ready for inference, on the device that it stays on.
+    """Reads blocks with one model. reader: ready for inference, on its device.
 
-    model, index, corpus: what the answers say that they were made from.
+    model, index, corpus: ids to record in the answers.
     """
 
     def __init__(self, reader: Reader, config: ModelConfig, *, model: str, index: str, corpus: str) -> None:
@@ -73,22 +71,22 @@ class BlockReading:
         self._wordpieces = Wordpieces.default()
         self._model, self._index, self._corpus = model, index, corpus
 
-    def read(self, found: Sequence[Found]) -> Generator[list[ReadBlock], None, None]:
-        """The blocks of each question with their span logits, in order, each as soon as its own have been read.
+    def read(self, results: Sequence[SearchResult]) -> Generator[list[ReadBlock], None, None]:
+        """The blocks of each question with their span logits, yielded in order as soon as they have been read.
 
-        They are read in batches of equal size, as many at once as there are processors.
+        Blocks are read in batches of equal size, one per processor at a time.
         """
         texts = [
             text
-            for own in found
-            for text in (own.question, *(text for block in own.blocks for text in (block.title, block.text)))
+            for result in results
+            for text in (result.question, *(text for block in result.blocks for text in (block.title, block.text)))
         ]
         encoded = iter(self._wordpieces.encode(texts))
         bodies: list[Encoded] = []
         pairs: list[ReadingPair] = []
-        for own in found:
+        for result in results:
             question = next(encoded)
-            for block in own.blocks:
+            for block in result.blocks:
                 title, body = next(encoded), next(encoded)
                 bodies.append(body)
                 pairs.append(ReadingPair.of(self._wordpieces, self._config, question, title, body, block.text))
@@ -97,12 +95,12 @@ class BlockReading:
         scored = compute_each([partial(self._logits, [pairs[i] for i in group]) for group in groups])
         logits: dict[int, Tensor] = {}
         with closing(scored):
-            coming, first = zip(groups, scored, strict=True), 0
-            for own in found:
-                places = range(first, first + len(own.blocks))
+            finished, first = zip(groups, scored, strict=True), 0
+            for result in results:
+                places = range(first, first + len(result.blocks))
                 first = places.stop
                 while any(place not in logits for place in places):
-                    logits.update(zip(*next(coming), strict=True))
+                    logits.update(zip(*next(finished), strict=True))
                 widest = max((logits[place].shape[1] for place in places), default=0)
                 yield [
                     ReadBlock(
@@ -111,11 +109,11 @@ class BlockReading:
                         score / self._config.prior_temperature,
                         _widened(logits.pop(place), widest),
                     )
-                    for block, score, place in zip(own.blocks, own.scores, places, strict=True)
+                    for block, score, place in zip(result.blocks, result.scores, places, strict=True)
                 ]
 
     def _logits(self, pairs: Sequence[ReadingPair]) -> list[Tensor]:
-        """Span logits [L, M] of each."""
+        """Span logits [L, M] of each pair."""
         with torch.inference_mode():
             packed, bodies = collate(pairs)
             logits_NM = self._reader(packed.to(self.device), bodies.to(self.device)).cpu()
@@ -123,7 +121,7 @@ class BlockReading:
             return list(logits_NM.split(bodies.lengths))
 
     def answer(self, question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
-        """The answer of one reading; how long it took is for the caller to say."""
+        """The answer of one reading; the caller adds the timings."""
         return conclude(
             replace(
                 unconcluded(question, blocks, normalisation),
@@ -140,7 +138,7 @@ class BlockReading:
 
 
 def unconcluded(question: str, blocks: Sequence[ReadBlock], normalisation: Normalisation) -> Answer:
-    """What was read, ready for `provenance.conclude`: no threshold, nothing said of model, index and corpus."""
+    """The input of `provenance.conclude`, without threshold and without the ids of model, index and corpus."""
     return Answer(
         question=question,
         answer=None,
@@ -163,10 +161,10 @@ def _widened(logits_LM: Tensor, width: int) -> Tensor:
 
 
 def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tuple[Evidence, ...]:
-    """The evidence of one reading, ready for `provenance.conclude`.
+    """The evidence of one reading, for `provenance.conclude`.
 
-    Every candidate that is among the best of any block is kept in every block that offers it, so that merging and
-    removing blocks stay exact.
+    A candidate that is among the best of any block is kept in all blocks that have it, so that merging and removing
+    blocks stay exact.
     """
     if not blocks:
         return ()
@@ -179,16 +177,18 @@ def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tu
     weights_K = log_weight_1K[0].exp().tolist()
     nulls_K = log_null_1K[0].exp().tolist() if log_null_1K is not None else [None] * len(blocks)
     retriever_prior_K = prior([block.score for block in blocks])
-    offers = [
-        _offers(block, log_likelihood_S, width)
+    candidates_by_key = [
+        _candidates(block, log_likelihood_S, width)
         for block, log_likelihood_S in zip(blocks, log_likelihood_1KS[0], strict=True)
     ]
     kept = {
-        key for offer in offers for key in sorted(offer, key=lambda key: -offer[key].likelihood)[:_CANDIDATES_PER_BLOCK]
+        key
+        for own in candidates_by_key
+        for key in sorted(own, key=lambda key: -own[key].likelihood)[:_CANDIDATES_PER_BLOCK]
     }
     evidence = []
-    for position, (block, offer) in enumerate(zip(blocks, offers, strict=True)):
-        candidates = sorted((offer[key] for key in offer if key in kept), key=lambda c: (-c.likelihood, c.key))
+    for position, (block, own) in enumerate(zip(blocks, candidates_by_key, strict=True)):
+        candidates = sorted((own[key] for key in own if key in kept), key=lambda c: (-c.likelihood, c.key))
         evidence.append(
             Evidence(
                 rank=position + 1,
@@ -212,10 +212,10 @@ def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tu
     return tuple(evidence)
 
 
-def _offers(block: ReadBlock, log_likelihood_S: Tensor, width: int) -> dict[str, Candidate]:
-    """The block's best spans, merged where they read the same answer; the likeliest spelling stands for them."""
+def _candidates(block: ReadBlock, log_likelihood_S: Tensor, width: int) -> dict[str, AnswerCandidate]:
+    """The block's best spans, merged if their normalised answers are equal; the most probable spelling is kept."""
     best = log_likelihood_S.topk(min(_SPANS_PER_BLOCK, log_likelihood_S.shape[0]))
-    offers: dict[str, Candidate] = {}
+    candidates: dict[str, AnswerCandidate] = {}
     for log_likelihood, position in zip(best.values.tolist(), best.indices.tolist(), strict=True):
         if math.isinf(log_likelihood):
             break
@@ -223,10 +223,10 @@ def _offers(block: ReadBlock, log_likelihood_S: Tensor, width: int) -> dict[str,
         start, end = block.body.offsets[first][0], block.body.offsets[first + extent][1]
         text = block.block.text[start:end]
         key = normalise_answer(text) or text.casefold()
-        known = offers.get(key)
+        known = candidates.get(key)
         likelihood = math.exp(log_likelihood)
-        if known is None:  # spans come best first
-            offers[key] = Candidate(key, text, likelihood, start, end)
+        if known is None:  # spans are sorted, best first
+            candidates[key] = AnswerCandidate(key, text, likelihood, start, end)
         else:
-            offers[key] = Candidate(key, known.text, known.likelihood + likelihood, known.start, known.end)
-    return offers
+            candidates[key] = AnswerCandidate(key, known.text, known.likelihood + likelihood, known.start, known.end)
+    return candidates

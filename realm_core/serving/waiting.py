@@ -1,11 +1,10 @@
-"""The line of those who wait for the engine: bounded, first come, first served, nobody for longer than the deadline.
+"""The engine's request queue: bounded, first in, first out, with a deadline.
 
-    line.ask(request)    the asker's thread: stand in the line, wait, return the result
-    line.take(most)      the engine's thread: who is next, together
+    queue.submit(request)   in the client's thread: enqueue, wait, return the result
+    queue.take(most)        in the engine's thread: the next requests as a batch
 
-Whoever gives up because the deadline has passed leaves the line at once; whoever does not listen any more, when the
-engine next takes somebody. No work is done for them, and nothing of them is kept. Time is that of a clock that never
-jumps.
+A request leaves the queue when its deadline passes, or, if its client has disconnected, when the engine takes the next
+batch. Nothing is computed for it. Times are of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -22,103 +21,108 @@ from typing import Any, Generic, TypeVar
 
 from realm_core.errors import EngineUnavailable, RealmError
 
-_PACE_MEMORY = 0.8  # weight of what was known before a batch ended
+_SMOOTHING = 0.8  # weight of earlier batches in the moving average of the service time
 
-Wanted = TypeVar("Wanted")
+Request = TypeVar("Request")
 
 
 @dataclass(frozen=True, eq=False)
-class Waiter(Generic[Wanted]):
-    """One who waits. listens: whether the asker still does. asked_at: of `time.perf_counter`."""
+class QueuedRequest(Generic[Request]):
+    """A waiting request. listens: whether the client is still connected. queued_at: of `time.perf_counter`."""
 
-    wanted: Wanted
+    request: Request
     listens: Callable[[], bool] = lambda: True
-    asked_at: float = field(default_factory=time.perf_counter)
+    queued_at: float = field(default_factory=time.perf_counter)
     future: Future[Any] = field(default_factory=Future)
 
 
-class Line(Generic[Wanted]):
-    """A bounded line; every method may be called from any thread.
+class RequestQueue(Generic[Request]):
+    """A bounded queue; all methods are thread-safe.
 
-    capacity: how many may wait, those apart that are being served. deadline_s: seconds from asking to the result.
+    capacity: requests that may wait, without those that are being computed. deadline_s: from submission to result.
     """
 
     def __init__(self, capacity: int, deadline_s: float) -> None:
         self.capacity, self.deadline_s = capacity, deadline_s
-        self._waiting: deque[Waiter[Wanted]] = deque()
+        self._waiting: deque[QueuedRequest[Request]] = deque()
         self._changed = threading.Condition()
         self.closed = False
-        self._pace_s = 0.0  # seconds that one takes, as of late
+        self._service_time_s = 0.0  # per request, a moving average
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def ask(self, wanted: Wanted, *, listens: Callable[[], bool] | None = None, deadline_s: float | None = None) -> Any:
-        """Stand in the line and wait for the result.
+    def submit(
+        self, request: Request, *, listens: Callable[[], bool] | None = None, deadline_s: float | None = None
+    ) -> Any:
+        """Enqueue a request and wait for its result.
 
-        deadline_s: instead of the line's. listens: says whether the asker still waits for it; called by another thread.
-        EngineUnavailable where the line is full, the deadline has passed or nobody listens; what the work raised.
+        deadline_s: instead of the queue's. listens: whether the client is still connected; called by another thread.
+        Raises EngineUnavailable if the queue is full, the deadline passes or the client disconnects, and whatever the
+        computation raises.
         """
-        waiter = Waiter(wanted, listens) if listens else Waiter(wanted)
+        queued = QueuedRequest(request, listens) if listens else QueuedRequest(request)
         with self._changed:
             if self.closed:
                 raise RealmError("This engine has been closed.")
             if len(self._waiting) >= self.capacity:
                 raise EngineUnavailable(
                     f"{len(self._waiting)} questions are waiting already; ask again in a few seconds.",
-                    retry_after_s=self._clear_in_s(),
+                    retry_after_s=self._expected_wait_s(),
                 )
-            self._waiting.append(waiter)
+            self._waiting.append(queued)
             self._changed.notify()
-        return self._result(waiter, deadline_s or self.deadline_s)
+        return self._result(queued, deadline_s or self.deadline_s)
 
-    def take(self, most: int) -> list[Waiter[Wanted]] | None:
-        """Wait until somebody waits, and take up to `most` of them out of the line: none where all of them were gone.
+    def take(self, most: int) -> list[QueuedRequest[Request]] | None:
+        """Wait for requests and dequeue up to `most`; empty if all clients have disconnected.
 
-        None: it is closed and empty.
+        None: the queue is closed and empty.
         """
         with self._changed:
             while not self._waiting and not self.closed:
                 self._changed.wait()
             waiting = list(self._waiting)
-        # All at once, and here: a hundred threads that wake to look keep the one that computes waiting.
-        for waiter in waiting:
-            if not waiter.listens() and self._leaves(waiter):
-                waiter.future.set_exception(EngineUnavailable("Whoever asked is gone.", retry_after_s=1))
+        # Connections are checked in this thread: a hundred client threads that poll would slow down the engine.
+        for queued in waiting:
+            if not queued.listens() and self._remove(queued):
+                queued.future.set_exception(EngineUnavailable("The client has disconnected.", retry_after_s=1))
         with self._changed:
             if self.closed and not self._waiting:
                 return None
             return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
 
-    def took(self, seconds: float, served: int) -> None:
-        """What serving some together took; by it those who are sent away are told when to come back."""
-        pace_s = seconds / served
-        self._pace_s = pace_s if not self._pace_s else _PACE_MEMORY * self._pace_s + (1 - _PACE_MEMORY) * pace_s
+    def record_batch(self, seconds: float, served: int) -> None:
+        """Record the duration of a batch, from which the Retry-After of refused requests is estimated."""
+        last_s = seconds / served
+        self._service_time_s = (
+            last_s if not self._service_time_s else _SMOOTHING * self._service_time_s + (1 - _SMOOTHING) * last_s
+        )
 
     def close(self) -> None:
-        """Nobody may join any more; those who wait are still served."""
+        """Refuse new requests; waiting ones are still served."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()
 
-    def _result(self, waiter: Waiter[Wanted], deadline_s: float) -> Any:
-        wait([waiter.future], max(0.0, waiter.asked_at + deadline_s - time.perf_counter()))
-        if waiter.future.done():
-            return waiter.future.result()
-        self._leaves(waiter)
+    def _result(self, queued: QueuedRequest[Request], deadline_s: float) -> Any:
+        wait([queued.future], max(0.0, queued.queued_at + deadline_s - time.perf_counter()))
+        if queued.future.done():
+            return queued.future.result()
+        self._remove(queued)
         raise EngineUnavailable(
             f"There was no answer within {deadline_s:g} seconds: too much is being asked at once.",
-            retry_after_s=self._clear_in_s(),
+            retry_after_s=self._expected_wait_s(),
         )
 
-    def _leaves(self, waiter: Waiter[Wanted]) -> bool:
-        """Whether it was still in the line, where it is no longer."""
+    def _remove(self, queued: QueuedRequest[Request]) -> bool:
+        """Remove a request; returns whether it was still in the queue."""
         with self._changed:
             with suppress(ValueError):
-                self._waiting.remove(waiter)
+                self._waiting.remove(queued)
                 return True
             return False
 
-    def _clear_in_s(self) -> int:
-        """Whole seconds in which the line as it is will have been served, at least one."""
-        return max(1, min(math.ceil(self.deadline_s), math.ceil(len(self._waiting) * self._pace_s)))
+    def _expected_wait_s(self) -> int:
+        """The expected time to serve the whole queue, in whole seconds, at least one."""
+        return max(1, min(math.ceil(self.deadline_s), math.ceil(len(self._waiting) * self._service_time_s)))

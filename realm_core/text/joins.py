@@ -1,10 +1,10 @@
-"""join(x), join(z) and join(x, z): how texts become one sequence of wordpieces (paper, section 3.2).
+"""join(x), join(z) and join(x, z): texts as one input sequence of wordpieces (paper, section 3.2).
 
     join(x)     [CLS] question [SEP]
     join(z)     [CLS] title [SEP] body [SEP]                     segments 0 (to the first [SEP]) / 1
     join(x, z)  [CLS] question [SEP] (title [SEP]) body [SEP]    segments 0 / 1
 
-Characters of the body are remembered for each wordpiece, so that an answer comes back as it was written.
+The character offsets of the body's wordpieces are kept, so that an answer is returned in its original spelling.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # settings that forms show import the length below, and must not load a tokenizer
+if TYPE_CHECKING:  # the web forms import TITLE_WORDPIECES and must not load a tokenizer
     from realm_core.text.wordpieces import Encoded, Wordpieces
 
-TITLE_WORDPIECES = 64  # a longer title is cut: the body matters more
+TITLE_WORDPIECES = 64  # longer titles are truncated to leave room for the body
 
 
 @dataclass(frozen=True)
 class Joined:
-    """One sequence, special tokens included. body: index range of the body's wordpieces."""
+    """One sequence with its special tokens; the body's wordpieces are at [body_start, body_stop)."""
 
     ids: list[int]
     segments: list[int]
@@ -30,7 +30,7 @@ class Joined:
 
 
 def join_query(wordpieces: Wordpieces, questions: Sequence[str], limit: int) -> list[Joined]:
-    """join(x) of each question, cut to `limit` wordpieces."""
+    """join(x) of each question, truncated to `limit` wordpieces."""
     joined = []
     for encoded in wordpieces.encode(questions):
         ids = [wordpieces.cls_id, *encoded.ids[: limit - 2], wordpieces.sep_id]
@@ -39,7 +39,7 @@ def join_query(wordpieces: Wordpieces, questions: Sequence[str], limit: int) -> 
 
 
 def join_block(wordpieces: Wordpieces, titles: Sequence[str], bodies: Sequence[str], limit: int) -> list[Joined]:
-    """join(z) of each block, its body cut to what `limit` wordpieces leave."""
+    """join(z) of each block; the body is truncated so that the sequence has at most `limit` wordpieces."""
     joined = []
     for title, body in zip(wordpieces.encode(titles), wordpieces.encode(bodies), strict=True):
         head = [wordpieces.cls_id, *title.ids[:TITLE_WORDPIECES], wordpieces.sep_id]
@@ -50,7 +50,7 @@ def join_block(wordpieces: Wordpieces, titles: Sequence[str], bodies: Sequence[s
 def join_pair(
     wordpieces: Wordpieces, question: Encoded, title: Encoded | None, body: Encoded, *, question_limit: int, limit: int
 ) -> Joined:
-    """join(x, z) of wordpieces made before; without `title` as in paper and release."""
+    """join(x, z) of texts that are encoded already. The paper and the released code leave the title out."""
     head = [wordpieces.cls_id, *question.ids[: question_limit - 2], wordpieces.sep_id]
     question_length = len(head)
     if title is not None:

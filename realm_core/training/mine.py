@@ -41,7 +41,7 @@ from realm_core.model.marginal import log_pair_reading
 from realm_core.questions.answers import answer_pattern, holds_answer, normalise_answer
 from realm_core.questions.matching import NormalText, answer_spans
 from realm_core.questions.question_file import Question, read_questions, read_titles
-from realm_core.serving.reading import BlockReading, Found, ReadBlock
+from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 from realm_core.text.sentences import sentence_spans
 from realm_core.training.config import MineConfig
 from realm_core.training.reading_rows import ReadingRow
@@ -122,7 +122,7 @@ class _AgreeingReader:
 
         None where p(y|z, x) of that block is below `least`.
         """
-        found = [Found(question.question, blocks, scores) for question, blocks, scores in asked]
+        found = [SearchResult(question.question, blocks, scores) for question, blocks, scores in asked]
         chosen: list[Block | None] = []
         for (question, *_), read in zip(asked, self._reading.read(found), strict=True):
             likelihoods = [(self._log_likelihood(question, block), block) for block in read]

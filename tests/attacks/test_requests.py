@@ -17,9 +17,9 @@ from tests.web.conftest import FakeEngine, Person
 from tests.web.console import question_set
 from tests.web.operating import TokenClient, job
 from tests.web.pages import stored
-from webapp.api.views import SchemaView
 from webapp.kinds import KINDS
 from webapp.models import AskedAnswer, Deployment, Feedback, Job, JobState, Schedule
+from webapp.rest.reference_page import SchemaView
 
 FORGED = ("Set-Cookie", "stolen", "forged")
 # Each page with the parameters that it looks at.

@@ -17,9 +17,9 @@ from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import TokenClient, post
 from tests.web.pages import stored
 from tests.web.test_authorisation import API, PAGES, Address, _ends
+from webapp.access import limits
 from webapp.logs import JSONLines, Lines
 from webapp.models import ApiToken, Feedback, Job, Schedule
-from webapp.services import limits
 
 PASSWORD = "a long walk by the sea"
 

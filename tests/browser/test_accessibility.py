@@ -26,7 +26,7 @@ from django.urls import Resolver404, resolve
 from playwright.sync_api import Browser, Page, Response
 from pytest_django.live_server_helper import LiveServer
 
-import webapp.engine
+import webapp.serving.engine
 from realm_core.errors import RealmError
 from tests.browser.test_console import addresses
 from tests.web.conftest import FakeEngine, Loader, Person
@@ -35,10 +35,10 @@ from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.stored import ODYSSEY
 from tests.web.test_authorisation import PAGES, POST
-from webapp import queue
+from webapp.deployments.service import CONFIRMATION
+from webapp.jobs import queue
 from webapp.kinds import KINDS
 from webapp.models import ApiToken, Deployment, Feedback, Job, JobKind, JobState, Review
-from webapp.services.deploying import CONFIRMATION
 
 LOOKS: dict[str, dict[str, Any]] = {
     "wide and light": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
@@ -228,9 +228,9 @@ def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, 
     visitor.page.context.clear_cookies(name=settings.CSRF_COOKIE_NAME)
     visitor.press("Log in", 403, username="Memo", password="wrong")  # the form has expired
 
-    webapp.engine.holder().close()
+    webapp.serving.engine.holder().close()
     loader.may_go_on.clear()
-    webapp.engine._holder = None
+    webapp.serving.engine._holder = None
     visitor.look("/")
     visitor.press("Ask", 503, question="Who waits?")
     visitor.look("/fill/?sentence=The+[MASK].", status=503)

@@ -17,10 +17,10 @@ from realm_core.serving.engine import Engine
 from tests.browser.admin_way import Ground, Way
 from tests.tiny import ARTICLES, tiny_deployment
 from tests.workers.conftest import Workers
+from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.deployments.service import deploy
 from webapp.models import Purpose
-from webapp.services import questions
-from webapp.services.deploying import deploy
-from webapp.services.registering import record_corpus, record_index, record_model
+from webapp.questions import service as questions
 
 pytestmark = pytest.mark.postgresql_only  # which has writers wait for one another less than SQLite has
 

@@ -18,7 +18,7 @@ from tests.browser.test_appearance import CONTRASTS
 from tests.waiting import wait_until
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
-from webapp import queue
+from webapp.jobs import queue
 from webapp.models import (
     AuditEntry,
     Deployment,
@@ -32,7 +32,7 @@ from webapp.models import (
     Schedule,
     Worker,
 )
-from webapp.services import sources
+from webapp.sources import service as sources
 
 _LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch"
 

@@ -10,7 +10,7 @@ from tests.browser.test_appearance import CONTRASTS
 from tests.web.conftest import FakeEngine, Loader
 from tests.web.pages import stored
 from tests.web.pages.fillings import POLYGON, SENTENCE
-from webapp.views.fill import EXAMPLES
+from webapp.filling.views import EXAMPLES
 
 FILLED = SENTENCE.replace("[MASK]", "fermat")
 

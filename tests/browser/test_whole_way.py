@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-import webapp.engine
+import webapp.serving.engine
 from tests.tiny import tiny_deployment
+from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.models import AskedAnswer, Deployment
-from webapp.services.registering import record_corpus, record_index, record_model
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +29,10 @@ def deployed(
     record_corpus(corpus)
     recorded = record_model(model)
     deployment = Deployment.activate(record_index(index, model=recorded))
-    monkeypatch.setattr(webapp.engine, "_holder", None)
-    webapp.engine.holder().refresh(wait=True)
+    monkeypatch.setattr(webapp.serving.engine, "_holder", None)
+    webapp.serving.engine.holder().refresh(wait=True)
     yield deployment
-    webapp.engine.holder().close()
+    webapp.serving.engine.holder().close()
 
 
 def test_ask_take_the_best_block_away_and_open_its_article(
@@ -80,6 +80,6 @@ def test_the_permanent_link_shows_what_was_answered(live_server: LiveServer, dep
     page.keyboard.press("Enter")
     expect(page.locator(".block")).to_have_count(5)
     text = page.locator(".answer__text").inner_text()
-    webapp.engine.holder().close()  # no engine is needed to show it again
+    webapp.serving.engine.holder().close()  # no engine is needed to show it again
     page.goto(f"{live_server.url}/answers/{AskedAnswer.objects.get().pk}/")
     expect(page.locator(".answer__text")).to_have_text(text)

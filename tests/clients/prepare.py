@@ -17,9 +17,9 @@ django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402  # needs Django's settings
 
+from webapp.artefacts.registering import record_corpus, record_index, record_model  # noqa: E402
+from webapp.deployments.service import deploy  # noqa: E402
 from webapp.models import ApiToken, IndexGeneration  # noqa: E402
-from webapp.services.deploying import deploy  # noqa: E402
-from webapp.services.registering import record_corpus, record_index, record_model  # noqa: E402
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from realm_client import (
     Unavailable,
     Unreachable,
 )
-from webapp.api import examples
+from webapp.asking import examples
 
 Handler = Callable[[httpx.Request], httpx.Response]
 

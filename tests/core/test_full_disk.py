@@ -210,7 +210,7 @@ def test_ingesting_onto_a_full_disk(disk: SmallDisk, articles: Path) -> None:
     disk.make_room()
     done = disk.run(*command)
     assert done.returncode == 0, done.stderr
-    assert "Going on behind the first 200 pages" in done.stderr
+    assert "Resuming after the first 200 pages" in done.stderr
     [name] = published(disk.files / "corpora" / "full")
     snapshot = Snapshot.open(disk.files / "corpora" / "full" / name)
     snapshot.verify()
@@ -235,7 +235,7 @@ def test_building_onto_a_full_disk(disk: SmallDisk, deployment: Deployment) -> N
     disk.make_room()
     done = disk.run(*command)
     assert done.returncode == 0, done.stderr
-    assert "Going on where an earlier build stopped." in done.stderr
+    assert "Resuming an earlier build." in done.stderr
     made = Generation.open(disk.files / "indexes" / "mine")  # compares checksums
     assert made.manifest["rows"] == len(Snapshot.open(deployment.corpus))
     assert (disk.files / "indexes" / "mine" / kept.name).stat().st_mtime_ns == written

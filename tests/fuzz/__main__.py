@@ -72,9 +72,9 @@ def _search(name: str, seconds: int, keep: Path) -> int:
     import torch
 
     torch.set_num_threads(1)
-    with atheris.instrument_imports(include=["realm_core", "webapp.services.backups"]):
+    with atheris.instrument_imports(include=["realm_core", "webapp.operations.backups"]):
         _prepare_django()
-        import webapp.services.backups  # noqa: F401, a reader is imported late otherwise
+        import webapp.operations.backups  # noqa: F401, a reader is imported late otherwise
         from tests.fuzz.seeds import Scene
         from tests.fuzz.targets import targets
     with tempfile.TemporaryDirectory(prefix="realm-fuzz-") as folder:

@@ -22,7 +22,7 @@ from realm_core.command_line import read_settings
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
-from realm_core.corpus.sources import Source
+from realm_core.corpus.sources import ArticleSource
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.corpus.wikitext import to_prose
@@ -186,7 +186,7 @@ def _questions(scene: Scene) -> Iterator[Target]:
 
 
 def _backup(scene: Scene) -> Target:
-    from webapp.services.backups import unpack
+    from webapp.operations.backups import unpack
 
     place, outside = scene.folder("backup") / "inner" / "unpacked", scene.folder("outside")
 
@@ -201,7 +201,7 @@ def _backup(scene: Scene) -> Target:
     return Target("backup", _file(outside / "backup.tar", read), (seeds.backup(),), "bytes")
 
 
-def _articles(source: Source) -> None:
+def _articles(source: ArticleSource) -> None:
     source.fingerprint()
     for raw in source.articles(0):
         cleaned = article_of(raw)

@@ -17,7 +17,8 @@ from django.utils import timezone
 
 from tests import broker
 from webapp.models import Scheduler
-from webapp.views import questions, sources
+from webapp.questions import views as questions
+from webapp.sources import views as sources
 from workers import services
 
 TOP = Path(__file__).resolve().parents[2]

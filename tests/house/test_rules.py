@@ -36,9 +36,11 @@ FLOORS = (
     "text",
     "questions",
     "corpus",
+    "documents",
     "model",
     "index",
     "salient",
+    "living",
     "serving",
     "evaluation",
     "training",
@@ -46,6 +48,41 @@ FLOORS = (
     "tasks",  # the list of all tasks
     "__main__",  # the command line
 )
+# What the subjects of webapp share, from the lowest to the highest; each imports from itself and from those before it.
+SHARED = (
+    "environment",
+    "request_id",
+    "refusals",
+    "text",
+    "models",
+    "metrics",
+    "storage",
+    "kinds",
+    "access",
+    "serving",
+    "rest",
+    "templatetags",
+    "pages",
+    "bodies",
+)
+# The subjects of webapp, and the other subjects that each imports; those stand before it, so there is no cycle.
+SUBJECTS: dict[str, set[str]] = {
+    "asking": set(),
+    "articles": {"asking"},
+    "feedback": {"asking", "articles"},
+    "explaining": {"asking", "articles", "feedback"},
+    "filling": {"asking"},
+    "mcp": {"asking", "articles"},
+    "sources": set(),
+    "jobs": {"sources"},
+    "questions": {"feedback"},
+    "evaluations": {"jobs"},
+    "deployments": {"evaluations"},
+    "artefacts": {"evaluations", "feedback"},
+    "schedules": {"jobs", "evaluations", "deployments", "artefacts"},
+    "accounts": set(),
+    "operations": {"feedback", "jobs"},
+}
 # Modules that read or write pickles, and calls that do so inside other libraries.
 PICKLE_MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 PICKLE_CALLS = {"torch.save", "torch.load", "numpy.save", "np.save", "numpy.load", "np.load", "pandas.read_pickle"}
@@ -106,10 +143,43 @@ def test_floors_of_realm_core_are_straight() -> None:
     assert not upwards, "\n".join(upwards)
 
 
+def imports_of_room(room: str) -> Iterator[tuple[str, str]]:
+    """Each other part of webapp that a module or package of it imports, with the place."""
+    for path in SOURCES:
+        parts = path.relative_to(TOP).with_suffix("").parts
+        if parts[:2] != ("webapp", room):
+            continue
+        for name, line in imports(path, with_names=True):
+            first, *rest = name.split(".")
+            if first == "webapp" and rest and rest[0] != room:
+                yield rest[0], f"{place(path, line)} imports {name}"
+
+
+def test_subjects_of_webapp_import_what_is_allowed() -> None:
+    before: set[str] = set()
+    for subject, others in SUBJECTS.items():
+        assert others <= before, f"{subject} imports what stands behind it"
+        before.add(subject)
+        imported = {room for room, _ in imports_of_room(subject)} - set(SHARED)
+        assert imported == others, "\n".join(where for room, where in imports_of_room(subject) if room not in others)
+
+
+def test_what_subjects_of_webapp_share_imports_no_subject() -> None:
+    for number, room in enumerate(SHARED):
+        wrong = [where for other, where in imports_of_room(room) if other not in SHARED[:number]]
+        assert not wrong, "\n".join(wrong)
+
+
+def test_every_package_of_webapp_is_a_subject_or_shared() -> None:
+    packages = {path.parent.name for path in (TOP / "webapp").glob("*/__init__.py")}
+    assert packages - {"admin", "management", "migrations"} == (SUBJECTS.keys() | set(SHARED)) & packages
+    assert packages >= SUBJECTS.keys()
+
+
 @pytest.mark.parametrize(
     ("program", "forbidden"),
     [
-        ("import django; django.setup(); import webapp.urls, webapp.admin, webapp.wsgi, webapp.queue", HEAVY),
+        ("import django; django.setup(); import webapp.urls, webapp.admin, webapp.wsgi, webapp.jobs.queue", HEAVY),
         ("import workers.app, workers.tasks, workers.kinds, workers.supervisor", HEAVY),
         (
             "import importlib, pkgutil, realm_core\n"

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.core.cache import cache
 from django.test import Client
 
-import webapp.engine
+import webapp.serving.engine
 from realm_core.errors import CannotFill, RealmError
 from realm_core.serving.filled import Filling
 from realm_core.serving.provenance import Answer
@@ -172,18 +172,18 @@ class Loader:
 def loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loader]:
     """Loading an engine gives a FakeEngine; nothing is loaded at first and afterwards."""
     stand_in = Loader()
-    monkeypatch.setattr(webapp.engine, "load_engine", stand_in)
-    monkeypatch.setattr(webapp.engine, "_holder", None)
+    monkeypatch.setattr(webapp.serving.engine, "load_engine", stand_in)
+    monkeypatch.setattr(webapp.serving.engine, "_holder", None)
     yield stand_in
     stand_in.may_go_on.set()
-    webapp.engine.holder().close()
+    webapp.serving.engine.holder().close()
 
 
 @pytest.fixture
 def engine(db: None, loader: Loader) -> FakeEngine:
     """The engine of an active deployment, ready to answer."""
     stored.deployment()
-    webapp.engine.holder().refresh(wait=True)
+    webapp.serving.engine.holder().refresh(wait=True)
     return loader.engines[0]
 
 

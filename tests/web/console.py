@@ -16,7 +16,7 @@ from realm_core.files import sha256_of_file
 from realm_core.index.manifest import FORMAT as INDEX_FORMAT
 from realm_core.model.identity import model_hash
 from webapp.models import CorpusSnapshot, Deployment, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet
-from webapp.services.places import resolve
+from webapp.storage.places import resolve
 
 ASKED = ("Who wrote Faust?", "When did the Wall fall?", "What is the capital of Bhutan?", "What melts at 3,422 °C?")
 ANSWERS = ("Goethe", "1989", "Thimphu", "Tungsten")

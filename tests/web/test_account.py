@@ -17,9 +17,9 @@ from tests.web.console import ANSWERS, another_model, measured, question_set
 from tests.web.operating import TokenClient, post
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
+from webapp.access.roles import CURATORS
+from webapp.accounts import service as accounts
 from webapp.models import ApiToken, AuditEntry, Feedback
-from webapp.services import accounts
-from webapp.services.roles import CURATORS
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long walk by the sea"

@@ -16,15 +16,15 @@ from realm_core.evaluation import why
 from realm_core.serving import provenance
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
-from webapp.api import examples
-from webapp.api.serializers import (
+from webapp.asking import examples
+from webapp.asking.serializers import (
     AnswerSerializer,
     CandidateSerializer,
-    ContenderSerializer,
     EvidenceSerializer,
     RankedAnswerSerializer,
     ReadingSerializer,
 )
+from webapp.explaining.serializers import ContenderSerializer
 from webapp.models import AskedAnswer
 
 QUESTION = "Who directed 2001: A Space Odyssey?"
@@ -251,7 +251,7 @@ def test_description_and_documentation(client: Client) -> None:
     [
         (ReadingSerializer, provenance.Answer),
         (EvidenceSerializer, provenance.Evidence),
-        (CandidateSerializer, provenance.Candidate),
+        (CandidateSerializer, provenance.AnswerCandidate),
         (RankedAnswerSerializer, provenance.RankedAnswer),
         (ContenderSerializer, why.Contender),
     ],

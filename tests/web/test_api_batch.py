@@ -19,13 +19,13 @@ from django.test import Client
 from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.operating import post, problem
-from webapp.api import batch
-from webapp.engine import EngineUnavailable
+from webapp.asking import batch_api as batch
+from webapp.asking import service as asking
 from webapp.logs import JSONLines
 from webapp.metrics import middleware
 from webapp.metrics.middleware import SERVING_MS, Asking
 from webapp.models import AskedAnswer
-from webapp.services import asking
+from webapp.serving.engine import EngineUnavailable
 
 LINES = {"Accept": "application/jsonl"}
 

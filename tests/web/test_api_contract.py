@@ -19,8 +19,8 @@ from schemathesis.specs.openapi import checks
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
-from webapp.api.views import SchemaView
 from webapp.models import ApiToken, JobState, QuestionSet
+from webapp.rest.reference_page import SchemaView
 
 CHECKS = [
     not_a_server_error,

@@ -16,9 +16,9 @@ from tests.tiny import tiny_snapshot
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set
 from tests.web.pages import stored
+from webapp.artefacts.registering import record_corpus
 from webapp.models import AskedAnswer, Evaluation, JobState
 from webapp.request_id import get_request_id
-from webapp.services.registering import record_corpus
 
 QUESTION = {"question": "Who directed it?"}
 

@@ -14,8 +14,8 @@ from realm_core.serving import filled
 from tests.web.conftest import FakeEngine, Loader
 from tests.web.pages.fillings import SENTENCE, marginals
 from tests.web.test_api import assert_problem, post
-from webapp.api import examples
-from webapp.api.serializers import (
+from webapp.filling import examples
+from webapp.filling.serializers import (
     FillingEvidenceSerializer,
     FillingSerializer,
     GuessSerializer,

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
 
-from webapp.api.reference import Type, _type
+from webapp.rest.reference import Type, _type
 from webapp.templatetags.pages import with_code
 
 

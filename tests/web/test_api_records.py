@@ -18,10 +18,10 @@ from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
 from tests.web.pages import stored
-from webapp.api.views import SchemaView
+from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, IndexGeneration, ModelVersion
-from webapp.services.places import resolve
-from webapp.services.registering import record_corpus, record_index, record_model
+from webapp.rest.reference_page import SchemaView
+from webapp.storage.places import resolve
 
 SNAPSHOT = {"name": "small", "path": "corpora/small", "source": "jsonl", "articles": 1, "blocks": 1}
 

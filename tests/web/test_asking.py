@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from tests.web.conftest import FakeEngine, Person
 from tests.web.pages import stored
+from webapp.asking import service as asking
 from webapp.models import AskedAnswer, EvidenceBlock
-from webapp.services import asking
+from webapp.refusals import InvalidRequest
+from webapp.text import one_line
 
 
 @pytest.mark.parametrize(
@@ -30,14 +32,14 @@ from webapp.services import asking
         ("<script>alert(1)</script>", "<script>alert(1)</script>"),
     ],
 )
-def test_clean_question(typed: str, cleaned: str) -> None:
-    assert asking.clean_question(typed) == cleaned
+def test_one_line(typed: str, cleaned: str) -> None:
+    assert one_line(typed) == cleaned
 
 
 @given(st.text(st.characters(), max_size=200))
 def test_a_cleaned_question_stays_as_it_is_and_can_be_stored(typed: str) -> None:
-    cleaned = asking.clean_question(typed)
-    assert asking.clean_question(cleaned) == cleaned
+    cleaned = one_line(typed)
+    assert one_line(cleaned) == cleaned
     assert "\x00" not in cleaned and "\n" not in cleaned
     cleaned.encode()
 
@@ -54,13 +56,13 @@ def test_a_cleaned_question_stays_as_it_is_and_can_be_stored(typed: str) -> None
     ],
 )
 def test_what_cannot_be_asked(arguments: dict[str, Any], field: str) -> None:
-    with pytest.raises(asking.InvalidRequest) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         asking.checked(**arguments)
     assert [error.field for error in caught.value.errors] == [field]
 
 
 def test_every_wrong_field_is_named() -> None:
-    with pytest.raises(asking.InvalidRequest) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         asking.checked("", 99, ["no"])
     assert [error.field for error in caught.value.errors] == ["question", "k", "exclude[0]"]
 
@@ -114,5 +116,5 @@ def test_without_a_block_the_numbers_are_those_of_the_other_blocks() -> None:
 
 @pytest.mark.django_db
 def test_only_blocks_that_were_read_can_be_taken_away() -> None:
-    with pytest.raises(asking.InvalidRequest, match="not one of the blocks"):
+    with pytest.raises(InvalidRequest, match="not one of the blocks"):
         asking.without(stored.store(), ["f" * 32])

@@ -1,6 +1,6 @@
 """Everybody at every address of the site, when it is open and when it is closed.
 
-An address needs something; the second table says who has it. Neither is taken from webapp.services.roles, which could
+An address needs something; the second table says who has it. Neither is taken from webapp.access.roles, which could
 be wrong.
 """
 

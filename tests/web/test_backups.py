@@ -23,11 +23,11 @@ from django.utils import timezone
 from tests.tiny import tiny_deployment
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
+from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.deployments.service import deploy
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
-from webapp.services import backups
-from webapp.services.deploying import deploy
-from webapp.services.holding import files_may_go
-from webapp.services.registering import record_corpus, record_index, record_model
+from webapp.operations import backups
+from webapp.storage.holding import files_may_go
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -167,7 +167,7 @@ def test_what_is_no_backup(data: Path, tmp_path: Path) -> None:
 
 def test_a_backup_of_another_version(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
-    monkeypatch.setattr("webapp.services.backups._migrations", lambda: ["0001_initial"])
+    monkeypatch.setattr("webapp.operations.backups._migrations", lambda: ["0001_initial"])
     with pytest.raises(CommandError, match="another version"):
         call_command("restore", str(tmp_path / "backup.tar"))
 

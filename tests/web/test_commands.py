@@ -17,12 +17,13 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 import webapp.management.commands.setup_data as command
-import webapp.services.core as core
+import webapp.operations.activity as core
 from realm_core.corpus.tables import FORMAT as CORPUS_FORMAT
 from realm_core.errors import RealmError, Stopped
 from realm_core.index.manifest import FORMAT as INDEX_FORMAT
 from realm_core.model.identity import read_hashes
 from tests.web.conftest import FakeEngine, Loader
+from webapp.deployments import service as deploying
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -32,8 +33,7 @@ from webapp.models import (
     ModelVersion,
     QuestionSet,
 )
-from webapp.services import deploying
-from webapp.services.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
+from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, models_dir, resolve
 
 pytestmark = pytest.mark.django_db
 

@@ -60,6 +60,6 @@ def test_who_watches_the_site_is_told_what_is_missing(client: Client, monkeypatc
     def gone() -> Any:
         raise InterfaceError("the connection is closed")
 
-    monkeypatch.setattr("webapp.views.health.holder", gone)
+    monkeypatch.setattr("webapp.operations.health.holder", gone)
     response = client.get("/readyz")
     assert response.status_code == 503 and response.json()["database"] == "unavailable"

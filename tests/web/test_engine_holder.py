@@ -13,8 +13,8 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from tests.web.conftest import Loader
 from tests.web.pages import stored
-from webapp.engine import EngineHolder, EngineUnavailable, Status, _watch, holder, load_engine, serving
 from webapp.models import Deployment, IndexGeneration
+from webapp.serving.engine import EngineHolder, EngineUnavailable, Status, _watch, holder, load_engine, serving
 
 pytestmark = pytest.mark.django_db
 
@@ -126,7 +126,7 @@ def test_a_process_that_starts_with_a_damaged_pair_answers_with_the_last_good_on
     assert len(loader.engines) == 1
 
     loader.damaged = set()
-    monkeypatch.setattr("webapp.engine.RETRY_FAILED_AFTER_S", 0.0)
+    monkeypatch.setattr("webapp.serving.engine.RETRY_FAILED_AFTER_S", 0.0)
     holder().refresh(wait=True)
     status = holder().status()
     assert (status.state, status.deployment_id, status.reason) == ("ready", active.pk, "")
@@ -161,7 +161,7 @@ def test_what_failed_is_tried_again_later(loader: Loader, monkeypatch: pytest.Mo
     loader.error = None
     holder().refresh(wait=True)
     assert loader.engines == []  # too soon
-    monkeypatch.setattr("webapp.engine.RETRY_FAILED_AFTER_S", 0.0)
+    monkeypatch.setattr("webapp.serving.engine.RETRY_FAILED_AFTER_S", 0.0)
     holder().refresh(wait=True)
     assert holder().status().state == "ready"
 
@@ -183,7 +183,7 @@ def test_many_threads_load_it_once(loader: Loader) -> None:
 def test_a_forked_child_has_a_holder_of_its_own(loader: Loader, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = holder()
     assert holder() is parent
-    monkeypatch.setattr("webapp.engine.os.getpid", lambda: parent.process_id + 1)
+    monkeypatch.setattr("webapp.serving.engine.os.getpid", lambda: parent.process_id + 1)
     child = holder()
     assert child is not parent and holder() is child
 
@@ -220,9 +220,9 @@ def test_the_watch_survives_what_it_may_meet(monkeypatch: pytest.MonkeyPatch) ->
 
     told: list[Status] = []
 
-    monkeypatch.setattr("webapp.engine.LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr("webapp.engine.close_old_connections", lambda: None)
-    monkeypatch.setattr("webapp.engine.holder", Away)
+    monkeypatch.setattr("webapp.serving.engine.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("webapp.serving.engine.close_old_connections", lambda: None)
+    monkeypatch.setattr("webapp.serving.engine.holder", Away)
     with pytest.raises(SystemExit):
         _watch(tell)
     assert met == troubles and told == [Status("idle", None)] * len(troubles)

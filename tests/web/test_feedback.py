@@ -20,8 +20,8 @@ from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem, question_set
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
+from webapp.feedback import service as services
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
-from webapp.services import feedback as services
 
 pytestmark = pytest.mark.django_db
 BLOCK = stored.ODYSSEY[0].block_id

@@ -11,8 +11,9 @@ from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.test_feedback import decide, only, say
+from webapp.articles import service as articles
 from webapp.models import AskedAnswer, AuditEntry, CorpusSnapshot, Feedback, Review
-from webapp.services import articles, questions
+from webapp.questions import service as questions
 
 pytestmark = pytest.mark.django_db
 

@@ -13,11 +13,11 @@ from realm_core.training.ablation import ROWS, AblationConfig
 from tests.web.conftest import Person
 from tests.web.operating import question_set, span_set
 from tests.web.pages import stored
-from webapp.api.job_schema import kind_json, parameters_schema, startable
-from webapp.api.operator_examples import NEW_JOBS
+from webapp.jobs.examples import NEW_JOBS
+from webapp.jobs.form import CountsField, JobForm
+from webapp.jobs.schema import kind_json, parameters_schema, startable
 from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, JobKind, Purpose
-from webapp.views.job_form import CountsField, JobForm
 
 pytestmark = pytest.mark.django_db
 

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from redis.exceptions import ConnectionError as NoConnection
 
 from tests.web.conftest import FakeEngine, Person
-from webapp.services import limits
+from webapp.access import limits
 
 
 def request_from(address: str, forwarded: str = "") -> HttpRequest:

@@ -12,8 +12,8 @@ from django.test import Client
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, job, post, problem, question_set
 from tests.web.pages import stored
+from webapp.jobs import service as services
 from webapp.models import AuditEntry, IndexGeneration, Job, JobState, Purpose
-from webapp.services import jobs as services
 
 BROKEN = {"attribution": "half \ud800", "source": "vital"}
 

@@ -19,10 +19,10 @@ from tests.web.conftest import Person
 from tests.web.console import another_index, another_model, question_set
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
-from webapp import queue
+from webapp.jobs import queue
 from webapp.kinds import KINDS
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, JobKind, JobState, ModelVersion, Purpose
-from webapp.services.places import resolve
+from webapp.storage.places import resolve
 from webapp.templatetags.numbers import duration
 
 FORMS = [kind for kind in KINDS if KINDS[kind].by_hand]
@@ -363,7 +363,7 @@ def test_durations(seconds: float, shown: str) -> None:
 
 
 def test_files_of_records_lie_in_the_data_folder(tmp_path: Path) -> None:
-    from webapp.services.places import portable
+    from webapp.storage.places import portable
 
     inside = Path(settings.REALM_DATA) / "indexes" / "gen"
     assert portable(inside) == "indexes/gen" and resolve("indexes/gen") == inside

@@ -10,9 +10,9 @@ from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, another_model, measured, question_set, write_files
 from tests.web.pages import stored
+from webapp.evaluations import service as comparing
+from webapp.evaluations.service import Candidate, Differ
 from webapp.models import Deployment, Evaluation, Job, ModelVersion, Purpose, QuestionSet
-from webapp.services import comparing
-from webapp.services.comparing import Candidate, Differ
 
 pytestmark = pytest.mark.django_db
 
@@ -66,7 +66,7 @@ def test_the_page_shows_both_answers(both: tuple[Evaluation, Evaluation], staff:
 def test_pages_of_many_questions(
     both: tuple[Evaluation, Evaluation], staff: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webapp.views.evaluations._PAGE_SIZE", 1)
+    monkeypatch.setattr("webapp.evaluations.views._PAGE_SIZE", 1)
     first, second = both
     address = f"/manage/compare/{first.pk}/{second.pk}/"
     page = staff.client.get(address).content.decode()

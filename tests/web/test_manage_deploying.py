@@ -13,11 +13,12 @@ from realm_core.pace import Rests
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
 from tests.web.pages import stored
-from webapp.engine import holder
+from webapp.deployments import service as deploying
+from webapp.deployments.service import CONFIRMATION, NotConfirmed, Verdict
+from webapp.jobs import service as jobs
 from webapp.models import AuditEntry, Deployment, IndexGeneration, Job, ModelVersion
-from webapp.services import deploying, jobs
-from webapp.services.deploying import CONFIRMATION, NotConfirmed, Verdict
-from webapp.services.places import resolve
+from webapp.serving.engine import holder
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.django_db
 WORSE = (ANSWERS[0], ANSWERS[1], "no", "no")

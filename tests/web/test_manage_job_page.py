@@ -16,11 +16,11 @@ from tests.web.conftest import Loader, Person
 from tests.web.console import another_model
 from tests.web.operating import TokenClient, job, post, problem, question_set
 from tests.web.pages import stored
-from webapp import queue
+from webapp.jobs import queue
 from webapp.models import AskedAnswer, Feedback, Job, JobKind, JobState, QuestionSet, Review, Schedule, Trigger
 from webapp.models.job import MAX_INTERRUPTIONS, RESUME_AFTER_S
-from webapp.services import questions as question_services
-from webapp.services import scheduling
+from webapp.questions import service as question_services
+from webapp.schedules import service as scheduling
 
 pytestmark = pytest.mark.django_db
 

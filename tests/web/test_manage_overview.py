@@ -16,10 +16,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
-from webapp.engine import holder
 from webapp.models import AskedAnswer, DeviceLease, Feedback, Job, JobKind, JobState, Scheduler, Worker
-from webapp.services import overview
-from webapp.services.overview import State
+from webapp.operations import overview
+from webapp.operations.overview import State
+from webapp.serving.engine import holder
 
 pytestmark = pytest.mark.django_db
 

@@ -15,9 +15,10 @@ from django.utils import timezone
 
 from realm_core.training.ablation import ROWS
 from tests.web.conftest import Person
+from webapp.jobs import plots
+from webapp.jobs.result import figures
 from webapp.models import Job, JobKind, JobMetric, JobState
-from webapp.services import drawing, plots
-from webapp.views.job_result import figures
+from webapp.pages import drawing
 
 pytestmark = pytest.mark.django_db
 

@@ -24,7 +24,7 @@ from webapp.models import (
     QuestionSet,
     Review,
 )
-from webapp.services.places import resolve
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.django_db
 

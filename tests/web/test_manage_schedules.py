@@ -11,7 +11,7 @@ from tests.web.conftest import Person
 from tests.web.console import another_index, write_files
 from tests.web.pages import stored
 from webapp.models import AuditEntry, IndexGeneration, Job, RetentionRule, Schedule
-from webapp.services.places import resolve
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.django_db
 

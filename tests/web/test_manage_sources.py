@@ -13,10 +13,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
-from webapp import queue
+from webapp.jobs import queue
 from webapp.models import AuditEntry, Job, JobState
-from webapp.services import sources
-from webapp.views import sources as views
+from webapp.sources import service as sources
+from webapp.sources import views
 
 pytestmark = pytest.mark.django_db
 FORM = "/manage/jobs/new/ingest/"

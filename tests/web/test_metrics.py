@@ -22,10 +22,10 @@ from realm_core.errors import EngineUnavailable
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp import request_id
+from webapp.asking import service as asking
 from webapp.logs import JSONLines, Lines
 from webapp.metrics.middleware import Asking
 from webapp.models import ApiToken, AskedAnswer, Job, JobKind, JobMetric, JobState
-from webapp.services import asking
 
 ELSEWHERE = "203.0.113.7"
 
@@ -231,7 +231,9 @@ def test_whether_anybody_listens(close: bool) -> None:
 
 
 def record(message: str, **extra: Any) -> logging.LogRecord:
-    made = logging.getLogger("test").makeRecord("webapp.engine", logging.INFO, __file__, 1, message, ("x",), None)
+    made = logging.getLogger("test").makeRecord(
+        "webapp.serving.engine", logging.INFO, __file__, 1, message, ("x",), None
+    )
     made.__dict__.update(extra)
     return made
 
@@ -247,7 +249,7 @@ def test_log_lines_name_request_answer_and_job() -> None:
         assert told.pop("time").endswith("+00:00")
         assert told == {
             "level": "INFO",
-            "logger": "webapp.engine",
+            "logger": "webapp.serving.engine",
             "message": "said x\nand more",
             "status": 200,
             "request_id": "r-1",

@@ -6,10 +6,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from webapp.jobs import parts
+from webapp.jobs import service as jobs
+from webapp.jobs.parts import Part, Turn
 from webapp.models import Job, JobKind, JobState
 from webapp.models.job import ITS_PARTS
-from webapp.services import jobs, parts
-from webapp.services.parts import Part, Turn
 
 pytestmark = pytest.mark.django_db
 

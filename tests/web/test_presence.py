@@ -15,13 +15,14 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
-from webapp.engine import Status, holder
 from webapp.models import Deployment, WebProcess
 from webapp.models.process import process_name
-from webapp.services import overview, presence
-from webapp.services.backups import back_up
-from webapp.services.overview import State
-from webapp.services.presence import Presence, answering
+from webapp.operations import overview
+from webapp.operations.backups import back_up
+from webapp.operations.overview import State
+from webapp.serving import presence
+from webapp.serving.engine import Status, holder
+from webapp.serving.presence import Presence, answering
 
 pytestmark = pytest.mark.django_db
 

@@ -15,9 +15,9 @@ from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from webapp.models import AskedAnswer, AuditEntry, Feedback, Purpose, QuestionSet, Review
-from webapp.services import questions
-from webapp.services.places import questions_dir, resolve
-from webapp.views import questions as views
+from webapp.questions import service as questions
+from webapp.questions import views
+from webapp.storage.places import questions_dir, resolve
 
 pytestmark = pytest.mark.django_db
 
@@ -54,7 +54,7 @@ def test_a_set_is_kept_whole_and_found_again(staff: Person) -> None:
     [
         (lines("One?") + b'{"question": "Two?"}\n', "bad", r"^bad\.jsonl, line 2: `answers` must be"),
         (b"\xff\xfe", "bad", r"^bad\.jsonl is not UTF-8"),
-        (b"", "empty", r"^empty\.jsonl holds no questions"),
+        (b"", "empty", r"^empty\.jsonl contains no questions"),
         (lines("One?"), "../escaped", "cannot be a question set's name"),
         (lines("One?"), ".hidden", "cannot be a question set's name"),
         (lines("One?"), "", "cannot be a question set's name"),

@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from webapp import queue
+from webapp.jobs import queue
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.models import job as job_module
 

@@ -15,6 +15,8 @@ from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.operating import question_set
 from tests.web.pages import stored
+from webapp.artefacts import removing
+from webapp.artefacts.registering import record_model
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -30,10 +32,8 @@ from webapp.models import (
     SpanSet,
     Trigger,
 )
-from webapp.services import removing
-from webapp.services.holding import files_stay
-from webapp.services.places import portable, resolve
-from webapp.services.registering import record_model
+from webapp.storage.holding import files_stay
+from webapp.storage.places import portable, resolve
 
 pytestmark = pytest.mark.django_db
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from webapp import repeats
-from webapp.repeats import Repeats
+from webapp.serving import repeats
+from webapp.serving.repeats import Repeats
 
 
 @pytest.fixture
@@ -24,12 +24,13 @@ def test_what_is_old_is_forgotten(clock: list[float]) -> None:
     assert kept.get("a") is None and kept.get("b") is None
 
 
-def test_the_oldest_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "MOST", 3)
     kept: Repeats[int] = Repeats(60)
     for number in range(5):
         kept.put(number, number)
-    assert [kept.get(number) for number in range(5)] == [None, None, 2, 3, 4]
+        kept.get(0)
+    assert [kept.get(number) for number in range(5)] == [0, None, None, 3, 4]
 
 
 def test_nothing_is_kept_for_no_time() -> None:

@@ -17,6 +17,9 @@ from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.operating import question_set
 from tests.web.pages import stored
+from webapp.artefacts import retention
+from webapp.artefacts.registering import record_index
+from webapp.jobs import service as jobs
 from webapp.kinds import Given, Kind, ParameterError
 from webapp.models import (
     AskedAnswer,
@@ -31,10 +34,8 @@ from webapp.models import (
     RetentionRule,
     Review,
 )
-from webapp.services import jobs, retention
-from webapp.services.holding import files_stay
-from webapp.services.places import resolve
-from webapp.services.registering import record_index
+from webapp.storage.holding import files_stay
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = timedelta(days=40)

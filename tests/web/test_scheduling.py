@@ -13,6 +13,8 @@ from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
 from tests.web.operating import evaluation, question_set
 from tests.web.pages import stored
+from webapp.deployments import service as deploying
+from webapp.deployments.service import Check, Finding, Verdict
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
@@ -27,9 +29,8 @@ from webapp.models import (
     Trigger,
 )
 from webapp.models.schedule import Weekday
-from webapp.services import deploying, scheduling
-from webapp.services.deploying import Check, Finding, Verdict
-from webapp.services.scheduling import advance, model_made, next_due, run_due, run_now
+from webapp.schedules import service as scheduling
+from webapp.schedules.service import advance, model_made, next_due, run_due, run_now
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)

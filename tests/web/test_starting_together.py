@@ -14,9 +14,9 @@ from django.http import HttpResponse
 
 from tests.web.conftest import Person
 from tests.web.pages import stored
-from webapp import queue
+from webapp.jobs import queue
+from webapp.jobs import service as jobs
 from webapp.models import AuditEntry, Job
-from webapp.services import jobs
 
 
 @pytest.mark.django_db(transaction=True)

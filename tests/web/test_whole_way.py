@@ -13,12 +13,13 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-import webapp.engine
+import webapp.serving.engine
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from tests.tiny import tiny_deployment, tiny_filler
 from tests.web.pages.pages import figures
-from webapp.engine import holder
+from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.deployments.service import deploy
 from webapp.models import (
     AskedAnswer,
     CorpusSnapshot,
@@ -29,9 +30,8 @@ from webapp.models import (
     Schedule,
     Trigger,
 )
-from webapp.services import scheduling
-from webapp.services.deploying import deploy
-from webapp.services.registering import record_corpus, record_index, record_model
+from webapp.schedules import service as scheduling
+from webapp.serving.engine import holder
 
 QUESTION = "Who directed 2001: A Space Odyssey?"
 
@@ -57,7 +57,7 @@ def deployed_filler(db: None, filler: tuple[Path, Path, Path], monkeypatch: pyte
 
 
 def _deployed(folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
-    monkeypatch.setattr(webapp.engine, "_holder", None)
+    monkeypatch.setattr(webapp.serving.engine, "_holder", None)
     model, index, corpus = folders
     record_corpus(corpus)
     record_model(model)

@@ -16,7 +16,7 @@ from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.pages import Page
 from tests.web.pages.stored import ODYSSEY
-from webapp.api.serializers import WhySerializer
+from webapp.explaining.serializers import WhySerializer
 from webapp.models import AskedAnswer, CorpusSnapshot
 
 pytestmark = pytest.mark.django_db

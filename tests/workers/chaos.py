@@ -181,7 +181,7 @@ class Chaos:
         from django.db import OperationalError
 
         from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion
-        from webapp.services.places import resolve
+        from webapp.storage.places import resolve
 
         for pattern, needed in (
             ("models/[!.]*", "model.safetensors"),
@@ -238,9 +238,9 @@ def _begin(steps: int) -> list[Any]:
 
     from tests.core.training.towns import make_towns
     from tests.workers.work import record_work, source
+    from webapp.jobs import service as jobs
     from webapp.models import Deployment, IndexGeneration, JobKind
-    from webapp.services import jobs
-    from webapp.services.places import sources_dir
+    from webapp.storage.places import sources_dir
 
     call_command("migrate", verbosity=0)
     data = sources_dir().parent

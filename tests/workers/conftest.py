@@ -11,8 +11,8 @@ import pytest
 
 from tests.broker import Broker, running_broker
 from tests.waiting import PATIENCE_S, wait_until
+from webapp.jobs.queue import enqueue, producer
 from webapp.models import Job, Worker
-from webapp.queue import enqueue, producer
 from workers.processes import kill_all, start
 from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
 

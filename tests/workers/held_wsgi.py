@@ -7,19 +7,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from realm_core.serving.waiting import Line, Waiter
+from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from webapp.wsgi import application
 
 __all__ = ["application"]
 
-_take = Line.take
+_take = RequestQueue.take
 
 
-def _held(line: Line[Any], most: int) -> list[Waiter[Any]] | None:
-    taken = _take(line, most)
+def _held(queue: RequestQueue[Any], most: int) -> list[QueuedRequest[Any]] | None:
+    taken = _take(queue, most)
     while (Path(os.environ["REALM_DATA"]) / "hold").exists():
         time.sleep(0.05)
     return taken
 
 
-Line.take = _held  # type: ignore[method-assign]
+RequestQueue.take = _held  # type: ignore[method-assign]

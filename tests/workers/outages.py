@@ -34,7 +34,7 @@ django.setup()
 from pathlib import Path
 from tests.core.training.towns import make_towns
 from tests.workers.work import record_work
-from webapp.services.places import sources_dir
+from webapp.storage.places import sources_dir
 work = record_work(make_towns(sources_dir().parent / "towns"))
 print(json.dumps({"model": work.model.pk, "corpus": work.corpus.pk, "index": work.index.pk, "spans": work.spans.pk}))
 """

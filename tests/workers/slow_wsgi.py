@@ -10,13 +10,13 @@ from webapp.wsgi import application  # first: it sets up Django
 
 # isort: split
 
-import webapp.engine
+import webapp.serving.engine
 from realm_core.serving.engine import Engine
 from webapp.models import Deployment
 
 __all__ = ["application"]
 
-_load = webapp.engine.load_engine
+_load = webapp.serving.engine.load_engine
 
 
 def _slowly(deployment: Deployment) -> Engine:
@@ -29,4 +29,4 @@ def _slowly(deployment: Deployment) -> Engine:
     return engine
 
 
-webapp.engine.load_engine = _slowly
+webapp.serving.engine.load_engine = _slowly

@@ -13,9 +13,9 @@ from django.test import RequestFactory
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tests.broker import Broker
-from webapp import queue
+from webapp.access import limits
+from webapp.jobs import queue
 from webapp.models import Job, JobKind
-from webapp.services import limits
 
 pytestmark = pytest.mark.django_db
 

@@ -22,9 +22,9 @@ from realm_core.activity import Activity
 from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
+from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.deployments.service import check, deploy
 from webapp.models import ApiToken, AskedAnswer, IndexGeneration
-from webapp.services.deploying import check, deploy
-from webapp.services.registering import record_corpus, record_index, record_model
 
 pytestmark = pytest.mark.sqlite_only  # minutes of processes; SQLite lets one write at a time
 

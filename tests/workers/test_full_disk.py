@@ -10,10 +10,10 @@ import pytest
 
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.workers.conftest import Workers, wait_for_state
+from webapp.artefacts.registering import record_corpus, record_model
+from webapp.jobs import service as jobs
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion
-from webapp.services import jobs
-from webapp.services.places import corpora_dir, indexes_dir, resolve, sources_dir
-from webapp.services.registering import record_corpus, record_model
+from webapp.storage.places import corpora_dir, indexes_dir, resolve, sources_dir
 
 pytestmark = pytest.mark.postgresql_only  # so that a worker's own rows are not on that disk
 

@@ -13,12 +13,12 @@ from realm_core.index.generation import Generation
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
+from webapp.artefacts.registering import record_corpus, record_model
+from webapp.deployments.service import deploy
+from webapp.jobs import service as jobs
+from webapp.jobs.service import start_index_build
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState
-from webapp.services import jobs
-from webapp.services.deploying import deploy
-from webapp.services.jobs import start_index_build
-from webapp.services.places import resolve
-from webapp.services.registering import record_corpus, record_model
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.postgresql_only  # minutes of processes; here they really write at once
 

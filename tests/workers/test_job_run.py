@@ -11,9 +11,9 @@ import pytest
 from django.db import OperationalError
 
 from realm_core.errors import RealmError
+from webapp.jobs.parts import Part
 from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
 from webapp.models.job import MAX_ATTEMPTS
-from webapp.services.parts import Part
 from workers import devices, job_run
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS, Kind

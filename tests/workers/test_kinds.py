@@ -21,9 +21,10 @@ from tests.core.running import activity_of
 from tests.core.running import told as task_told
 from tests.core.training.towns import COUNT, Towns, make_towns
 from tests.workers.work import QUICK, Work, record_work, source
+from webapp.jobs import service as jobs
 from webapp.models import CorpusSnapshot, Evaluation, Job, JobKind, ModelVersion, Schedule, SpanSet, Trigger
-from webapp.services import jobs, scheduling
-from webapp.services.places import resolve, sources_dir
+from webapp.schedules import service as scheduling
+from webapp.storage.places import resolve, sources_dir
 from workers import devices
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS, given
@@ -103,7 +104,7 @@ def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work)
     assert building.parameters["model"] == training.model_versions.get().pk
     assert building.parameters["corpus"] == work.corpus.pk
     schedule.refresh_from_db()
-    assert (schedule.last_job, scheduling.who_started(building)) == (building, schedule)
+    assert (schedule.last_job, jobs.who_started(building)) == (building, schedule)
 
 
 def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> None:

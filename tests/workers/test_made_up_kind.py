@@ -14,12 +14,12 @@ from realm_core.command_line import add_options, task_of
 from realm_core.files import read_json
 from tests.web.operating import question_set
 from tests.workers.made_up import Deduplicate
-from webapp.api.job_schema import parameters_schema
+from webapp.jobs import service as jobs
+from webapp.jobs.form import JobForm
+from webapp.jobs.schema import parameters_schema
 from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, Purpose
-from webapp.services import jobs
-from webapp.services.places import resolve
-from webapp.views.job_form import JobForm
+from webapp.storage.places import resolve
 from workers.kinds import kind_of_task
 
 pytestmark = pytest.mark.django_db

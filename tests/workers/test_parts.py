@@ -8,9 +8,9 @@ import time
 
 from tests.waiting import alive, wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
+from webapp.jobs import service as jobs
 from webapp.models import DeviceLease, Job, JobKind
 from webapp.models.job import ITS_PARTS
-from webapp.services import jobs
 
 
 def parts_of(job: Job) -> list[Job]:

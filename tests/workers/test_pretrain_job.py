@@ -10,10 +10,10 @@ from tests.core.training.towns import make_towns
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
 from tests.workers.work import record_work
+from webapp.jobs import service as jobs
 from webapp.metrics.records import Records
 from webapp.models import Job, JobKind, ModelVersion
-from webapp.services import jobs
-from webapp.services.places import resolve
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.sqlite_only  # minutes of processes; SQLite lets one write at a time
 

@@ -19,7 +19,7 @@ import django
 django.setup()
 from django.contrib.auth.models import AnonymousUser
 from django.test import RequestFactory
-from webapp.services import limits
+from webapp.access import limits
 
 request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1")
 request.user = AnonymousUser()

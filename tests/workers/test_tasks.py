@@ -16,11 +16,11 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from realm_core.errors import RealmError
 from realm_core.index.tasks import Index
-from webapp import queue
+from webapp.artefacts import retention
+from webapp.jobs import queue
 from webapp.models import DeviceLease, Job, JobKind, JobState, Queue, Scheduler, WebProcess, Worker
 from webapp.models.job import ITS_PARTS
 from webapp.models.process import host, process_name
-from webapp.services import retention
 from workers import devices, tasks
 from workers.beat import Here
 from workers.job_run import JobRun, Timing

@@ -27,10 +27,10 @@ from realm_core.index.build import build
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
 from tests.workers.site import asker, call
+from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.asking import idempotency
+from webapp.deployments.service import check, deploy
 from webapp.models import ApiToken, AskedAnswer, Deployment, Feedback, IdempotencyKey, IndexGeneration
-from webapp.services import idempotency
-from webapp.services.deploying import check, deploy
-from webapp.services.registering import record_corpus, record_index, record_model
 from workers.guards import HOST
 from workers.services import web
 

@@ -14,8 +14,8 @@ from realm_core.index.build import build
 from tests.tiny import tiny_model
 from tests.waiting import wait_until
 from tests.workers.test_web_faults import deployed, environment  # noqa: F401  (fixtures)
+from webapp.artefacts.registering import record_index, record_model
 from webapp.models import Deployment, IndexGeneration, WebProcess
-from webapp.services.registering import record_index, record_model
 
 
 def children(master: int) -> set[str]:

@@ -19,9 +19,9 @@ from tests.core.training.towns import make_towns
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
 from tests.workers.work import record_work
+from webapp.jobs import service as jobs
+from webapp.jobs.queue import producer
 from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
-from webapp.queue import producer
-from webapp.services import jobs
 from workers import devices, reporting
 from workers.refusal import TOP
 from workers.services import environment_for

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.core.training.towns import COUNT, TEXTS, Towns
+from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
-from webapp.services import questions
-from webapp.services.registering import record_corpus, record_index, record_model, record_spans
+from webapp.questions import service as questions
 
 QUICK = {"steps": 4, "batch": 2, "at_once": 2, "checkpoint_every": 2, "holdout": 0.0}
 _LEARNT = range(COUNT - 8)

@@ -10,10 +10,12 @@ from django.urls import reverse
 from rest_framework.request import Request
 
 from realm_core.settings import MAX_K
-from webapp.api.kept import block_json
-from webapp.api.serializers import QuestionSerializer, StrictCharField, StrictSerializer
-from webapp.services import articles, asking
-from webapp.services.asking import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
+from webapp.articles import service as articles
+from webapp.articles.api import block_json
+from webapp.asking import service as asking
+from webapp.asking.serializers import QuestionSerializer
+from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
+from webapp.rest.serializers import StrictCharField, StrictSerializer
 
 Schema = dict[str, Any]
 

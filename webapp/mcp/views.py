@@ -14,14 +14,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from realm_core.errors import RealmError
-from webapp.api.authentication import MayAsk, TokenAuthentication
-from webapp.api.base import Renderer
-from webapp.api.problems import DATABASE_AWAY, describe
-from webapp.engine import EngineUnavailable
+from webapp.access import limits
 from webapp.mcp.protocol import PARSE_ERROR, RpcError, answer
 from webapp.mcp.tools import Tool, ToolError
-from webapp.services import limits
-from webapp.services.asking import InvalidRequest
+from webapp.refusals import InvalidRequest
+from webapp.rest.authentication import MayAsk, TokenAuthentication
+from webapp.rest.base import Renderer
+from webapp.rest.problems import DATABASE_AWAY, describe
+from webapp.serving.engine import EngineUnavailable
 
 
 class McpView(APIView):

@@ -16,7 +16,7 @@ A state changes only through the methods below, each one conditional UPDATE that
 owner of the lease) it starts from: whoever changed one row has won, everybody else sees nothing happen.
 A worker holds a job by a lease that it renews with every heartbeat; when a worker dies, the lease runs
 out and `recover_expired` queues the job again, where it goes on from its last shard or checkpoint. A job
-whose parts must be done first is held by them and by no worker (`webapp/services/parts.py`).
+whose parts must be done first is held by them and by no worker (`webapp/jobs/parts.py`).
 """
 
 from __future__ import annotations

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
+
+_AUDIT_NAME: Final = "schedule "  # with its number
 
 
 class Trigger(models.TextChoices):
@@ -28,7 +32,7 @@ class Weekday(models.IntegerChoices):
 
 
 class Stage(models.TextChoices):
-    """What a schedule's `last_job` does for it; `webapp.services.scheduling` goes on when that has ended."""
+    """What a schedule's `last_job` does for it; `webapp.schedules.service` goes on when that has ended."""
 
     REST = "", "resting"
     INGEST = "ingest", "reading the source again"
@@ -81,6 +85,17 @@ class Schedule(models.Model):
 
     def __str__(self) -> str:
         return f"Index of {self.corpus_name}, {self.when}"
+
+    @property
+    def audit_name(self) -> str:
+        """What the audit trail calls it."""
+        return f"{_AUDIT_NAME}{self.pk}"
+
+    @classmethod
+    def of_audit_name(cls, name: str) -> Schedule | None:
+        """The schedule that the audit trail calls so."""
+        number = name.removeprefix(_AUDIT_NAME)
+        return cls.objects.filter(pk=number).first() if number != name and number.isdecimal() else None
 
     @property
     def when(self) -> str:

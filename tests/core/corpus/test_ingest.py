@@ -1,4 +1,4 @@
-"""Ingesting as a process: killed, stopped, resumed, repeated; flat memory; nothing half-written to be seen."""
+"""Ingesting as a process: killed, stopped, resumed, repeated; constant memory; no partial snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.rows import JsonLinesSource
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from tests.core.corpus.dumps import dump, page
@@ -53,7 +53,7 @@ def quiet() -> Activity:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "_PART_ARTICLES", 50)
-    monkeypatch.setattr("realm_core.corpus.pool._BUNDLE_ARTICLES", 20)
+    monkeypatch.setattr("realm_core.corpus.pool._BATCH_ARTICLES", 20)
 
 
 def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     assert (progress["done"], progress["total"], progress["unit"]) == (10_033, 10_033, "pages")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "vital"]
     again = run("--output", tmp_path)
-    assert again.returncode == 0 and "there already" in again.stderr
+    assert again.returncode == 0 and "exists already" in again.stderr
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -86,7 +86,7 @@ def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: i
     position = json.loads(journal.read_text())["parts"][-1]["position"]
     assert 0 < position < 15_000
     resumed = run(*options, "--output", tmp_path / "a")
-    assert resumed.returncode == 0 and f"behind the first {position:,} pages" in resumed.stderr
+    assert resumed.returncode == 0 and f"after the first {position:,} pages" in resumed.stderr
     whole = run(*options, "--output", tmp_path / "b")
     assert whole.returncode == 0
     first, second = (Snapshot.open(next((tmp_path / x / "n").iterdir())) for x in "ab")
@@ -96,7 +96,7 @@ def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: i
     assert not journal.parent.exists()
 
 
-def test_asked_to_stop_it_keeps_what_it_finished(tmp_path: Path) -> None:
+def test_a_stop_request_keeps_finished_parts(tmp_path: Path) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 15_000)
     options = ("--source", "jsonl", "--path", rows, "--output", tmp_path / "a", "--processes", 2)
     stopped = subprocess.Popen(command(*options), cwd=ROOT, stderr=subprocess.PIPE, text=True)
@@ -138,14 +138,14 @@ def test_resuming_a_dump_in_the_middle(tmp_path: Path, stopped: MediaWikiSource)
     assert links[0] == links[1]
 
 
-def test_parts_of_an_earlier_format_are_made_anew(
+def test_parts_of_an_earlier_format_are_rebuilt(
     tmp_path: Path, stopped: MediaWikiSource, capsys: pytest.CaptureFixture[str]
 ) -> None:
     journal = tmp_path / "a" / ".d.partial" / "journal.json"
     content = json.loads(journal.read_text())
     journal.write_text(json.dumps({key: content[key] for key in ("fingerprint", "complete", "parts")}))
     path = ingest(stopped, name="d", output=tmp_path / "a", activity=Activity(), processes=1)
-    assert "starting anew" in capsys.readouterr().err
+    assert "starting over" in capsys.readouterr().err
     assert Snapshot.open(path).articles == 300
 
 
@@ -165,7 +165,7 @@ def test_killed_while_concatenating_does_not_read_the_source_again(
     tmp_path: Path, small_parts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     articles = [RawArticle(str(n), f"T{n}", "", f"Text {n}.") for n in range(200)]
-    source = GivenArticles(articles, name="g")
+    source = InMemorySource(articles, name="g")
     with monkeypatch.context() as broken:
         broken.setattr("realm_core.corpus.writer.SnapshotWriter._index_ids", lambda *_: (_ for _ in ()).throw(KeyError))
         with pytest.raises(KeyError):
@@ -179,7 +179,7 @@ def test_killed_while_concatenating_does_not_read_the_source_again(
     assert Snapshot.open(ingest(source, name="g", output=tmp_path, activity=quiet())).articles == 200
 
 
-def test_a_changed_source_starts_anew(tmp_path: Path, small_parts: None) -> None:
+def test_a_changed_source_starts_over(tmp_path: Path, small_parts: None) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 200)
     with open(rows, "a") as file:
         file.write("not JSON\n")
@@ -195,22 +195,22 @@ def test_a_changed_source_starts_anew(tmp_path: Path, small_parts: None) -> None
 
 def test_the_same_articles_from_another_source_are_the_same_snapshot(tmp_path: Path) -> None:
     articles = [RawArticle("1", "T", "", "Text.")]
-    first = ingest(GivenArticles(articles, name="a"), name="n", output=tmp_path, activity=quiet())
+    first = ingest(InMemorySource(articles, name="a"), name="n", output=tmp_path, activity=quiet())
     renamed = [RawArticle("2", "T", "", "Text.")]
-    assert ingest(GivenArticles(renamed, name="b"), name="n", output=tmp_path, activity=quiet()) == first
+    assert ingest(InMemorySource(renamed, name="b"), name="n", output=tmp_path, activity=quiet()) == first
     assert [path.name for path in tmp_path.iterdir()] == ["n"]
 
 
-def test_two_at_once_are_refused(tmp_path: Path) -> None:
-    source = GivenArticles([RawArticle("1", "T", "", "Text.")], name="n")
+def test_concurrent_ingests_are_refused(tmp_path: Path) -> None:
+    source = InMemorySource([RawArticle("1", "T", "", "Text.")], name="n")
     with work.WorkFolder(tmp_path, "n", "x"), pytest.raises(RealmError, match="Another process"):
         ingest(source, name="n", output=tmp_path, activity=quiet())
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "..", "a\0b"])
-def test_names_that_are_no_folders_are_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_folder_names_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RealmError, match="name"):
-        ingest(GivenArticles([], name="n"), name=name, output=tmp_path, activity=quiet())
+        ingest(InMemorySource([], name="n"), name=name, output=tmp_path, activity=quiet())
 
 
 def test_errors_are_a_sentence_and_status_2(tmp_path: Path) -> None:
@@ -221,12 +221,12 @@ def test_errors_are_a_sentence_and_status_2(tmp_path: Path) -> None:
     assert not list((tmp_path / "c").glob("[!.]*"))
 
 
-def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_space(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(work.os, "fsync", no_space)
-    source = GivenArticles([RawArticle("1", "T", "", "Text.")], name="n")
+    source = InMemorySource([RawArticle("1", "T", "", "Text.")], name="n")
     with pytest.raises(RealmError, match=r"articles-000000\.arrow is full"):
         ingest(source, name="n", output=tmp_path, activity=quiet())
     assert not (tmp_path / "n").exists()

@@ -1,4 +1,4 @@
-"""Where the anchors of wiki links stand, in prose, blocks and snapshots; and that knowing it changes no text."""
+"""Positions of wiki-link anchors in prose, blocks and snapshots; recording them changes no text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.wikitext import to_prose
 from realm_core.corpus.worker import prepare, to_request
@@ -61,7 +61,7 @@ def shown(wikitext: str, language: str = "en") -> str:
         # Nested
         ("{{nowrap|[[Ada|A.]]s {{lang|fr|le [[fromage]]}}}}", "⟦A.s⟧ le ⟦fromage⟧"),
         ("{{convert|12|km}} of [[rail|{{nowrap|old rail}}]] {{sort|x|[[Ada]]}}", "12 km of ⟦old rail⟧ ⟦Ada⟧"),
-        ("{{Infobox|a=[[b]]}} {{convert|[[5]]|km}} {{ubl|[[a]]|b|[[c]]}}", "5 km ⟦a⟧, b, ⟦c⟧"),
+        ("{{Infobox|a=[[b]]}} {{convert|[[5]]|km}} {{ubl|[[a]]|b|[[c]]}}", "A: ⟦b⟧.\n5 km ⟦a⟧, b, ⟦c⟧"),
         ("[[outer|an [[inner]] link]] [[Ada]]", "an ⟦inner⟧ link ⟦Ada⟧"),
         ("[http://a.b the [[site]]] and [//c d [[e]] of the site] of [[Ada]]",
          "the ⟦site⟧ and d ⟦e⟧ of the site of ⟦Ada⟧"),
@@ -94,7 +94,7 @@ _LINK = re.compile(r"\[\[(?:[^|\]]*\|)?([^|\]]+)\]\]([a-z]*)")
 
 
 def anchors_in(wikitext: str) -> list[str]:
-    """What each link reads, by one expression."""
+    """The text of each link, by one expression."""
     return [" ".join((words + trail).replace("'''", "").split()) for words, trail in _LINK.findall(wikitext)]
 
 
@@ -114,8 +114,8 @@ articles = st.lists(sentences | st.sampled_from(["\n\n", "\n== Part ==\n", "\n* 
 
 @settings(max_examples=60)
 @given(articles.map("".join))
-def test_each_link_of_a_block_reads_what_the_source_says(wikitext: str) -> None:
-    """Sentences are short here, so that none is cut: nothing is missed either."""
+def test_each_link_of_a_block_has_the_text_of_its_source(wikitext: str) -> None:
+    """Sentences are too short to be split, so no link is lost."""
     _, blocks = (pa.ipc.open_stream(table).read_next_batch() for table in prepare(to_request([_article(wikitext)])))
     found = [text[start:end] for text, places in _blocks(wikitext, blocks) for start, end in places]
     hidden = re.compile(r"\{\{.*?\}\}|<ref>.*?</ref>|\[\[File:.*?\]\]\]\]")
@@ -153,12 +153,12 @@ def snapshot(folder: Path, *pages: str, name: str = "wiki", processes: int = 1) 
 
 
 def read(store: Snapshot) -> list[list[str]]:
-    """What the links of each block read."""
+    """The texts of the links of each block."""
     return [[store.block(row).text[slice(*place)] for place in store.links(row)] for row in range(len(store))]
 
 
 def test_a_link_that_two_blocks_share_is_no_link(tmp_path: Path) -> None:
-    """One sentence of 1,200 words, linked by threes: it is cut between words, wherever a block is full."""
+    """One sentence of 1,200 words with a link per three words is split between words at the end of each block."""
     triples = [f"w{n}a w{n}b w{n}c" for n in range(400)]
     store = snapshot(tmp_path, page("Long", " ".join(f"[[{triple}]]" for triple in triples)))
     texts = [store.block(row).text for row in range(len(store))]
@@ -178,7 +178,7 @@ PAGES = [
 
 def test_links_follow_their_blocks_into_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realm_core.corpus.work._PART_ARTICLES", 2)
-    monkeypatch.setattr("realm_core.corpus.pool._BUNDLE_ARTICLES", 1)
+    monkeypatch.setattr("realm_core.corpus.pool._BATCH_ARTICLES", 1)
     store = snapshot(tmp_path, *PAGES)
     found = read(store)
     assert len(found) == len(store) > 4 and store.has_links
@@ -194,9 +194,9 @@ def test_links_follow_their_blocks_into_a_snapshot(tmp_path: Path, monkeypatch: 
     assert other.manifest["files"] == store.manifest["files"]
 
 
-def test_a_snapshot_without_links_knows_nothing_of_them(tmp_path: Path) -> None:
+def test_a_snapshot_without_links_has_none(tmp_path: Path) -> None:
     plain = [RawArticle("1", "Ada", "", "Ada of [[London]] wrote.")]
-    path = ingest(GivenArticles(plain, name="g"), name="g", output=tmp_path, activity=Activity(quiet=True))
+    path = ingest(InMemorySource(plain, name="g"), name="g", output=tmp_path, activity=Activity(quiet=True))
     for store in (Snapshot.open(path), snapshot(tmp_path, page("Bare", "Nothing here is a link."))):
         assert not store.has_links and store.links(0) == []
         assert "links" not in store.manifest and not (store.folder / "links.npy").exists()
@@ -208,9 +208,9 @@ def test_a_snapshot_without_links_knows_nothing_of_them(tmp_path: Path) -> None:
         ]
 
 
-def test_links_do_not_change_what_a_snapshot_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_do_not_change_the_snapshot_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     linked = snapshot(tmp_path, page("Ada", "Ada of [[London]] wrote."))
-    plain = GivenArticles([RawArticle("1", "Ada", "", "Ada of London wrote.")], name="g")
+    plain = InMemorySource([RawArticle("1", "Ada", "", "Ada of London wrote.")], name="g")
     activity = Activity()
     path = ingest(plain, name="plain", output=tmp_path, activity=activity)
     assert path.name == linked.snapshot_id
@@ -222,7 +222,7 @@ def test_links_do_not_change_what_a_snapshot_is(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "shape"])
-def test_damaged_links_are_told(tmp_path: Path, damage: str) -> None:
+def test_damaged_links_are_reported(tmp_path: Path, damage: str) -> None:
     folder = snapshot(tmp_path, *PAGES).folder
     path = folder / "links.npy"
     if damage == "cut":
@@ -231,5 +231,5 @@ def test_damaged_links_are_told(tmp_path: Path, damage: str) -> None:
         path.unlink()
     else:
         np.save(path, np.load(path, allow_pickle=False)[:5], allow_pickle=False)
-    with pytest.raises(RealmError, match=r"links\.npy (is missing or damaged|does not hold the 84 rows)"):
+    with pytest.raises(RealmError, match=r"links\.npy (is missing or damaged|does not contain the 84 rows)"):
         Snapshot.open(folder)

@@ -63,13 +63,13 @@ def test_packing_is_greedy() -> None:
         assert joined_length("Title", f"{part} {next_sentence[0]}") > MAX_WORDPIECES
 
 
-def test_a_sentence_longer_than_a_block_is_cut_at_spaces() -> None:
+def test_a_sentence_longer_than_a_block_is_split_at_spaces() -> None:
     parts = blocks("Title", "unbelievable " * 400 + "end.")
     assert len(parts) > 1
     assert {word for part in parts for word in part.split()} == {"unbelievable", "end."}
 
 
-def test_a_word_without_end_is_cut_too() -> None:
+def test_an_overlong_word_is_split() -> None:
     text = "x" * 20_000
     parts = blocks("Title", text)
     assert "".join(parts) == text and all(len(part) <= MAX_BLOCK_CHARACTERS for part in parts)

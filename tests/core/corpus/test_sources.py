@@ -1,4 +1,4 @@
-"""Readers: dumps, JSON lines, Parquet, the default corpus; what they refuse and where they say the damage is."""
+"""Readers of dumps, JSON lines, Parquet and the default corpus; what they refuse, and positions of damage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
-from realm_core.corpus.sources import Source, source_from
+from realm_core.corpus.sources import ArticleSource, source_from
 from realm_core.corpus.tasks import Ingest
 from realm_core.corpus.vital import VitalSource
 from realm_core.errors import RealmError
@@ -36,11 +36,11 @@ def json_lines(rows: list[dict[str, Any]] = ROWS) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def titles(source: Source, start: int = 0) -> list[str]:
+def titles(source: ArticleSource, start: int = 0) -> list[str]:
     return [article.title for article in source.articles(start)]
 
 
-def test_a_dump_gives_its_articles_alone(tmp_path: Path) -> None:
+def test_a_dump_yields_only_its_articles(tmp_path: Path) -> None:
     content = dump(
         page("Ada Lovelace", "'''Ada''' & co <b>.", number=12),
         page("Countess", "#REDIRECT [[Ada Lovelace]]"),
@@ -85,7 +85,7 @@ def test_multistream_archives_are_read_to_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", [bz2.compress, gzip.compress, lzma.compress])
-def test_a_truncated_archive_is_told_with_its_byte(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_a_truncated_archive_is_reported_with_its_byte(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     content = pack(json_lines())
     cut = len(content) - 40
     source = JsonLinesSource(written(tmp_path / "rows.packed", content[:cut]))
@@ -94,7 +94,7 @@ def test_a_truncated_archive_is_told_with_its_byte(tmp_path: Path, pack: Callabl
 
 
 @pytest.mark.parametrize("pack", [bz2.compress, gzip.compress, lzma.compress])
-def test_damage_inside_an_archive_is_told(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_damage_inside_an_archive_is_reported(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     content = bytearray(pack(json_lines()))
     middle = len(content) // 2
     content[middle : middle + 50] = b"\x55" * 50
@@ -102,13 +102,13 @@ def test_damage_inside_an_archive_is_told(tmp_path: Path, pack: Callable[[bytes]
         titles(JsonLinesSource(written(tmp_path / "rows.packed", bytes(content))))
 
 
-def test_rubbish_behind_an_archive_is_not_ignored(tmp_path: Path) -> None:
+def test_trailing_garbage_is_not_ignored(tmp_path: Path) -> None:
     content = bz2.compress(json_lines()) + b"BZh9 this is no bzip2"
     with pytest.raises(RealmError, match="rows"):
         titles(JsonLinesSource(written(tmp_path / "rows.bz2", content)))
 
 
-def test_broken_xml_is_told_with_line_and_byte(tmp_path: Path) -> None:
+def test_invalid_xml_is_reported_with_line_and_byte(tmp_path: Path) -> None:
     broken = dump(page("One", "a"), page("Two", "b")).replace(b"<title>Two", b"<title>Two &")
     line = broken[: broken.index(b"Two &")].count(b"\n") + 1
     with pytest.raises(RealmError, match=rf"d\.xml, line {line}, column \d+, byte \d"):
@@ -128,7 +128,7 @@ def test_broken_xml_is_told_with_line_and_byte(tmp_path: Path) -> None:
         (b"\x00\x01\x02", "line 1"),
     ],
 )
-def test_what_is_no_dump_is_refused_at_once(tmp_path: Path, content: bytes, message: str) -> None:
+def test_other_files_are_refused_at_once(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(RealmError, match=message):
         MediaWikiSource(written(tmp_path / "d.xml", content))
 
@@ -142,8 +142,8 @@ def test_a_language_and_its_titles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", ["jsonl", "parquet"])
-def test_rows_of_ones_own(tmp_path: Path, make: str) -> None:
-    source: Source
+def test_rows_of_json_lines_and_parquet(tmp_path: Path, make: str) -> None:
+    source: ArticleSource
     if make == "jsonl":
         source = JsonLinesSource(written(tmp_path / "r", b"\xef\xbb\xbf\n" + json_lines() + b"\n \n"), language="fr")
     else:
@@ -170,25 +170,25 @@ def test_rows_of_ones_own(tmp_path: Path, make: str) -> None:
         (b"[" * 100_000, r"line 3"),
     ],
 )
-def test_a_bad_line_is_told(tmp_path: Path, line: bytes, message: str) -> None:
+def test_a_bad_line_is_reported(tmp_path: Path, line: bytes, message: str) -> None:
     path = written(tmp_path / "rows.jsonl", json_lines(ROWS[:2]) + line + b"\n" + json_lines(ROWS[2:4]))
     with pytest.raises(RealmError, match=rf"rows\.jsonl, {message}"):
         titles(JsonLinesSource(path))
 
 
-def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overlong_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realm_core.corpus.streams.MAX_LINE_BYTES", 1 << 20)
     path = written(tmp_path / "rows.jsonl", json_lines(ROWS[:1]) + b"x" * (3 << 20))
     with pytest.raises(RealmError, match="line 2: longer than"):
         titles(JsonLinesSource(path))
 
 
-def test_whole_numbers_may_be_ids(tmp_path: Path) -> None:
+def test_ids_may_be_integers(tmp_path: Path) -> None:
     path = written(tmp_path / "r", b'{"id": 7, "title": "T", "text": "x"}')
     assert next(JsonLinesSource(path).articles(0)).id == "7"
 
 
-def test_a_bad_parquet_file_is_told(tmp_path: Path) -> None:
+def test_a_bad_parquet_file_is_reported(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
     whole = (tmp_path / "rows.parquet").read_bytes()
     with pytest.raises(RealmError, match=r"cut\.parquet"):
@@ -228,7 +228,7 @@ def test_the_default_corpus_that_is_not_installed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_sources_from_options(tmp_path: Path) -> None:
-    def source_of(*words: str) -> Source:
+    def source_of(*words: str) -> ArticleSource:
         task = told("ingest", [*words, "--output", tmp_path])
         assert isinstance(task, Ingest)
         return source_from(task)

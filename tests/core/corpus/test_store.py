@@ -1,4 +1,4 @@
-"""Snapshots: what goes in comes out, ids find rows, repetitions are dropped, damage is noticed."""
+"""Snapshots: round trip, rows by id, duplicates, and damage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle, block_id
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
@@ -25,7 +25,7 @@ ARTICLES = [
 
 
 def snapshot(folder: Path, articles: list[RawArticle] = ARTICLES, name: str = "given") -> Snapshot:
-    source = GivenArticles(articles, name=name, licence="CC0", attribution="Nobody")
+    source = InMemorySource(articles, name=name, licence="CC0", attribution="Nobody")
     return Snapshot.open(ingest(source, name=name, output=folder, activity=Activity(quiet=True), processes=1))
 
 
@@ -80,7 +80,7 @@ def test_repeated_ids_and_blocks_are_kept_once(tmp_path: Path) -> None:
     assert store.blocks_of_article(4)[0].text == "The last one."
 
 
-def test_unusable_text_is_made_usable(tmp_path: Path) -> None:
+def test_invalid_characters_are_removed(tmp_path: Path) -> None:
     text = "A\0\u200b b\ud800.\r\n\r\n\u00a0 c\u00ad d."
     articles = [
         RawArticle("1\ud800", "T\0itle\n two" + "o" * 600, "javascript:alert(1)", text),
@@ -100,7 +100,7 @@ def test_a_source_without_text_gives_no_snapshot(tmp_path: Path) -> None:
     assert list(tmp_path.glob("given/*")) == []
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     folder = snapshot(tmp_path).folder
     for name in ("articles.arrow", "blocks.arrow", "block_rows.npy", "manifest.json"):
         broken = tmp_path / name.replace(".", "-")

@@ -1,4 +1,4 @@
-"""The wordpieces kept beside a snapshot: those of its texts, made once, whole or not there, and no other's."""
+"""The cached wordpieces of a snapshot: correct, made once and atomically, and only used for their snapshot."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def same(one: BlockTokens, other: BlockTokens) -> bool:
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 2, 4096])
-def test_they_are_the_wordpieces_of_each_block(
+def test_tokens_are_the_wordpieces_of_each_block(
     snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
 ) -> None:
     monkeypatch.setattr(tokens_module, "_ROWS_AT_ONCE", rows_at_once)
@@ -78,7 +78,7 @@ def test_equal_texts_have_equal_hashes_and_no_others(snapshot: Snapshot) -> None
     assert len(set(tokens.text_hashes_N.tolist())) == len(set(texts)) < len(texts)
 
 
-def test_what_was_made_is_opened_again(snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_cache_is_opened(snapshot: Snapshot, capsys: pytest.CaptureFixture[str]) -> None:
     tokens = open_tokens(snapshot, QUIET)
     folder = snapshot.folder.with_name(f".{snapshot.snapshot_id}.tokens")
     made_at = (folder / "manifest.json").stat().st_mtime_ns
@@ -87,23 +87,23 @@ def test_what_was_made_is_opened_again(snapshot: Snapshot, capsys: pytest.Captur
     assert capsys.readouterr().err == "" and (folder / "manifest.json").stat().st_mtime_ns == made_at
 
 
-def test_writing_to_what_was_opened_does_not_change_the_file(snapshot: Snapshot) -> None:
-    """torch wants arrays that can be written to; the next process must not see what is written."""
+def test_writing_to_opened_arrays_does_not_change_the_file(snapshot: Snapshot) -> None:
+    """torch needs writable arrays; other processes must not see the changes."""
     tokens = open_tokens(snapshot, QUIET)
     before = tokens.bodies.values_T.tolist()
     tokens.bodies.values_T[:] = 0
     assert open_tokens(snapshot, QUIET).bodies.values_T.tolist() == before
 
 
-def test_those_of_another_snapshot_are_refused(snapshot: Snapshot, tmp_path: Path) -> None:
+def test_a_cache_of_another_snapshot_is_refused(snapshot: Snapshot, tmp_path: Path) -> None:
     other = Snapshot.open(tiny_snapshot(tmp_path, {"Mars": "It has two moons."}))
     open_tokens(other, QUIET, tmp_path / "tokens")
-    with pytest.raises(RealmError, match=r"tokens holds the wordpieces of another snapshot or vocabulary; remove it"):
+    with pytest.raises(RealmError, match=r"tokens contains the wordpieces of another snapshot or vocabulary; remove"):
         open_tokens(snapshot, QUIET, tmp_path / "tokens")
 
 
 @pytest.mark.parametrize("key", ["format", "tokenizer_sha256", "blocks"])
-def test_those_of_another_format_or_vocabulary_are_refused(snapshot: Snapshot, tmp_path: Path, key: str) -> None:
+def test_a_cache_of_another_format_or_vocabulary_is_refused(snapshot: Snapshot, tmp_path: Path, key: str) -> None:
     open_tokens(snapshot, QUIET, tmp_path / "tokens")
     manifest = json.loads((tmp_path / "tokens" / "manifest.json").read_text())
     (tmp_path / "tokens" / "manifest.json").write_text(json.dumps({**manifest, key: 0}))
@@ -124,7 +124,7 @@ def test_a_missing_or_damaged_file_is_named(snapshot: Snapshot, tmp_path: Path, 
 
 
 class StopsAt(Activity):
-    """Is asked to stop when it looks for the n-th time."""
+    """Receives a stop request at the n-th check."""
 
     def __init__(self, looks: int) -> None:
         super().__init__(quiet=True)
@@ -136,7 +136,7 @@ class StopsAt(Activity):
             raise Stopped
 
 
-def test_stopped_or_killed_it_leaves_nothing_that_is_taken_for_whole(
+def test_an_interruption_leaves_no_cache_that_counts_as_complete(
     snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens_module, "_ROWS_AT_ONCE", 1)
@@ -149,7 +149,7 @@ def test_stopped_or_killed_it_leaves_nothing_that_is_taken_for_whole(
     assert not (tmp_path / "tokens.tmp").exists()
 
 
-def test_a_full_disk_is_one_sentence(snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_message(snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -159,7 +159,7 @@ def test_a_full_disk_is_one_sentence(snapshot: Snapshot, tmp_path: Path, monkeyp
     assert not (tmp_path / "tokens").exists()
 
 
-def test_of_processes_that_come_at_once_one_makes_them(tmp_path: Path) -> None:
+def test_one_of_several_concurrent_processes_makes_the_cache(tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path, {f"Article {i}": f"It is number {i}. " * 200 for i in range(100)})
     program = (
         "import sys, time\nfrom pathlib import Path\n"
@@ -186,7 +186,7 @@ def test_of_processes_that_come_at_once_one_makes_them(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     ended = [finish(process) for process in processes]
     assert [status for status, _ in ended] == [0, 0, 0], ended
-    assert sum("Cutting the corpus into wordpieces" in errors for _, errors in ended) == 1
+    assert sum("Tokenising the corpus" in errors for _, errors in ended) == 1
     snapshot = Snapshot.open(corpus)
     made = open_tokens(snapshot, QUIET)
     shutil.rmtree(snapshot.folder.with_name(f".{snapshot.snapshot_id}.tokens"))

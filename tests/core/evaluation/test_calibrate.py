@@ -21,7 +21,7 @@ from realm_core.model.checkpoint import load_model
 from realm_core.questions.answers import is_correct
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.serving.provenance import Answer, RankedAnswer, confidence
-from realm_core.serving.reading import BlockReading, Found
+from realm_core.serving.reading import BlockReading, SearchResult
 from tests.core.running import activity_of
 from tests.tiny import tiny_deployment
 
@@ -54,7 +54,7 @@ def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path])
         read_question = ReadQuestion(question, blocks)
         outcome, answered = read_question.outcome(setting), read_question.answered(setting)
         rows, scores = retriever.search([question.question], 3)
-        found = Found(question.question, [snapshot.block(row) for row in rows[0]], scores[0])
+        found = SearchResult(question.question, [snapshot.block(row) for row in rows[0]], scores[0])
         [read] = calibrated.read([found])
         answer = calibrated.answer(question.question, read, "block+null")
         assert answer.no_answer_probability is not None
@@ -63,7 +63,7 @@ def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path])
         assert outcome.share == pytest.approx(share, rel=0.02)  # products of other sizes round otherwise
         assert answer.confidence == pytest.approx(share)  # slope 1, everything else 0
         assert answered.share == pytest.approx(answer.share, rel=0.02)
-        assert answered.signs == pytest.approx(answer.signs, rel=0.02, abs=0.02)
+        assert answered.signs == pytest.approx(answer.confidence_features, rel=0.02, abs=0.02)
         assert answered.right == is_correct(answer.answers[0].text, question.answers)
 
 
@@ -126,7 +126,7 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
     with pytest.raises(RealmError, match=r"asked\.jsonl, line 1: `answers` must be an empty list"):
         activity_of("calibrate", [*options[:-1], tmp_path / "no", "--questions", asked, "--unanswerable", asked])
     assert not (tmp_path / "no").exists()
-    with pytest.raises(RealmError, match=r"none\.jsonl, line 1: `answers` must be a list of texts"):
+    with pytest.raises(RealmError, match=r"none\.jsonl, line 1: `answers` must be a list of non-empty texts"):
         read_questions(none)
 
 

@@ -29,7 +29,7 @@ from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.serving.engine import Engine
-from realm_core.serving.reading import BlockReading, Found
+from realm_core.serving.reading import BlockReading, SearchResult
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, run, start
 from tests.core.running import activity_of
@@ -331,7 +331,7 @@ def test_bm25_needs_no_index_and_its_scores_are_the_prior(
         ((rows,), (scores,)) = retriever.search([row["question"]], 5)
         blocks = [snapshot.block(number) for number in rows]
         scaled = [score * BM25_SCALE for score in scores]
-        (read,) = reading.read([Found(row["question"], blocks, scaled)])
+        (read,) = reading.read([SearchResult(row["question"], blocks, scaled)])
         answer = reading.answer(row["question"], read, "block+null")
         weights = torch.softmax(torch.tensor(scores, dtype=torch.float64) * BM25_SCALE, 0).tolist()
         by_id = {e.block_id: e.prior for e in answer.evidence}
@@ -405,5 +405,5 @@ def test_dense_needs_an_index_and_a_scale_is_positive(deployment: Deployment, as
 def test_half_a_character_is_refused_with_the_questions_number(deployment: Deployment, tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"question": "x", "answers": ["y"]}\n{"question": "\\ud800?", "answers": ["y"]}\n')
-    with pytest.raises(RealmError, match=r"q\.jsonl, line 2: the character '.*' can be neither kept nor shown"):
+    with pytest.raises(RealmError, match=r"q\.jsonl, line 2: the character '.*' cannot be stored or displayed"):
         evaluate(deployment, path)

@@ -1,4 +1,4 @@
-"""BM25 against its formula written out here, and the index that is kept for the next time."""
+"""BM25 against its formula, and the cached index."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_scores_are_those_of_the_formula(snapshot: Snapshot) -> None:
         assert own_rows == ranked  # of equal scores the lower row comes first
 
 
-def test_fewer_are_the_first_of_more(snapshot: Snapshot) -> None:
+def test_a_smaller_k_returns_a_prefix(snapshot: Snapshot) -> None:
     search = BM25Search(snapshot)
     all_rows, _ = search.search(QUERIES, 12)
     for k in (1, 3, 7):
         assert search.search(QUERIES, k)[0] == [rows[:k] for rows in all_rows]
 
 
-def test_the_index_is_kept_without_pickle_and_found_again(
+def test_the_index_is_cached_without_pickle(
     snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = BM25Search(snapshot, tmp_path / "cache").search(QUERIES, 5)
@@ -78,14 +78,14 @@ def test_the_index_is_kept_without_pickle_and_found_again(
     assert BM25Search(snapshot, tmp_path / "cache").search(QUERIES, 5) == first
 
 
-def test_two_that_want_it_at_once_make_it_once(snapshot: Snapshot, tmp_path: Path) -> None:
+def test_concurrent_users_build_the_index_once(snapshot: Snapshot, tmp_path: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: BM25Search(snapshot, tmp_path).search(QUERIES, 5), range(3)))
     assert found[0] == found[1] == found[2]
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [f"bm25-{snapshot.snapshot_id}"]
 
 
-def test_damage_and_other_versions_are_said_with_the_name(
+def test_damage_and_other_versions_are_reported_with_the_file(
     snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     BM25Search(snapshot, tmp_path)
@@ -104,7 +104,7 @@ def test_damage_and_other_versions_are_said_with_the_name(
         BM25Search(snapshot, tmp_path)
 
 
-def test_each_corpus_has_its_own(snapshot: Snapshot, tmp_path: Path) -> None:
+def test_each_corpus_has_its_own_index(snapshot: Snapshot, tmp_path: Path) -> None:
     other = Snapshot.open(tiny_snapshot(tmp_path, {"Venus": "Venus is a planet.", "Seine": "A river in France."}))
     cache = tmp_path / "cache"
     assert BM25Search(snapshot, cache).search(["river in France"], 1) != BM25Search(other, cache).search(

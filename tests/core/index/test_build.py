@@ -1,4 +1,4 @@
-"""Building an index: what is in it, how it goes on after being killed, and what it refuses."""
+"""Building an index: content, resuming after a kill, and errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_row_is_the_vector_of_its_block(deployment: Deployment) -> None:
     assert len({tuple(vector.tolist()) for vector in generation.vectors_ND}) == len(snapshot)
 
 
-def test_the_manifest_says_what_it_is_of(deployment: Deployment) -> None:
+def test_the_manifest_names_model_and_snapshot(deployment: Deployment) -> None:
     manifest = read_json(deployment.index / "manifest.json")
     model, snapshot = load_model(deployment.model), Snapshot.open(deployment.corpus)
     assert deployment.index.name == manifest["generation"] == f"{snapshot.snapshot_id}-{model.block_hash}"
@@ -91,7 +91,7 @@ def test_embedding_in_small_chunks_changes_nothing(
 
 
 @given(lengths=st.lists(st.integers(1, 50), max_size=40), budget=st.integers(1, 120))
-def test_batches_hold_everything_once_within_their_budget(lengths: list[int], budget: int) -> None:
+def test_batches_contain_everything_once_within_their_budget(lengths: list[int], budget: int) -> None:
     groups = list(batches_by_length(lengths, budget))
     assert sorted(position for group in groups for position in group) == list(range(len(lengths)))
     assert all(len(group) == 1 or sum(lengths[i] for i in group) <= budget for group in groups)
@@ -100,9 +100,7 @@ def test_batches_hold_everything_once_within_their_budget(lengths: list[int], bu
 
 
 @given(lengths=st.lists(st.integers(1, 50), max_size=40), budget=st.integers(50, 200), at_once=st.integers(1, 4))
-def test_even_batches_hold_everything_once_what_comes_first_first(
-    lengths: list[int], budget: int, at_once: int
-) -> None:
+def test_even_batches_contain_everything_once_in_order(lengths: list[int], budget: int, at_once: int) -> None:
     groups = even_batches(lengths, budget, at_once)
     assert sorted(position for group in groups for position in group) == list(range(len(lengths)))
     assert all(groups)
@@ -112,7 +110,7 @@ def test_even_batches_hold_everything_once_what_comes_first_first(
     assert all(max(earlier) < min(later) for earlier, later in zip(groups, groups[at_once:], strict=False))
 
 
-def test_vectors_come_back_in_the_order_given(deployment: Deployment) -> None:
+def test_vectors_are_in_the_order_of_the_input(deployment: Deployment) -> None:
     model = load_model(deployment.model)
     questions = ["Who?", "What is the longest river of all the rivers in Africa and elsewhere?", "Where is Mars?"]
     joined = join_query(Wordpieces.default(), questions, 64)
@@ -131,7 +129,7 @@ def test_built_again_is_the_same_generation(deployment: Deployment) -> None:
 
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
-def test_killed_and_stopped_builds_go_on_to_the_same_bytes(deployment: Deployment, tmp_path: Path) -> None:
+def test_interrupted_builds_resume_to_the_same_bytes(deployment: Deployment, tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path, {f"Place {i}": f"Place {i} is a town of {i * 37} people." for i in range(150)})
     indexes, partial = tmp_path / "indexes", tmp_path / "indexes" / ".one.partial"
     arguments = ["index", "--model", str(deployment.model), "--corpus", str(corpus), "--output", str(indexes)]
@@ -171,7 +169,7 @@ def test_killed_and_stopped_builds_go_on_to_the_same_bytes(deployment: Deploymen
     assert (one / "vectors-00003.safetensors").stat().st_mtime_ns == after_kill["vectors-00003.safetensors"]
 
 
-def test_a_partial_build_of_something_else_is_begun_anew(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_partial_build_of_another_model_is_discarded(deployment: Deployment, tmp_path: Path) -> None:
     partial = tmp_path / ".mine.partial"
     partial.mkdir()
     (partial / "identity.json").write_text('{"block_hash": "another"}')
@@ -189,7 +187,7 @@ def shard(deployment: Deployment, output: Path, number: int, **changed: Any) -> 
     return build_shard(deployment.model, deployment.corpus, output, QUIET, **told)
 
 
-def test_shards_built_apart_are_published_by_the_build(deployment: Deployment, tmp_path: Path) -> None:
+def test_separately_built_shards_are_published_by_the_build(deployment: Deployment, tmp_path: Path) -> None:
     assert [shard(deployment, tmp_path, number) for number in (2, 0)] == [2, 5]
     partial = tmp_path / ".mine.partial"
     made = {path.name: path.stat().st_mtime_ns for path in partial.glob("vectors-*")}
@@ -203,7 +201,7 @@ def test_shards_built_apart_are_published_by_the_build(deployment: Deployment, t
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.lock", "mine"]
 
 
-def test_shards_are_built_beside_one_another_but_not_twice(deployment: Deployment, tmp_path: Path) -> None:
+def test_shards_are_built_concurrently_but_not_twice(deployment: Deployment, tmp_path: Path) -> None:
     shard(deployment, tmp_path, 0)
     with open(tmp_path / ".mine.lock") as others, open(tmp_path / ".mine.partial" / ".00001.lock", "w") as same:
         fcntl.flock(others, fcntl.LOCK_SH)  # another builds a shard
@@ -218,7 +216,7 @@ def test_shards_are_built_beside_one_another_but_not_twice(deployment: Deploymen
             shard(deployment, tmp_path, 2)
 
 
-def test_two_that_make_the_partial_folder_at_once_share_it(
+def test_concurrent_shards_share_the_partial_folder(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rename = os.rename
@@ -238,14 +236,14 @@ def test_two_that_make_the_partial_folder_at_once_share_it(
 
 
 @pytest.mark.parametrize("number", [-1, 3])
-def test_a_shard_that_there_is_not(deployment: Deployment, tmp_path: Path, number: int) -> None:
+def test_a_shard_out_of_range_is_refused(deployment: Deployment, tmp_path: Path, number: int) -> None:
     with pytest.raises(RealmError, match=f"The index mine has the shards 0 to 2, not {number}"):
         shard(deployment, tmp_path, number)
 
 
-def test_a_shard_of_something_else_leaves_the_partial_folder_alone(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_shard_of_another_model_leaves_the_partial_folder_alone(deployment: Deployment, tmp_path: Path) -> None:
     shard(deployment, tmp_path, 0)
-    with pytest.raises(RealmError, match=r"\.mine\.partial is of another model or corpus"):
+    with pytest.raises(RealmError, match=r"\.mine\.partial belongs to another model or corpus"):
         shard(deployment, tmp_path, 0, shard_rows=4)
     assert (tmp_path / ".mine.partial" / "vectors-00000.safetensors").exists()
 
@@ -263,15 +261,15 @@ def test_a_shard_on_the_command_line(deployment: Deployment, tmp_path: Path) -> 
 # ── What it refuses ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_name_that_is_taken_by_something_else_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_name_of_another_index_is_refused(deployment: Deployment, tmp_path: Path) -> None:
     rebuild(deployment, tmp_path, name="mine")
     other = tiny_model(tmp_path, seed=1)
-    with pytest.raises(RealmError, match=r"mine exists and is of another model or corpus"):
+    with pytest.raises(RealmError, match=r"mine exists and belongs to another model or corpus"):
         build(other, deployment.corpus, tmp_path, QUIET, name="mine")
 
 
 @pytest.mark.parametrize("name", ["../escaped", ".hidden", "a/b"])
-def test_a_name_that_is_no_folders_name_is_refused(deployment: Deployment, tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_refused(deployment: Deployment, tmp_path: Path, name: str) -> None:
     with pytest.raises(RealmError, match="cannot be a generation's name"):
         rebuild(deployment, tmp_path / "indexes", name=name)
     assert not (tmp_path / "escaped").exists()
@@ -282,7 +280,7 @@ def test_shards_of_no_rows_are_refused(deployment: Deployment, tmp_path: Path) -
         rebuild(deployment, tmp_path, shard_rows=0)
 
 
-def test_a_full_disk_is_said_and_nothing_published(
+def test_a_full_disk_is_reported_and_nothing_published(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(tensors: object, path: Path) -> None:

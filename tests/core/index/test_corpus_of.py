@@ -1,4 +1,4 @@
-"""Whose blocks an index holds: the snapshot that is named, or the one of its id where snapshots are kept."""
+"""The snapshot of an index: given explicitly, or found by its id."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def elsewhere(deployment: Deployment, tmp_path: Path, monkeypatch: pytest.Monkey
     return Path(shutil.copytree(deployment.index, tmp_path / "away" / "indexes" / "moved"))
 
 
-def test_what_is_named_is_taken(deployment: Deployment) -> None:
+def test_an_explicit_corpus_is_used(deployment: Deployment) -> None:
     assert corpus_of(deployment.index, Path("/named")) == corpus_of(None, Path("/named")) == Path("/named")
-    with pytest.raises(RealmError, match="--corpus is needed, a snapshot: there is no index"):
+    with pytest.raises(RealmError, match="--corpus is required: without an index"):
         corpus_of(None, None)
 
 
@@ -46,32 +46,32 @@ def test_it_is_found_in_the_data_folder(
     assert corpus_of(elsewhere, None).samefile(kept)
 
 
-def test_not_found_it_says_what_is_wanted_and_where_it_was_looked_for(
+def test_if_not_found_the_error_lists_the_searched_folders(
     deployment: Deployment, elsewhere: Path, tmp_path: Path
 ) -> None:
     wanted = deployment.corpus.name
     with pytest.raises(
-        RealmError, match=rf"is of snapshot {wanted}, which is not in .*no corpora; name .* by --corpus"
+        RealmError, match=rf"is of snapshot {wanted}, which is not in .*no corpora; give .* as --corpus"
     ):
         corpus_of(elsewhere, None)
     place = tmp_path / "away" / "corpora"
     shutil.copytree(tiny_snapshot(tmp_path / "other", {"One": "It is another."}), place / "tiny" / wanted)
     (tmp_path / "data" / "corpora" / "empty" / wanted).mkdir(parents=True)
-    with pytest.raises(RealmError, match=rf"which is not in {tmp_path / 'data' / 'corpora'}, {place}; name"):
+    with pytest.raises(RealmError, match=rf"which is not in {tmp_path / 'data' / 'corpora'}, {place}; give"):
         corpus_of(elsewhere, None)  # what is there is another in its name, and an empty folder
     shutil.copytree(deployment.corpus, place / "whole" / wanted)
     assert corpus_of(elsewhere, None).samefile(place / "whole" / wanted)
 
 
 @pytest.mark.parametrize("snapshot_id", [None, "../../etc", 7])
-def test_an_index_that_does_not_say_is_refused(elsewhere: Path, snapshot_id: object) -> None:
+def test_an_index_without_a_snapshot_id_is_refused(elsewhere: Path, snapshot_id: object) -> None:
     manifest = read_json(elsewhere / "manifest.json")
     write_json(elsewhere / "manifest.json", manifest | {"snapshot_id": snapshot_id}, sealed=True)
-    with pytest.raises(RealmError, match="does not say which snapshot it is of; name it by --corpus"):
+    with pytest.raises(RealmError, match="does not name its snapshot; give the snapshot's folder as --corpus"):
         corpus_of(elsewhere, None)
 
 
-def test_a_model_is_measured_and_asked_without_naming_the_corpus(
+def test_evaluate_and_ask_find_the_corpus(
     deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = write_lines(tmp_path / "asked.jsonl", questions()[:1])

@@ -1,4 +1,4 @@
-"""Opening an index: damage and misfits are said before anything is answered from them."""
+"""Opening an index: damage and mismatches are detected before it is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHARD = "vectors-00000.safetensors"
 
 
 def write_generation(folder: Path, vectors_ND: torch.Tensor, shard_rows: int) -> None:
-    """A generation of these vectors, as the format is documented."""
+    """A generation of these vectors in the documented format."""
     folder.mkdir()
     shards = []
     for number, start in enumerate(range(0, len(vectors_ND), shard_rows)):
@@ -96,26 +96,29 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list": (lambda folder: (folder / "manifest.json").write_text("[]"), r"manifest\.json is not an index of format"),
     "other format": (_manifest(lambda m: m.update(format=9)), r"manifest\.json is not an index of format 1"),
     "no rows": (_manifest(lambda m: m.pop("rows")), r"manifest\.json does not describe an index"),
-    "no shards": (_manifest(lambda m: m.update(shards=[])), r"manifest\.json: the shards hold 0 rows, not 12"),
+    "no shards": (_manifest(lambda m: m.update(shards=[])), r"manifest\.json: the shards have 0 rows, not 12"),
     "shards of nothing": (_manifest(lambda m: m.update(shards=None)), r"manifest\.json does not describe an index"),
     "no name of a file": (
         _manifest(lambda m: m["shards"][0].update(file="a" * 300)),
         r"manifest\.json does not describe an index: .* the name of a file",
     ),
-    "a gap": (_manifest(lambda m: m["shards"][0].update(start=1)), r"manifest\.json: the shards do not follow"),
-    "too many rows": (_manifest(lambda m: m["shards"][0].update(stop=13)), r"manifest\.json: the shards do not follow"),
-    "too few rows": (_manifest(lambda m: m.update(rows=13)), r"manifest\.json: the shards hold 12 rows, not 13"),
+    "a gap": (_manifest(lambda m: m["shards"][0].update(start=1)), "the shards are not contiguous"),
+    "too many rows": (
+        _manifest(lambda m: m["shards"][0].update(stop=13)),
+        "the shards are not contiguous",
+    ),
+    "too few rows": (_manifest(lambda m: m.update(rows=13)), r"manifest\.json: the shards have 12 rows, not 13"),
     "other width": (
         _manifest(lambda m: m.update(dim=17)),
-        rf"{SHARD} holds vectors of shape \(12, 16\), not \(12, 17\)",
+        rf"{SHARD} contains vectors of shape \(12, 16\), not \(12, 17\)",
     ),
-    "other tensor": (_replace_shard({"v": torch.zeros(12, 16)}), rf"{SHARD} holds no vectors"),
+    "other tensor": (_replace_shard({"v": torch.zeros(12, 16)}), rf"{SHARD} contains no vectors"),
     "no tensors": (_replace_shard(b"nothing of the kind"), rf"{SHARD} cannot be read"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_said_with_the_files_name(deployment: Deployment, tmp_path: Path, damage: str) -> None:
+def test_damage_is_reported_with_the_files_name(deployment: Deployment, tmp_path: Path, damage: str) -> None:
     do, message = DAMAGES[damage]
     shutil.copytree(deployment.index, tmp_path / "index")
     do(tmp_path / "index")
@@ -139,7 +142,7 @@ def test_an_index_of_another_corpus_is_refused(deployment: Deployment, tmp_path:
         Engine.load(deployment.model, deployment.index, other)
 
 
-def test_a_model_whose_reader_alone_differs_fits(deployment: Deployment) -> None:
+def test_a_model_with_another_reader_matches(deployment: Deployment) -> None:
     model = load_model(deployment.model)
     with torch.no_grad():
         model.reader.score.bias.add_(1)

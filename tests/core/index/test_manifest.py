@@ -1,4 +1,4 @@
-"""An index is verified by its manifest alone, without torch."""
+"""An index is verified by its manifest without torch."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def _without_shards(index: Path) -> None:
         (_change_a_shard, rf"{SHARD} is damaged", True),  # only its checksum tells
         (lambda index: (index / SHARD).unlink(), rf"{SHARD} does not exist", False),
         (lambda index: (index / "manifest.json").unlink(), r"manifest\.json does not exist", False),
-        (_without_shards, r"manifest\.json does not say which files belong to it", False),
+        (_without_shards, r"manifest\.json does not list its files", False),
     ],
     ids=["changed", "no shard", "no manifest", "no shards"],
 )
-def test_damage_is_said(index: Path, damage: Callable[[Path], None], message: str, complete: bool) -> None:
+def test_damage_is_reported(index: Path, damage: Callable[[Path], None], message: str, complete: bool) -> None:
     damage(index)
     with pytest.raises(RealmError, match=message):
         verify(index)
     assert is_complete(index) == complete
 
 
-def test_what_verifies_loads_no_torch() -> None:
+def test_verifying_loads_no_torch() -> None:
     program = (
         "import sys, realm_core.index.manifest, realm_core.model.identity, realm_core.corpus.store\n"
         "print('torch' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Search: the exact one against numpy, the approximate one against the exact one."""
+"""Exact search against numpy, approximate search against exact search."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def vectors(rows: int, dimension: int = 8, *, seed: int = 0) -> torch.Tensor:
 
 
 def naive(vectors_ND: torch.Tensor, queries_BD: torch.Tensor, k: int) -> list[list[int]]:
-    """Rows by falling score, lower rows first among equals."""
+    """Rows by descending score, ties by ascending row."""
     scores_BN = queries_BD.double().numpy() @ vectors_ND.double().numpy().T
     return [np.lexsort((np.arange(len(row)), -row))[:k].tolist() for row in scores_BN]
 
@@ -75,13 +75,13 @@ def test_flat_faiss_equals_exact_search() -> None:
     torch.testing.assert_close(scores, exact_scores)
 
 
-def test_faiss_with_more_asked_for_than_there_is() -> None:
+def test_faiss_with_k_above_the_number_of_vectors() -> None:
     found, scores = FaissSearch(vectors(3), "Flat").search(vectors(2, seed=1), 10)
     assert sorted(found[0].tolist()) == [0, 1, 2] and scores.shape == (2, 3)
 
 
-def test_what_faiss_does_not_fill_scores_nothing() -> None:
-    """One of two inverted lists is looked into, so that some of the rows asked for cannot be found."""
+def test_missing_results_of_faiss_have_no_score() -> None:
+    """Only one of two inverted lists is searched, so that some rows cannot be found."""
     base = torch.cat([vectors(40) * 0.01 + 1, vectors(40) * 0.01 - 1])
     found, scores = FaissSearch(base, "IVF2,Flat").search(torch.ones(1, 8), 60)
     assert (found[0] >= 0).sum() == 40

@@ -1,4 +1,4 @@
-"""Vectors that a model brings along are used for the corpus they are of, and for no other."""
+"""Vectors that come with a model are used only for their corpus."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.tiny import tiny_model, tiny_snapshot
 
 @pytest.fixture
 def shipped(tmp_path: Path) -> tuple[Path, Path]:
-    """A model that brings the vectors of the tiny corpus, marked so that a copy can be told from a computation."""
+    """A model with vectors of the tiny corpus, altered so that a copy differs from a computation."""
     model, corpus = tiny_model(tmp_path), tiny_snapshot(tmp_path)
     built = build(model, corpus, tmp_path / "first", Activity(quiet=True), device="cpu")
     built.rename(model / SHIPPED)
     return model, corpus
 
 
-def test_they_are_copied_and_not_computed(
+def test_shipped_vectors_are_copied(
     shipped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, corpus = shipped
@@ -43,7 +43,7 @@ def test_another_corpus_is_embedded(shipped: tuple[Path, Path], tmp_path: Path) 
     assert generation.manifest["rows"] == 1
 
 
-def test_damaged_ones_are_refused(shipped: tuple[Path, Path], tmp_path: Path) -> None:
+def test_damaged_shipped_vectors_are_refused(shipped: tuple[Path, Path], tmp_path: Path) -> None:
     model, corpus = shipped
     shard = next((model / SHIPPED).glob("vectors-*"))
     content = bytearray(shard.read_bytes())

@@ -1,4 +1,4 @@
-"""The same models as transformers computes them, one sequence at a time: what packed computations are compared with."""
+"""Reference: the same models in transformers, one sequence at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from realm_core.model.encoder import Encoder
 
 
 def plain_config(architecture: Architecture) -> BertConfig:
-    """The same for transformers' BERT, attending in its plain way."""
+    """The same for transformers' BERT with eager attention."""
     return BertConfig(**asdict(architecture), attn_implementation="eager")
 
 

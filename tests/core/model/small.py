@@ -1,4 +1,4 @@
-"""A BERT of a few hundred weights, for tests that write its surroundings out by hand."""
+"""A BERT of a few hundred weights for tests."""
 
 from __future__ import annotations
 

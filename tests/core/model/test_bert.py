@@ -1,4 +1,4 @@
-"""BERT is that of transformers: names, shapes and weights as drawn, states and gradients, in float64."""
+"""BERT equals that of transformers: names, shapes, initial weights, states and gradients, in float64."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Sequences = tuple[list[list[int]], list[list[int]]]
 
 
 def drawn(lengths: list[int]) -> Sequences:
-    """Wordpieces, [PAD] among them, and segments of sequences of these lengths."""
+    """Wordpieces, including [PAD], and segments of sequences of these lengths."""
     draw = torch.Generator().manual_seed(sum(lengths))
     ids = [torch.randint(VOCABULARY, (length,), generator=draw).tolist() for length in lengths]
     return ids, [torch.randint(2, (length,), generator=draw).tolist() for length in lengths]
@@ -139,7 +139,7 @@ def test_the_default_is_that_of_transformers() -> None:
     assert own == {name: getattr(theirs, name) for name in own}
 
 
-def test_what_a_config_says_besides_is_left_aside() -> None:
+def test_other_keys_of_a_config_are_ignored() -> None:
     written = BertConfig(hidden_size=24, num_attention_heads=2, hidden_act="relu", hidden_dropout_prob=0).to_dict()
     wanted = Architecture(hidden_size=24, num_attention_heads=2, hidden_act="relu", hidden_dropout_prob=0)
     assert Architecture.of(written | {"surprise": []}) == wanted
@@ -190,7 +190,7 @@ def write_base(folder: Path, config: object, tensors: dict[str, Tensor]) -> str:
     return str(folder)
 
 
-def test_a_base_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_base_is_read_as_written(tmp_path: Path) -> None:
     bert = small_bert()
     base = base_bert(write_base(tmp_path, asdict(bert.config), {**bert.state_dict(), "other": torch.zeros(1)}))
     assert base.config == bert.config and not base.training
@@ -201,7 +201,7 @@ def test_a_base_is_read_as_it_was_written(tmp_path: Path) -> None:
 WEIGHT = "encoder.layer.1.output.dense.weight"
 
 
-def test_a_base_that_is_not_what_its_config_says_is_refused(tmp_path: Path) -> None:
+def test_a_base_that_contradicts_its_config_is_refused(tmp_path: Path) -> None:
     bert = small_bert()
     config, tensors = asdict(bert.config), bert.state_dict()
 
@@ -209,14 +209,14 @@ def test_a_base_that_is_not_what_its_config_says_is_refused(tmp_path: Path) -> N
         with pytest.raises(RealmError, match=said):
             base_bert(write_base(tmp_path, config, tensors))
 
-    refused(r"config\.json is no architecture: an object is wanted", config=[1])
+    refused(r"config\.json is not an architecture: a JSON object is expected", config=[1])
     refused(r"config\.json: hidden_act must be one of", config=config | {"hidden_act": "swish"})
     refused(
         rf"model\.safetensors has no tensor '{WEIGHT}'",
         tensors={name: tensor for name, tensor in tensors.items() if name != WEIGHT},
     )
     refused(
-        r"intermediate\.dense\.weight is of shape \(32, 16\), not \(40, 16\)", config=config | {"intermediate_size": 40}
+        r"intermediate\.dense\.weight has shape \(32, 16\), not \(40, 16\)", config=config | {"intermediate_size": 40}
     )
 
 
@@ -224,7 +224,7 @@ def test_a_base_that_is_not_what_its_config_says_is_refused(tmp_path: Path) -> N
     ("base", "said"),
     [('{"hidden_size"', " is not valid JSON: Expecting"), ('{"hidden_size": 7}', ": num_attention_heads must divide")],
 )
-def test_an_architecture_alone_that_is_none_is_refused(base: str, said: str) -> None:
+def test_an_invalid_architecture_as_base_is_refused(base: str, said: str) -> None:
     with pytest.raises(RealmError, match=rf"^The base '\{base}'{said}"):
         base_bert(base)
 

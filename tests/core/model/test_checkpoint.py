@@ -1,4 +1,4 @@
-"""A model on disk: what comes back is what was stored, and whatever is wrong is said with the file's name."""
+"""A model on disk: round trip, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model(config: ModelConfig) -> Model:
 
 @pytest.fixture(scope="module")
 def saved(config: ModelConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound model folder; damage only copies of it."""
+    """A valid model folder; tests damage copies of it."""
     folder = tmp_path_factory.mktemp("models") / "sound"
     save_model(new_model(config, seed=7), folder)
     return folder
@@ -74,7 +74,7 @@ def test_float32_comes_back_to_the_bit(model: Model, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("storage", get_args(Storage))
-def test_frozen_parts_have_in_common_what_none_of_them_changed(
+def test_frozen_parts_share_unchanged_weights(
     model: Model, tmp_path: Path, dtype: torch.dtype, storage: Storage
 ) -> None:
     save_model(replace(model, encoder=new_encoder(model.config)), tmp_path / "m", storage={"reader": storage})
@@ -99,8 +99,8 @@ def test_frozen_parts_have_in_common_what_none_of_them_changed(
     assert alike.dtype == other and torch.equal(alike, to_train[f"query.{words}"].to(other))
 
 
-def test_what_hangs_on_one_model_does_not_hang_on_another(model: Model, tmp_path: Path) -> None:
-    """As the look for loud inputs, while another thread answers."""
+def test_hooks_of_one_model_are_not_on_another(model: Model, tmp_path: Path) -> None:
+    """As the recording of activations does while another thread answers."""
     save_model(model, tmp_path / "m")
     one, other = (load_model(tmp_path / "m", frozen=torch.float32) for _ in range(2))
     met: list[nn.Module] = []
@@ -115,7 +115,7 @@ def test_what_hangs_on_one_model_does_not_hang_on_another(model: Model, tmp_path
 
 
 @pytest.mark.parametrize("storage", ["float16", "int8"])
-def test_smaller_storage_loses_no_more_than_its_step(model: Model, tmp_path: Path, storage: Storage) -> None:
+def test_quantisation_error_is_within_the_step_size(model: Model, tmp_path: Path, storage: Storage) -> None:
     save_model(model, tmp_path / "m", storage={"query": "float32", "block": storage, "reader": storage})
     wanted, got = all_tensors(model), all_tensors(load_model(tmp_path / "m"))
     lossy = 0
@@ -133,7 +133,7 @@ def test_smaller_storage_loses_no_more_than_its_step(model: Model, tmp_path: Pat
     assert lossy
 
 
-def test_int8_bears_rows_of_zeros_and_of_next_to_nothing(model: Model, tmp_path: Path) -> None:
+def test_int8_handles_rows_of_zeros_and_tiny_values(model: Model, tmp_path: Path) -> None:
     with torch.no_grad():
         _changed_matrix(model)[0] = 0.0
         _changed_matrix(model)[1] = 1e-9
@@ -164,7 +164,7 @@ def test_the_files_are_safetensors_and_json(model: Model, tmp_path: Path) -> Non
         assert file.keys()
 
 
-def test_hashes_tell_what_changed(model: Model, tmp_path: Path) -> None:
+def test_hashes_depend_on_changed_parts(model: Model, tmp_path: Path) -> None:
     def hashes(name: str) -> tuple[str | None, str | None]:
         stored = save_model(model, tmp_path / name)
         return stored.hash, stored.block_hash
@@ -183,7 +183,7 @@ def test_hashes_tell_what_changed(model: Model, tmp_path: Path) -> None:
     assert block_changed[1] != first[1]
 
 
-def test_reading_options_change_the_models_hash_alone(model: Model, tmp_path: Path) -> None:
+def test_reading_options_change_only_the_models_hash(model: Model, tmp_path: Path) -> None:
     first = save_model(model, tmp_path / "first")
     other = replace(model, config=replace(model.config, normalisation="joint"))
     second = save_model(other, tmp_path / "second")
@@ -259,7 +259,7 @@ def _flip_a_byte(folder: Path) -> None:
 
 
 def _rewrite(change: Callable[[dict[str, Tensor]], object]) -> Callable[[Path], None]:
-    """Other tensors under a checksum that fits: an error that only their names and shapes give away."""
+    """Other tensors with a valid checksum: only names and shapes reveal the error."""
 
     def rewrite(folder: Path) -> None:
         tensors = load_file(folder / "model.safetensors")
@@ -321,7 +321,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_wrong_is_said_with_the_files_name(saved: Path, tmp_path: Path, damage: str) -> None:
+def test_errors_name_the_file(saved: Path, tmp_path: Path, damage: str) -> None:
     do, message = DAMAGES[damage]
     shutil.copytree(saved, tmp_path / "m")
     do(tmp_path / "m")
@@ -341,7 +341,7 @@ def test_weights_that_are_no_safetensors_are_refused(saved: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"model": 3}'])
-def test_hashes_of_what_is_no_model_are_refused(tmp_path: Path, content: str) -> None:
+def test_hashes_of_other_files_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(RealmError, match=r"config\.json does not describe a model"):
         read_hashes(tmp_path)

@@ -1,4 +1,4 @@
-"""`combine`: whose parts a combined model has, and what cannot be combined."""
+"""`combine`: the parts of a combined model, and incompatible models."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def same(first: torch.nn.Module, second: torch.nn.Module) -> bool:
     return all(torch.equal(tensor, other[name]) for name, tensor in first.state_dict().items())
 
 
-def test_each_part_comes_from_where_it_should(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_each_part_comes_from_the_right_model(folders: tuple[Path, Path], tmp_path: Path) -> None:
     first, second = map(load_model, folders)
     made = combine(*folders, tmp_path / "made")
     assert first.encoder is not None and second.encoder is not None and made.encoder is not None
@@ -54,7 +54,7 @@ def test_an_index_of_the_retriever_is_one_of_the_combined(folders: tuple[Path, P
     assert build(tmp_path / "made", corpus, tmp_path / "indexes", QUIET, device="cpu") == index
 
 
-def test_what_does_not_fit_is_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_incompatible_models_are_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
     model = load_model(folders[0])
     save_model(dataclasses.replace(model, encoder=None), tmp_path / "bare")
     save_model(
@@ -62,7 +62,7 @@ def test_what_does_not_fit_is_refused(folders: tuple[Path, Path], tmp_path: Path
     )
     with pytest.raises(RealmError, match=r"bare has no encoder of masked sentences; `mlm` or `pretrain` makes one\."):
         combine(folders[0], tmp_path / "bare", tmp_path / "made")
-    with pytest.raises(RealmError, match=r"block_wordpieces is 99 in the one and 288 in the other\."):
+    with pytest.raises(RealmError, match=r"block_wordpieces is 99 in the former and 288 in the latter\."):
         combine(tmp_path / "odd", folders[0], tmp_path / "made")
     with pytest.raises(RealmError, match=r"bare exists already"):
         combine(folders[0], folders[1], tmp_path / "bare")

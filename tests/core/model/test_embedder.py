@@ -1,4 +1,4 @@
-"""Embed(·) written out by hand, its two poolings, and the projection of the warm start."""
+"""Embed(·) against a computation by hand, its poolings, and the projection of the warm start."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_vectors_are_dense_and_layernorm_of_the_pooled_states(pooling: Pooling) 
 
 @settings(max_examples=20)
 @given(dimension=st.integers(1, 12), seed=st.integers(0, 1000))
-def test_the_projection_keeps_inner_products_of_states_that_lie_in_so_few_directions(dimension: int, seed: int) -> None:
+def test_the_projection_preserves_inner_products_of_low_rank_states(dimension: int, seed: int) -> None:
     draw = torch.Generator().manual_seed(seed)
     directions = torch.linalg.qr(torch.randn(20, dimension, generator=draw)).Q
     states = torch.randn(60, dimension, generator=draw) @ directions.T
@@ -46,7 +46,7 @@ def test_the_projection_keeps_inner_products_of_states_that_lie_in_so_few_direct
     torch.testing.assert_close(projected @ projected.T, states @ states.T, rtol=1e-3, atol=1e-3)
 
 
-def test_the_projection_keeps_the_most_that_any_can() -> None:
+def test_the_projection_is_optimal() -> None:
     draw = torch.Generator().manual_seed(5)
     states = torch.nn.functional.normalize(torch.randn(200, 20, generator=draw) * torch.linspace(3, 0.1, 20), dim=1)
     projection = principal_projection(states, 5)

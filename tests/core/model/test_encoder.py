@@ -1,4 +1,4 @@
-"""The encoder of masked sentences is BERT with its masked-language head, as transformers has it."""
+"""The encoder of masked sentences equals transformers' BERT with its masked-language head."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def encoder() -> Encoder:
     return encoder
 
 
-def test_words_are_as_likely_as_transformers_says(encoder: Encoder) -> None:
+def test_log_probabilities_equal_those_of_transformers(encoder: Encoder) -> None:
     plain = plain_masked_words(encoder)
     with torch.no_grad():
         log_MV = encoder(Packed.of(IDS, SEGMENTS), torch.tensor(MASKED))
@@ -37,7 +37,7 @@ def test_words_are_as_likely_as_transformers_says(encoder: Encoder) -> None:
     torch.testing.assert_close(log_MV.exp().sum(1), torch.ones(5))
 
 
-def test_what_else_is_packed_changes_nothing(encoder: Encoder) -> None:
+def test_other_packed_sequences_change_nothing(encoder: Encoder) -> None:
     with torch.no_grad():
         together = encoder(Packed.of(IDS, SEGMENTS), torch.tensor([4, 5]))
         alone = encoder(Packed.of(IDS[1:2], SEGMENTS[1:2]), torch.tensor([0, 1]))

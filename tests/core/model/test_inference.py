@@ -1,4 +1,4 @@
-"""The encoder for inference gives what transformers' BERT gives, as exactly as bfloat16 allows."""
+"""The encoder for inference equals transformers' BERT within the precision of bfloat16."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ LENGTHS = ([2], [14], [31, 32, 33], [150, 7, 64, 288])
 
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_it_is_no_further_from_float32_than_the_plain_way(
+def test_its_error_is_no_larger_than_that_of_plain_bfloat16(
     lengths: list[int], fused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever this machine would choose."""
-    monkeypatch.setattr(inference, "_attends_fused", lambda: fused)
+    """With both kinds of attention, regardless of this machine."""
+    monkeypatch.setattr(inference, "_fused_attention_is_faster", lambda: fused)
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return  # this processor does not multiply bfloat16, and the encoder is never used on it
     exact = base_bert(ModelConfig.base)
     low = copy.deepcopy(exact).to(dtype=torch.bfloat16)
-    assert InferenceEncoder.serves(low)
+    assert InferenceEncoder.supports(low)
     batch = _batch(lengths)
     with torch.inference_mode():
         wanted_TW = encode(exact, batch)
@@ -51,12 +51,12 @@ def test_it_is_no_further_from_float32_than_the_plain_way(
     assert (fast_TW - wanted_TW).abs().max() < 0.3
 
 
-def test_it_does_not_serve_what_it_was_not_written_for() -> None:
+def test_unsupported_models_are_detected() -> None:
     bert = base_bert(ModelConfig.base)
-    assert not InferenceEncoder.serves(bert)  # float32
+    assert not InferenceEncoder.supports(bert)  # float32
     low = copy.deepcopy(bert).to(dtype=torch.bfloat16)
     low.config = replace(low.config, hidden_act="relu")
-    assert not InferenceEncoder.serves(low)
+    assert not InferenceEncoder.supports(low)
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
@@ -74,8 +74,8 @@ def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
     assert cosine_T.mean() > 0.99
 
 
-def test_attention_sees_rows_of_neighbours_and_takes_nothing_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "_attends_fused", lambda: True)
+def test_attention_ignores_rows_of_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "_fused_attention_is_faster", lambda: True)
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16))
@@ -88,7 +88,7 @@ def test_attention_sees_rows_of_neighbours_and_takes_nothing_from_them(monkeypat
 
 
 @given(st.lists(st.integers(1, 512), min_size=1, max_size=20))
-def test_a_window_holds_its_sequence_and_hides_the_rest(lengths: list[int]) -> None:
+def test_a_window_contains_its_sequence_and_masks_the_rest(lengths: list[int]) -> None:
     rows, start = _rounded(sum(lengths)), 0
     for window, length in zip(inference._windows(tuple(lengths), rows, torch.float32), lengths, strict=True):
         width = window.end - window.start
@@ -102,20 +102,20 @@ def test_a_window_holds_its_sequence_and_hides_the_rest(lengths: list[int]) -> N
 
 
 @given(st.integers(1, 1 << 17))
-def test_few_rows_are_worked_on_for_nothing(count: int) -> None:
+def test_little_padding_is_computed(count: int) -> None:
     rows = _rounded(count)
     assert count <= rows < count + max(8, count / 16 + 1)
     assert _rounded(rows) == rows
 
 
-def test_batches_of_all_sizes_come_in_few() -> None:
-    """Of each of which oneDNN keeps what it has compiled."""
+def test_batches_of_all_sizes_have_few_shapes() -> None:
+    """oneDNN caches a compiled kernel per shape."""
     assert len({_rounded(count) for count in range(1, 4097)}) <= 112
 
 
 @pytest.mark.parametrize("int8", [False, True])
-def test_rows_that_round_a_batch_up_change_nothing(int8: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even the scale of a product, which is taken from all of its rows."""
+def test_padding_rows_change_nothing(int8: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the scale of a product, which depends on all rows."""
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8)
@@ -125,7 +125,7 @@ def test_rows_that_round_a_batch_up_change_nothing(int8: bool, monkeypatch: pyte
         worked_on.append(inference._layers(*given).float())
         return worked_on[-1]
 
-    monkeypatch.setattr(inference, "_through", through)
+    monkeypatch.setattr(inference, "_run_layers", through)
     with torch.inference_mode():
         rounded_TW = encoder(batch).float()
         monkeypatch.setattr("realm_core.model.inference._rounded", lambda count: count)
@@ -143,12 +143,12 @@ def test_compiled_or_not_it_computes_the_same(int8: bool, monkeypatch: pytest.Mo
     encoder, batch = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8), _batch([40, 9])
     with torch.inference_mode():
         compiled_TW = encoder(batch)
-        monkeypatch.setattr(inference, "_through", inference._layers)
+        monkeypatch.setattr(inference, "_run_layers", inference._layers)
         assert torch.equal(compiled_TW, encoder(batch))
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="torch does not compile there")
-def test_it_waits_for_pythons_lock_a_few_times_not_in_each_operation() -> None:
+def test_the_gil_is_taken_a_few_times_not_per_operation() -> None:
     if fast_dtype(torch.device("cpu")) != torch.bfloat16:
         return
     encoder, batch = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16)), _batch([40, 9])

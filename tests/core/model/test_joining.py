@@ -1,4 +1,4 @@
-"""Joins of whole batches from kept wordpieces against the joins that are made one sequence at a time."""
+"""Batched joins from cached wordpieces against joins of single sequences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUESTIONS = ["Who?", "", "When was the Suez Canal opened?", "why " * 80]
 
 
 class Corpus:
-    """A snapshot and its wordpieces: what is compared."""
+    """A snapshot and its wordpieces."""
 
     def __init__(self, snapshot: Snapshot, tokens: BlockTokens) -> None:
         self.titles, self.texts = snapshot.titles_texts(0, len(snapshot))
@@ -137,7 +137,7 @@ def test_blocks_without_a_part(corpus: Corpus, rows: list[int], limit: int, data
         assert packed.positions_T[own].tolist() == list(range(len(wanted)))
 
 
-def test_nothing_taken_out_is_the_whole_block(corpus: Corpus) -> None:
+def test_removing_nothing_gives_the_whole_block(corpus: Corpus) -> None:
     rows, none = np.arange(len(TEXTS)), np.zeros(len(TEXTS), np.int64)
     assert_same(corpus.joiner.blocks_without(rows, none, none, 128), corpus.blocks(rows.tolist(), 128))
 
@@ -145,7 +145,7 @@ def test_nothing_taken_out_is_the_whole_block(corpus: Corpus) -> None:
 # ── Pieces ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_pieces_are_repeated_and_cut() -> None:
+def test_pieces_are_repeated_and_truncated() -> None:
     pieces = Pieces.of([[5, 6, 7], [], [8]], CPU, segment=1)
     assert concatenated([pieces.repeated(2)]).ids_T.tolist() == [5, 6, 7, 5, 6, 7, 8, 8]
     assert concatenated([pieces.cut(2)]).lengths == (2, 0, 1)
@@ -158,7 +158,7 @@ SEQUENCES = st.lists(st.lists(st.integers(1, 99), max_size=5), min_size=3, max_s
 
 @settings(max_examples=100)
 @given(parts=st.lists(SEQUENCES, min_size=1, max_size=4))
-def test_pieces_are_laid_one_behind_the_other(parts: list[list[list[int]]]) -> None:
+def test_pieces_are_concatenated(parts: list[list[list[int]]]) -> None:
     packed = concatenated([Pieces.of(part, CPU, segment=number) for number, part in enumerate(parts)])
     rows = [[(i, number) for number, part in enumerate(parts) for i in part[row]] for row in range(3)]
     assert packed.ids_T.tolist() == [i for row in rows for i, _ in row]

@@ -1,4 +1,4 @@
-"""Every formula against one written apart, and the sums that must hold whatever the scores."""
+"""Every formula against an independent one, and the sums that must hold for any scores."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_joint_is_one_softmax_over_all_spans_with_the_retriever_added(case: Scor
 
 
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
-def test_questions_of_a_batch_know_nothing_of_one_another(normalisation: marginal.Normalisation) -> None:
+def test_questions_of_a_batch_are_independent(normalisation: marginal.Normalisation) -> None:
     torch.manual_seed(1)
     logits, scores = torch.randn(4, 3, 5, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
     together = marginal.log_reading(logits, scores, normalisation)
@@ -102,7 +102,7 @@ def test_questions_of_a_batch_know_nothing_of_one_another(normalisation: margina
 
 
 @given(case=scored(spans_everywhere=True), data=st.data())
-def test_an_answers_probability_is_summed_over_every_span_that_reads_it(case: Scores, data: st.DataObject) -> None:
+def test_an_answers_probability_is_summed_over_all_matching_spans(case: Scores, data: st.DataObject) -> None:
     logits, scores = case
     correct = [[data.draw(st.booleans()) for _ in row] for row in logits]
     for normalisation in NORMALISATIONS:
@@ -156,17 +156,17 @@ def test_missing_spans_and_answers_give_numbers_and_gradients(
         assert gradient[1].any()
 
 
-def test_without_a_single_span_the_joint_weight_is_the_retrievers() -> None:
+def test_without_spans_the_joint_weight_is_the_prior() -> None:
     log_weight, _, _ = marginal.log_reading(torch.full((1, 2, 3), -INF), torch.tensor([[1.0, 0.0]]), "joint")
     assert log_weight.exp()[0].tolist() == pytest.approx(formulas.softmax([1.0, 0.0]))
 
 
-def test_a_block_that_is_not_there_has_no_weight() -> None:
+def test_a_missing_block_has_no_weight() -> None:
     log_weight, _, _ = marginal.log_reading(torch.zeros(1, 2, 3), torch.tensor([[1.0, -INF]]), "block+null")
     assert log_weight.exp()[0].tolist() == [1.0, 0.0]
 
 
-def test_nothing_possible_costs_nothing() -> None:
+def test_examples_without_a_correct_span_have_no_loss() -> None:
     loss, count = marginal.mean_over_possible(torch.full((3,), -INF))
     assert (loss.item(), int(count)) == (0.0, 0)
 
@@ -255,7 +255,7 @@ def test_masked_language_losses_are_papers_and_releases(
     assert close(loss, wanted)
 
 
-def test_in_the_releases_loss_every_mask_counts_alike() -> None:
+def test_in_the_releases_loss_every_mask_has_equal_weight() -> None:
     prior = double([[1.0], [1.0]]).log()
     tokens = double([[[0.5, 1.0, 1.0, 1.0]], [[0.1, 0.2, 0.3, 0.4]]]).log()
     present = torch.tensor([[True, False, False, False], [True, True, True, True]])  # one mask, and four
@@ -263,7 +263,7 @@ def test_in_the_releases_loss_every_mask_counts_alike() -> None:
     assert close(loss, -math.log(0.5 * 0.1 * 0.2 * 0.3 * 0.4) / 5)
 
 
-def test_papers_loss_asks_one_block_for_the_whole_span_and_the_releases_does_not() -> None:
+def test_papers_loss_needs_one_block_for_the_whole_span_and_the_releases_does_not() -> None:
     prior = double([[0.5, 0.5]]).log()
     tokens = double([[[0.9, 0.1], [0.1, 0.9]]]).log()  # each block knows one of the two tokens
     present = torch.tensor([[True, True]])
@@ -297,7 +297,7 @@ def test_functions_on_plain_numbers_are_the_formulas(case: tuple[list[float], li
     assert marginal.normalise([3 * weight for weight in prior]) == pytest.approx(prior, rel=1e-12)
 
 
-def test_plain_numbers_where_nothing_is_known() -> None:
+def test_plain_numbers_without_evidence() -> None:
     assert marginal.normalise([0.0, 0.0]) == [0.5, 0.5]
     assert marginal.marginal([0.3, 0.7], [0.0, 0.0]) == 0.0
     assert marginal.posterior([0.3, 0.7], [0.0, 0.0]) == [0.3, 0.7]

@@ -1,4 +1,4 @@
-"""MPNet as a Bert: what transformers' MPNet gives, with BERT's wordpieces."""
+"""MPNet as a Bert equals transformers' MPNet, with BERT's wordpieces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def mpnet_id(word: int) -> int:
 
 @pytest.fixture(scope="module")
 def plain() -> MPNetModel:
-    """transformers' own, drawn at random, its weights large enough for every part to matter."""
+    """transformers' MPNet with random weights that are large enough for every part to matter."""
     torch.manual_seed(3)
     config = MPNetConfig(
         vocab_size=BERT_WORDS + 5,
@@ -82,13 +82,13 @@ def test_inference_stays_close(plain: MPNetModel, base: Path, int8: bool) -> Non
     assert cosine_T.mean() > 0.97
 
 
-def test_near_keys_have_a_bucket_each_and_far_ones_share_the_last() -> None:
+def test_near_keys_have_own_buckets_and_far_ones_share_the_last() -> None:
     buckets = relative_bucket(torch.tensor([0, -1, 1, -7, 7, -8, -127, -500, 500]), 32).tolist()
     assert buckets[:5] == [0, 1, 17, 7, 23]
     assert buckets[5:] == [8, 15, 15, 31]
 
 
-def test_what_is_damaged_is_named(base: Path, tmp_path: Path) -> None:
+def test_damage_is_named(base: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes((base / "config.json").read_bytes())
     weights = load_file(base / "model.safetensors")
     del weights["embeddings.word_embeddings.weight"]

@@ -1,4 +1,4 @@
-"""Counted operations are those that torch counts while the real modules work."""
+"""Computed FLOPs equal those that torch counts for the real modules."""
 
 from __future__ import annotations
 

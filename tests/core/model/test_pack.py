@@ -1,4 +1,4 @@
-"""`pack`: what is stored small reads as before."""
+"""`pack`: a quantised model reads as before."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def pack(trained: Path, *options: object) -> Model:
 
 
 @torch.no_grad()
-def test_four_bits_keep_what_training_added(trained: Path) -> None:
+def test_four_bits_keep_the_difference_from_the_base(trained: Path) -> None:
     before, after = load_model(trained), pack(trained, "--reader", "delta4")
     base = new_model(before.config, seed=7)
     for one, other, first in zip(

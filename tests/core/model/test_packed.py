@@ -1,4 +1,4 @@
-"""Sequences laid end to end give what transformers computes from the same sequences, padded."""
+"""Packed sequences give the same results as padded ones in transformers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_hidden_states_equal_the_padded_computation(lengths: list[int]) -> None:
 
 @settings(max_examples=25)
 @given(LENGTHS, st.booleans())
-def test_the_way_for_a_gpu_attends_as_the_way_for_a_cpu(lengths: list[int], biased: bool) -> None:
+def test_gpu_and_cpu_attention_are_equal(lengths: list[int], biased: bool) -> None:
     torch.manual_seed(0)
     query, key, value = torch.randn(3, sum(lengths), 2, 4).unbind()
     layout = Layout(tuple(lengths), query.device)
@@ -83,7 +83,7 @@ def test_order_and_segments_matter(changed: str) -> None:
     assert not torch.allclose(packed_hidden(ids, segments)[0][0], packed_hidden(*others)[0][0], atol=1e-3)
 
 
-def test_without_segments_all_are_the_first() -> None:
+def test_segments_default_to_zero() -> None:
     ids, _ = drawn([4, 2])
     assert Packed.of(ids).segments_T.tolist() == [0] * 6
     assert Packed.of(ids).positions_T.tolist() == [0, 1, 2, 3, 0, 1]

@@ -87,7 +87,7 @@ def test_span_logits_equal_a_loop_over_all_spans(pairs: list[ReadingPair]) -> No
             assert not wanted  # nothing that is allowed has no place
 
 
-def test_spans_cut_no_word_and_leave_no_block() -> None:
+def test_spans_consist_of_whole_words_within_a_block() -> None:
     packed, bodies = collate([pair(2, [2, 1]), pair(3, [1, 1])])
     with torch.no_grad():
         possible = torch.isfinite(reader()(packed, bodies))
@@ -100,21 +100,21 @@ def test_spans_cut_no_word_and_leave_no_block() -> None:
     ]
 
 
-def test_spans_are_no_wider_than_allowed() -> None:
+def test_spans_are_no_longer_than_allowed() -> None:
     packed, bodies = collate([pair(2, [1] * 9)])
     with torch.no_grad():
         logits = reader()(packed, bodies)
     assert logits.shape == (9, WIDEST)
 
 
-def test_a_body_without_a_wordpiece_offers_nothing() -> None:
+def test_an_empty_body_has_no_spans() -> None:
     packed, bodies = collate([pair(2, []), pair(2, [])])
     with torch.no_grad():
         logits = reader()(packed, bodies)
     assert by_block(logits, bodies.lengths).shape == (2, 0)
 
 
-def test_values_by_block_are_filled_up() -> None:
+def test_values_by_block_are_padded() -> None:
     values = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     assert by_block(values, (1, 2), fill=0.0).tolist() == [[1, 2, 0, 0], [3, 4, 5, 6]]
 
@@ -127,7 +127,7 @@ def joined(config: ModelConfig, question: str, title: str, body: str) -> Reading
     return ReadingPair.of(WORDPIECES, config, *encoded, body)
 
 
-def test_no_span_goes_on_in_the_next_sentence() -> None:
+def test_no_span_crosses_a_sentence_boundary() -> None:
     body = "It is Baku. Baku lies on\nthe sea of Dr. Lee there"
     own = joined(ModelConfig(), "which city", "Azerbaijan", body)
     end_of = [own.offsets[place + room - 1][1] for place, room in enumerate(own.room)]
@@ -148,7 +148,7 @@ def test_a_pair_is_question_title_body(with_title: bool) -> None:
     assert made.word_ends == [False, False, True, True, True, True]
 
 
-def test_a_pair_that_is_too_long_loses_the_end_of_its_body() -> None:
+def test_the_body_of_a_long_pair_is_truncated() -> None:
     config = ModelConfig(reader_wordpieces=40, query_wordpieces=10)
     made = joined(config, "why " * 100, "Mars", "word " * 100)
     assert len(made.ids) == 40 and made.ids[-1] == WORDPIECES.sep_id
@@ -157,7 +157,7 @@ def test_a_pair_that_is_too_long_loses_the_end_of_its_body() -> None:
     assert made.offsets[-1] == (27 * 5 - 5, 27 * 5 - 1)
 
 
-def test_pairs_are_laid_end_to_end() -> None:
+def test_pairs_are_packed() -> None:
     packed, bodies = collate([pair(2, [1, 1]), pair(4, [1])])
     assert packed.lengths == (5, 6)
     assert bodies.positions_N.tolist() == [2, 3, 5 + 4]

@@ -1,4 +1,4 @@
-"""Models in the form in which REALM was released, against transformers' BERT and the formulas of the release."""
+"""Imported released checkpoints against transformers' BERT and the formulas of the released code."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def bert_of(tensors: dict[str, Tensor], prefix: str = "realm.") -> BertModel:
 
 
 def plain_embedding(tensors: dict[str, Tensor], prefix: str = "") -> Tensor:
-    """[D]: [CLS] behind BERT's own pooler, projected, normalised."""
+    """[D]: [CLS] after BERT's pooler, projected, normalised."""
     pooled_1W = bert_of(tensors, f"{prefix}realm.")(input_ids=torch.tensor([QUESTION])).pooler_output
     dense = F.linear(pooled_1W, tensors[f"{prefix}cls.dense.weight"], tensors[f"{prefix}cls.dense.bias"])
     norm = (tensors[f"{prefix}cls.LayerNorm.weight"], tensors[f"{prefix}cls.LayerNorm.bias"])
@@ -144,7 +144,7 @@ def plain_spans(tensors: dict[str, Tensor], prefix: str) -> dict[tuple[int, int]
 
 
 @pytest.mark.parametrize("reads", ["openqa", "reader"])
-def test_what_it_computes_is_what_the_release_computes(released: Path, tmp_path: Path, reads: str) -> None:
+def test_an_imported_model_computes_what_the_release_computes(released: Path, tmp_path: Path, reads: str) -> None:
     folders = ["--embedder", released / "embedder", f"--{reads}", released / reads, "--encoder", released / "encoder"]
     activity_of("import", [*folders, "--output", tmp_path / "made"])
     model = load_model(tmp_path / "made")
@@ -256,7 +256,7 @@ def one_tensor(size: int, offset: int = 0) -> bytes:
     )
 
 
-def test_a_table_by_hand_is_read(tmp_path: Path) -> None:
+def test_a_handwritten_state_dict_is_read(tmp_path: Path) -> None:
     read = read_torch_file(zipped(tmp_path / "x.bin", one_tensor(1), b"\x00\x00\x80\x3f"))
     assert read["x"].tolist() == [1.0]
 
@@ -264,25 +264,25 @@ def test_a_table_by_hand_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (b"cos\nsystem\n(X\x0c\x00\x00\x00touch calledtR.", "it wants to call os system, which is refused"),
-        (b"cbuiltins\neval\n(X\x03\x00\x00\x001+1tR.", "it wants to call builtins eval, which is refused"),
-        (b"(S'touch called'\nios\nsystem\n.", "the instruction STRING has no place in a table of tensors"),
+        (b"cos\nsystem\n(X\x0c\x00\x00\x00touch calledtR.", "it calls os system, which is not allowed"),
+        (b"cbuiltins\neval\n(X\x03\x00\x00\x001+1tR.", "it calls builtins eval, which is not allowed"),
+        (b"(S'touch called'\nios\nsystem\n.", "the opcode STRING is not allowed in a state dict of tensors"),
         (b"}.", None),
-        (b"].", "the instruction EMPTY_LIST has no place"),
-        (b"K\x01.", "is no table of tensors"),
-        (b"}X\x01\x00\x00\x00xK\x01s.", "is no table of tensors"),
-        (b"0.", "has no place"),
-        (b"\x85.", "is no table of tensors"),
-        (b"", "is no table of tensors"),
-        (one_tensor(1)[:-20], "is no table of tensors"),
-        (one_tensor(1).replace(b"K\x01tQ", b"K\x01t"), "is no table of tensors"),  # no storage in its place
-        (b"(S'\\q'\n.", "the instruction STRING has no place"),  # which is not even warned of
+        (b"].", "the opcode EMPTY_LIST is not allowed"),
+        (b"K\x01.", "is not a state dict of tensors"),
+        (b"}X\x01\x00\x00\x00xK\x01s.", "is not a state dict of tensors"),
+        (b"0.", "is not allowed"),
+        (b"\x85.", "is not a state dict of tensors"),
+        (b"", "is not a state dict of tensors"),
+        (one_tensor(1)[:-20], "is not a state dict of tensors"),
+        (one_tensor(1).replace(b"K\x01tQ", b"K\x01t"), "is not a state dict of tensors"),  # no storage in its place
+        (b"(S'\\q'\n.", "the opcode STRING is not allowed"),  # which is not even warned of
         (one_tensor(2), "x: the tensor reaches beyond its storage"),
         (one_tensor(1, offset=1), "x: the tensor reaches beyond its storage"),
-        (one_tensor(1).replace(b"FloatStorage", b"ComplexStorage"), "tensors of ComplexStorage are not known"),
+        (one_tensor(1).replace(b"FloatStorage", b"ComplexStorage"), "tensors of ComplexStorage are not supported"),
     ],
 )
-def test_what_is_no_table_is_refused_and_nothing_is_called(
+def test_other_pickles_are_refused_and_nothing_is_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: bytes, message: str | None
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -327,7 +327,7 @@ def other(name: str, tensor: Tensor) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
-        ("embedder", told(model_type="bert"), r"config\.json is not of a REALM model"),
+        ("embedder", told(model_type="bert"), r"config\.json does not describe a REALM model"),
         ("embedder", told(vocab_size=28996), "a vocabulary of 28,996 wordpieces is not BERT's uncased one"),
         ("openqa", told(num_hidden_layers=12), "openqa: num_hidden_layers is 12, but 2 in .*embedder"),
         ("openqa", told(max_span_width=0), "span_wordpieces must be a whole number from 1 to 64, not 0"),
@@ -336,14 +336,18 @@ def other(name: str, tensor: Tensor) -> Callable[[Path], None]:
         (
             "openqa",
             other("reader.qa_outputs.dense_output.weight", torch.zeros(1, 3)),
-            r"of shape \(1, 3\), not \(1, 8\)",
+            r"has shape \(1, 3\), not \(1, 8\)",
         ),
         ("encoder", other("cls.predictions.decoder.weight", torch.zeros(VOCABULARY, W)), "the decoder is not tied"),
-        ("encoder", lambda folder: (folder / "model.safetensors").unlink(), "holds neither model.safetensors nor"),
-        ("encoder", lambda folder: (folder / "vocab.txt").write_text("a\nb\n") and None, "is another vocabulary"),
+        ("encoder", lambda folder: (folder / "model.safetensors").unlink(), "contains neither model.safetensors nor"),
+        (
+            "encoder",
+            lambda folder: (folder / "vocab.txt").write_text("a\nb\n") and None,
+            "is not BERT.s uncased",
+        ),
     ],
 )
-def test_what_does_not_fit_is_named(
+def test_mismatches_are_named(
     released: Path, tmp_path: Path, part: str, change: Callable[[Path], None], message: str
 ) -> None:
     change(released / part)

@@ -94,7 +94,7 @@ def test_a_published_set_becomes_rows(tmp_path: Path, format: str, text: str, wa
     assert (question.question, list(question.answers)) == (wanted["question"], wanted["answers"])
 
 
-def test_questions_to_measure_by_are_left_out_however_they_are_written(tmp_path: Path) -> None:
+def test_evaluation_questions_are_excluded_in_any_spelling(tmp_path: Path) -> None:
     (tmp_path / "all").write_text(
         lines(*({"question": q, "answer": ["x"]} for q in ("Who ran?", "who sang", "Who won?")))
     )
@@ -112,23 +112,27 @@ def test_questions_to_measure_by_are_left_out_however_they_are_written(tmp_path:
         (
             "nq",
             lines({"question": "who", "answers": ["A"]}),
-            r"published, line 1: there is no 'answer'; is this another",
+            r"published, line 1: there is no 'answer'; is the file in another format",
         ),
-        ("nq", lines({"question": "who", "answer": []}), r"published, line 1: `answers` must be a list of texts"),
-        ("own", lines({"question": "who"}), r"published, line 1: `answers` must be a list of texts"),
-        ("own", "[1]", "published, line 1: a JSON object is wanted, not list"),
-        ("nq", "\n[1]\n", "published, line 2: not built as this format is"),
+        (
+            "nq",
+            lines({"question": "who", "answer": []}),
+            r"line 1: `answers` must be a list of non-empty texts",
+        ),
+        ("own", lines({"question": "who"}), r"line 1: `answers` must be a list of non-empty texts"),
+        ("own", "[1]", "published, line 1: a JSON object is expected, not list"),
+        ("nq", "\n[1]\n", "published, line 2: a value has an unexpected type"),
         ("nq", "{", "published, line 1 is not valid JSON"),
-        ("trec", "7\tfactoid\tHow high?\n", "published, line 1: four columns are wanted"),
+        ("trec", "7\tfactoid\tHow high?\n", "published, line 1: four columns are expected"),
         ("trec", "7\tfactoid\tHow high?\t(\n", "published, line 1: The regular expression .* is not valid"),
-        ("webq", json.dumps({"utterance": "x"}), "published: a list is wanted, not dict"),
+        ("webq", json.dumps({"utterance": "x"}), "published: a list is expected, not dict"),
         ("webq", json.dumps([{"utterance": "x", "targetValue": "(list)"}]), "question 1: `answers` must be a list"),
-        ("trivia", json.dumps(WEBQ), "published: not built as this format is"),
+        ("trivia", json.dumps(WEBQ), "published: a value has an unexpected type"),
         ("trivia", json.dumps({"Data": [{"Question": "x"}]}), "question 1: there is no 'Answer'"),
         ("squad", json.dumps({"data": [{"title": "A_b"}]}), "article 1: there is no 'paragraphs'"),
         ("squad", json.dumps(TRIVIA), "there is no 'data'"),
-        ("dpr", "who ran\t__import__('os')\n", "line 1: two columns are wanted"),
-        ("dpr", "who ran\n", "line 1: two columns are wanted"),
+        ("dpr", "who ran\t__import__('os')\n", "line 1: two columns are expected"),
+        ("dpr", "who ran\n", "line 1: two columns are expected"),
         ("squad", json.dumps({"data": []}), "No questions are left of 0"),
     ],
 )
@@ -139,7 +143,7 @@ def test_another_format_is_refused_with_its_place(tmp_path: Path, format: str, t
     assert [path.name for path in tmp_path.iterdir()] == ["published"]
 
 
-def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "published").write_text(lines({"question": "who", "answer": ["A"]}))
     (tmp_path / "made.jsonl").write_text("mine")
     with pytest.raises(RealmError, match=r"made\.jsonl exists already"):

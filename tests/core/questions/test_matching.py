@@ -1,4 +1,4 @@
-"""Where a text reads an answer: normalising with places kept, and spans that read what they should."""
+"""Answers in a text: normalising with positions, and matching spans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDY_TEXT = st.lists(st.tuples(WORDS, GAPS), max_size=14).map(lambda parts: "".
 
 
 def spans(text: str, answers: list[str], answer_type: str = "string", widest: int = 16) -> list[str]:
-    """What the spans read, in the order of the text."""
+    """The texts of the spans in order."""
     encoded = WORDPIECES.encode([text])[0]
     found = answer_spans(text, NormalText.of(text), encoded, answers, answer_type, widest)
     return [text[encoded.offsets[first][0] : encoded.offsets[last][1]] for first, last in sorted(found)]
@@ -45,7 +45,7 @@ def test_normal_text_is_the_normalised_answer(text: str) -> None:
 
 @settings(max_examples=200)
 @given(ANY_TEXT | WORDY_TEXT)
-def test_every_character_knows_where_it_came_from(text: str) -> None:
+def test_every_character_has_its_original_position(text: str) -> None:
     normal = NormalText.of(text)
     assert len(normal.places) == len(normal.normal)
     for character, place in zip(normal.normal, normal.places, strict=True):
@@ -78,7 +78,7 @@ def test_known_texts(text: str, answer: str, expected: list[str]) -> None:
     assert sorted(spans(text, [answer])) == sorted(expected)
 
 
-def test_spans_of_every_answer_are_found_and_none_is_too_wide() -> None:
+def test_spans_of_every_answer_are_found_and_none_is_too_long() -> None:
     text = "Stanley Kubrick, or Kubrick for short"
     assert sorted(spans(text, ["Kubrick", "Stanley Kubrick"])) == ["Kubrick", "Kubrick", "Stanley Kubrick"]
     widest = len(WORDPIECES.encode(["Kubrick"])[0].ids)
@@ -88,7 +88,7 @@ def test_spans_of_every_answer_are_found_and_none_is_too_wide() -> None:
 
 @settings(max_examples=300)
 @given(text=WORDY_TEXT | ANY_TEXT, data=st.data())
-def test_a_span_reads_the_answer(text: str, data: st.DataObject) -> None:
+def test_a_span_matches_the_answer(text: str, data: st.DataObject) -> None:
     words = text.split()
     assume(words)
     first = data.draw(st.integers(0, len(words) - 1))
@@ -103,9 +103,7 @@ def test_a_span_reads_the_answer(text: str, data: st.DataObject) -> None:
     answer=st.lists(st.sampled_from(["Charles", "Babbage", "1843", "Nile"]), min_size=1, max_size=3),
     after=st.lists(st.sampled_from(["and", "(then)", "so."]), max_size=4),
 )
-def test_an_answer_that_stands_there_in_whole_words_is_found(
-    before: list[str], answer: list[str], after: list[str]
-) -> None:
+def test_an_answer_in_whole_words_is_found(before: list[str], answer: list[str], after: list[str]) -> None:
     text = " ".join([*before, *answer, *after])
     assert " ".join(answer) in spans(text, [" ".join(answer)])
 
@@ -144,5 +142,5 @@ def test_words_begin_and_end_as_often_and_cover_the_text(text: str) -> None:
     assert not inside
 
 
-def test_every_place_is_found_once() -> None:
+def test_every_occurrence_is_found_once() -> None:
     assert spans("Nile, or " * 400, ["Nile"]) == ["Nile"] * 400

@@ -1,4 +1,4 @@
-"""Question files: read as written, and what is wrong is named with its file and line."""
+"""Question files: reading, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_questions_are_read_as_written(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "not valid JSON"),
-        ("[1]", "a JSON object is wanted, not list"),
-        ('{"answers": ["a"]}', "`question` must be a text that is not empty"),
-        ('{"question": " ", "answers": ["a"]}', "`question` must be a text that is not empty"),
-        ('{"question": "q"}', "`answers` must be a list of texts"),
-        ('{"question": "q", "answers": []}', "`answers` must be a list of texts"),
-        ('{"question": "q", "answers": "a"}', "`answers` must be a list of texts"),
-        ('{"question": "q", "answers": ["a", ""]}', "`answers` must be a list of texts"),
+        ("[1]", "a JSON object is expected, not list"),
+        ('{"answers": ["a"]}', "`question` must be a non-empty text"),
+        ('{"question": " ", "answers": ["a"]}', "`question` must be a non-empty text"),
+        ('{"question": "q"}', "`answers` must be a list of non-empty texts"),
+        ('{"question": "q", "answers": []}', "`answers` must be a list of non-empty texts"),
+        ('{"question": "q", "answers": "a"}', "`answers` must be a list of non-empty texts"),
+        ('{"question": "q", "answers": ["a", ""]}', "`answers` must be a list of non-empty texts"),
         ('{"question": "q", "answers": ["a"], "answer_type": "number"}', "`answer_type` must be one of string, regex"),
         ('{"question": "q", "answers": ["("], "answer_type": "regex"}', r"regular expression '\(' is not valid"),
         ('{"question": "q", "answers": ["a"], "title": 3}', "`title` must be a text"),
@@ -60,5 +60,5 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text("\n\n")
-    with pytest.raises(RealmError, match=r"q\.jsonl holds no questions"):
+    with pytest.raises(RealmError, match=r"q\.jsonl contains no questions"):
         read_questions(tmp_path / "q.jsonl")

@@ -1,4 +1,4 @@
-"""The cache of salient spans: what is in it, how it goes on after being killed, and what is refused."""
+"""The cache of salient spans: content, resuming after a kill, and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from realm_core.files import read_json
 from realm_core.salient import extract as extract_module
 from realm_core.salient.cache import SalientSpans, spans_of
 from realm_core.salient.extract import extract
-from realm_core.salient.spans import Span
+from realm_core.salient.spans import TaggedSpan as Span
 from realm_core.salient.worker import TaggerOptions
 from realm_core.text.sentences import sentence_spans
 from tests.core.conftest import Deployment
@@ -75,7 +75,7 @@ def test_blocks_find_their_spans(towns: Path, tmp_path: Path) -> None:
 
 
 class FixedTagger:
-    """Finds the same places in every text."""
+    """Finds the same spans in every text."""
 
     labels = ("A", "B")
     description: dict[str, Any] = {}
@@ -89,7 +89,15 @@ class FixedTagger:
 
 def test_a_span_that_crosses_sentences_is_left_out() -> None:
     text = "It is one.  Here is two.\nThree"
-    tagger = FixedTagger([Span(3, 5, "A"), Span(6, 16, "B"), Span(17, 19, "B"), Span(20, 27, "A"), Span(28, 30, "B")])
+    tagger = FixedTagger(
+        [
+            Span(3, 5, "A"),
+            Span(6, 16, "B"),
+            Span(17, 19, "B"),
+            Span(20, 27, "A"),
+            Span(28, 30, "B"),
+        ]
+    )
     spans, labels = spans_of(tagger, [7], [text])
     assert spans.tolist() == [[7, 3, 5, 0, 10], [7, 17, 19, 12, 24], [7, 28, 30, 25, 30]]
     assert labels.tolist() == [0, 1, 1]
@@ -135,7 +143,7 @@ def test_spacy_in_a_process_of_its_own(deployment: Deployment, tmp_path: Path) -
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
 @pytest.mark.parametrize("processes", [1, 2])
-def test_killed_and_stopped_runs_go_on_to_the_same_bytes(towns: Path, tmp_path: Path, processes: int) -> None:
+def test_interrupted_runs_resume_to_the_same_bytes(towns: Path, tmp_path: Path, processes: int) -> None:
     folder = tmp_path / "spans"
     arguments = ["spans", "--corpus", str(towns), "--output", str(folder), "--tagger", "dates", "--shard-blocks", "1"]
     arguments += ["--processes", str(processes)]
@@ -161,7 +169,7 @@ def test_killed_and_stopped_runs_go_on_to_the_same_bytes(towns: Path, tmp_path: 
     wait_until(lambda: len(shards()) >= len(after_kill) + 3, stopped)
     stopped.send_signal(signal.SIGTERM)
     status, errors = finish(stopped)
-    assert (status, "Going on" in errors, "Stopped" in errors) == (3, True, True)
+    assert (status, "Resuming" in errors, "Stopped" in errors) == (3, True, True)
     assert shards().items() >= dict(sorted(after_kill.items())[:-1]).items()  # the last one may have been half there
     assert not (folder / "manifest.json").exists()
 
@@ -171,7 +179,7 @@ def test_killed_and_stopped_runs_go_on_to_the_same_bytes(towns: Path, tmp_path: 
     assert contents(folder) == contents(tmp_path / "whole")
 
 
-def test_found_again_nothing_is_done_twice(towns: Path, tmp_path: Path) -> None:
+def test_a_finished_cache_is_reused(towns: Path, tmp_path: Path) -> None:
     first = extract(towns, tmp_path / "spans", QUIET, DATES)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "spans").glob("*.[nj]*")}
     second = extract(towns, tmp_path / "spans", QUIET, DATES)
@@ -182,22 +190,22 @@ def test_found_again_nothing_is_done_twice(towns: Path, tmp_path: Path) -> None:
 # ── What is refused ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_cache_of_something_else_is_refused(towns: Path, deployment: Deployment, tmp_path: Path) -> None:
+def test_a_cache_with_other_settings_is_refused(towns: Path, deployment: Deployment, tmp_path: Path) -> None:
     folder = tmp_path / "spans"
     extract(towns, folder, QUIET, DATES)
     with pytest.raises(RealmError, match=r"of the snapshot .* not of"):
         SalientSpans.open(folder, Snapshot.open(deployment.corpus))
-    with pytest.raises(RealmError, match=r"something else \(another snapshot_id, blocks\)"):
+    with pytest.raises(RealmError, match=r"of another run \(different: snapshot_id, blocks\)"):
         extract(deployment.corpus, folder, QUIET, DATES)
-    with pytest.raises(RealmError, match=r"something else \(another tagger, labels\)"):
+    with pytest.raises(RealmError, match=r"of another run \(different: tagger, labels\)"):
         extract(towns, folder, QUIET, TaggerOptions("spacy"))
-    with pytest.raises(RealmError, match=r"something else \(another blocks, drawn_by_seed\)"):
+    with pytest.raises(RealmError, match=r"of another run \(different: blocks, drawn_by_seed\)"):
         extract(towns, folder, QUIET, DATES, blocks=9)
 
 
 def test_a_folder_with_other_files_is_left_alone(towns: Path, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear")
-    with pytest.raises(RealmError, match="holds other files"):
+    with pytest.raises(RealmError, match="contains other files"):
         extract(towns, tmp_path, QUIET, DATES)
     with pytest.raises(RealmError, match="does not exist"):
         SalientSpans.open(tmp_path, Snapshot.open(towns))
@@ -217,7 +225,7 @@ def test_damage_is_noticed(towns: Path, tmp_path: Path, file: str) -> None:
         SalientSpans.open(folder, Snapshot.open(towns))
 
 
-def test_a_manifest_that_is_none_is_refused(towns: Path, tmp_path: Path) -> None:
+def test_an_invalid_manifest_is_refused(towns: Path, tmp_path: Path) -> None:
     folder = tmp_path / "spans"
     extract(towns, folder, QUIET, DATES)
     manifest = read_json(folder / "manifest.json")
@@ -229,7 +237,7 @@ def test_a_manifest_that_is_none_is_refused(towns: Path, tmp_path: Path) -> None
 
 def test_a_corpus_without_a_name_is_refused(tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path, {"Rain": "It rains. It snows.", "Wind": "The wind blows."})
-    with pytest.raises(RealmError, match="Not one salient span was found in the 2 blocks"):
+    with pytest.raises(RealmError, match="No salient span was found in the 2 blocks"):
         extract(corpus, tmp_path / "spans", QUIET, DATES)
 
 
@@ -238,15 +246,15 @@ def test_a_corpus_without_a_name_is_refused(tmp_path: Path) -> None:
     [
         (["--blocks", "-1"], "blocks must be finite and not negative, not -1"),
         (["--processes", "-1"], "processes must be at least 1"),
-        (["--labels", "TOWN"], "knows no label TOWN, only "),
+        (["--labels", "TOWN"], "has no label TOWN, only "),
     ],
 )
-def test_bad_options_are_a_sentence(towns: Path, tmp_path: Path, options: list[str], message: str) -> None:
+def test_bad_options_are_an_error_message(towns: Path, tmp_path: Path, options: list[str], message: str) -> None:
     status, errors = run(["spans", "--corpus", str(towns), "--output", str(tmp_path / "spans"), *options])
     assert status == 2 and message in errors and "Traceback" not in errors
 
 
-def test_what_stops_a_worker_is_said(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_workers_error_is_reported(deployment: Deployment, tmp_path: Path) -> None:
     model = tmp_path / "model"  # a token classifier without weights
     BertConfig(id2label={0: "O", 1: "B-PER"}).save_pretrained(model)
     with pytest.raises(RealmError, match=r"The token classifier .* cannot be loaded"):

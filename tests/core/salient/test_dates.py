@@ -1,4 +1,4 @@
-"""What the pattern takes for a date, and what only looks like one."""
+"""What the pattern matches as a date, and what it must not match."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_no_dates(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1999-" * 20_000, "1" * 100_000, "May " * 25_000, "3rd and " * 12_000, " " * 100_000])
-def test_no_text_takes_long(text: str) -> None:
+def test_no_text_takes_superlinear_time(text: str) -> None:
     started = time.process_time()
     dates(text)
     assert time.process_time() - started < 2

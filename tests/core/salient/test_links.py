@@ -1,4 +1,4 @@
-"""Wiki links as salient spans: anchors of a dump's snapshot, trimmed, with dates or without."""
+"""Wiki links as salient spans: trimmed anchors of a dump's snapshot, with or without dates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(spans: SalientSpans, corpus: Path) -> list[tuple[str, str]]:
-    """What each span reads, and its label; each lies within its sentence."""
+    """Text and label of each span; each is within its sentence."""
     store = Snapshot.open(corpus)
     found = []
     for (row, start, end, first, last), label in zip(spans.spans_M5.tolist(), spans.labels_M.tolist(), strict=True):
@@ -72,7 +72,7 @@ def test_without_dates(corpus: Path, tmp_path: Path) -> None:
     spans = extract(corpus, tmp_path / "spans", QUIET, TaggerOptions("links", ("LINK",), with_dates=False))
     assert spans.label_names == ("LINK",) and "1910" not in [words for words, _ in read(spans, corpus)]
     assert len(spans) == 7
-    with pytest.raises(RealmError, match=r"something else \(another tagger, labels\)"):
+    with pytest.raises(RealmError, match=r"of another run \(different: tagger, labels\)"):
         extract(corpus, tmp_path / "spans", QUIET, LINKS)
 
 
@@ -99,13 +99,13 @@ def test_a_snapshot_without_links_is_refused_in_one_sentence(deployment: Deploym
     arguments = ["spans", "--tagger", "links", "--corpus", str(deployment.corpus), "--output", str(tmp_path / "spans")]
     status, errors = run(arguments)
     assert status == 2 and errors == (
-        f"error: {deployment.corpus} holds no wiki links for the tagger links: only snapshots of MediaWiki dumps do.\n"
+        f"error: {deployment.corpus} contains no wiki links for the tagger links; only MediaWiki dumps have them.\n"
     )
     assert not (tmp_path / "spans").exists()
 
 
-def test_what_makes_no_sense_is_refused(corpus: Path) -> None:
-    with pytest.raises(RealmError, match="knows no label GPE, only LINK"):
+def test_invalid_options_are_refused(corpus: Path) -> None:
+    with pytest.raises(RealmError, match="has no label GPE, only LINK"):
         tagger_from("links", ["GPE", "LINK"], snapshot=Snapshot.open(corpus))
-    with pytest.raises(RealmError, match="looks at a snapshot, not at sentences of a file"):
+    with pytest.raises(RealmError, match="needs a snapshot; it cannot tag the sentences of a file"):
         LINKS.tagger()

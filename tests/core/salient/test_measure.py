@@ -1,4 +1,4 @@
-"""Measuring a tagger: how a CoNLL file is read, and how is counted."""
+"""Measuring a tagger: reading a CoNLL file, and counting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.salient.measure import Measurement, TaggedSentence, add, measure_file, read_conll
-from realm_core.salient.spans import Span
+from realm_core.salient.spans import TaggedSpan as Span
 from realm_core.salient.taggers import tagger_from
 
 CONLL = """-DOCSTART- O

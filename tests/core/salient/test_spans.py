@@ -1,10 +1,11 @@
-"""Trimming, what wins where spans overlap, and names out of tagged words."""
+"""Trimming, overlapping spans, and joining tagged words to names."""
 
 from __future__ import annotations
 
 import pytest
 
-from realm_core.salient.spans import Span, joined_words, longest, trimmed
+from realm_core.salient.spans import TaggedSpan as Span
+from realm_core.salient.spans import joined_words, longest, trimmed
 
 
 @pytest.mark.parametrize(
@@ -36,12 +37,18 @@ def test_a_span_is_cut_to_the_name_itself(found: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "the", "The ", "'s", "—", "the 's", "...", "a"])
-def test_nothing_may_be_left(text: str) -> None:
+def test_trimming_may_leave_nothing(text: str) -> None:
     assert trimmed(text, Span(0, len(text), "ORG")) is None
 
 
 def test_of_two_that_overlap_the_longer_wins() -> None:
-    spans = [Span(0, 4, "DATE"), Span(3, 9, "EVENT"), Span(9, 12, "GPE"), Span(10, 12, "ORG"), Span(20, 21, "GPE")]
+    spans = [
+        Span(0, 4, "DATE"),
+        Span(3, 9, "EVENT"),
+        Span(9, 12, "GPE"),
+        Span(10, 12, "ORG"),
+        Span(20, 21, "GPE"),
+    ]
     assert longest(spans) == [spans[1], spans[2], spans[4]]
     assert longest(reversed(spans)) == longest(spans)
 
@@ -51,7 +58,7 @@ def test_of_two_as_long_the_earlier_wins_and_of_two_in_one_place_the_first() -> 
     assert longest([Span(0, 4, "ORG"), Span(0, 4, "DATE")]) == [Span(0, 4, "ORG")]
 
 
-def test_the_shorter_stays_where_what_beat_it_is_itself_beaten() -> None:
+def test_a_shorter_span_stays_if_its_rival_is_dropped() -> None:
     chain = [Span(0, 3, "A"), Span(2, 7, "B"), Span(5, 20, "C")]
     assert longest(chain) == [chain[0], chain[2]]
 

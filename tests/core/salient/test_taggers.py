@@ -46,19 +46,19 @@ def test_spacy_finds_names_and_dates(spacy_tagger: SalientTagger) -> None:
     assert apple == [("Apple Inc.", "ORG")]  # neither the number, nor the money, nor "yesterday"
 
 
-def test_what_spacy_finds_does_not_depend_on_the_batch(spacy_tagger: SalientTagger) -> None:
+def test_spacys_spans_do_not_depend_on_the_batch(spacy_tagger: SalientTagger) -> None:
     texts = SENTENCES * 20
     assert spacy_tagger.spans(texts) == [spacy_tagger.spans([text])[0] for text in SENTENCES] * 20
     assert spacy_tagger.spans(["", "\n"]) == [[], []]
 
 
-def test_only_the_labels_asked_for(spacy_tagger: SalientTagger) -> None:
+def test_only_the_requested_labels(spacy_tagger: SalientTagger) -> None:
     tagger = tagger_from("spacy", ["GPE"], with_dates=False)
     assert tagger.labels == ("GPE",)
     assert found(tagger, SENTENCES[1:2]) == [[("Warsaw", "GPE"), ("Poland", "GPE")]]
     assert tagger_from("spacy", ["GPE"]).labels == ("GPE", "DATE")
     assert spacy_tagger.labels == SPACY_LABELS
-    with pytest.raises(RealmError, match="knows no label TOWN"):
+    with pytest.raises(RealmError, match="has no label TOWN"):
         tagger_from("spacy", ["GPE", "TOWN"])
 
 
@@ -78,7 +78,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         SpacyTagger()
 
 
-def test_nothing_heavy_is_loaded_before_the_first_text() -> None:
+def test_models_are_loaded_at_the_first_text() -> None:
     program = (
         "import sys; from realm_core.salient import cache, extract, measure, taggers; taggers.tagger_from('spacy');"
         "print([name for name in ('spacy', 'torch', 'transformers') if name in sys.modules])"
@@ -95,7 +95,7 @@ TAG_OF = {"marie": "B-PER", "curie": "I-PER", "warsaw": "B-LOC", "berlin": "B-LO
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """BERT without a layer: a word's label is what its embedding says."""
+    """BERT without layers: a word's label depends only on its embedding."""
     folder = tmp_path_factory.mktemp("classifier")
     wordpieces = Wordpieces.default()
     config = BertConfig(
@@ -129,7 +129,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_classifiers_words_become_names_in_their_places(classifier: Path) -> None:
+def test_a_classifiers_words_become_names_at_their_offsets(classifier: Path) -> None:
     tagger = tagger_from(str(classifier))
     texts = [
         "It rained. Marie Curie's home was Warsaw. In 1891 Marie went away.",
@@ -147,7 +147,7 @@ def test_a_classifiers_words_become_names_in_their_places(classifier: Path) -> N
     assert found(tagger_from(str(classifier), ["LOC"], with_dates=False), texts[:1]) == [[("Warsaw", "LOC")]]
 
 
-def test_the_rest_of_a_very_long_sentence_is_not_looked_at(classifier: Path) -> None:
+def test_a_very_long_sentence_is_truncated(classifier: Path) -> None:
     text = "Berlin " + "and " * 100 + "Warsaw"
     assert found(tagger_from(str(classifier)), [text]) == [[("Berlin", "LOC")]]
 
@@ -163,13 +163,13 @@ def test_other_weights_are_another_tagger(classifier: Path, tmp_path: Path) -> N
     assert ClassifierTagger(str(other)).description != one
 
 
-def test_what_is_no_classifier_is_refused(classifier: Path, tmp_path: Path) -> None:
+def test_other_models_are_refused(classifier: Path, tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="neither spacy, links, dates nor a token classifier"):
         tagger_from(str(tmp_path))
-    with pytest.raises(RealmError, match="knows no label ORG, only PER, LOC"):
+    with pytest.raises(RealmError, match="has no label ORG, only PER, LOC"):
         tagger_from(str(classifier), ["ORG"])
     BertConfig(id2label={0: "good", 1: "bad"}).save_pretrained(tmp_path)
-    with pytest.raises(RealmError, match="is no tagger of names: its labels are good, bad"):
+    with pytest.raises(RealmError, match="does not tag names: its labels are good, bad"):
         tagger_from(str(tmp_path))
     shutil.copy(classifier / "config.json", tmp_path)
     with pytest.raises(RealmError, match="cannot be loaded"):  # no weights

@@ -1,4 +1,4 @@
-"""From a question to its answer, on a tiny deployment: the numbers add up, whoever asks whatever."""
+"""From a question to its answer on a tiny deployment: the numbers add up for any question."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_numbers_add_up(engine: Engine, question: str, normalisation: Normal
 
 @settings(max_examples=25)
 @given(question=st.text(min_size=1, max_size=80), k=st.integers(1, 20), normalisation=st.sampled_from(NORMALISATIONS))
-def test_the_numbers_add_up_whatever_is_asked(
+def test_the_numbers_add_up_for_any_question(
     engine: Engine, question: str, k: int, normalisation: Normalisation
 ) -> None:
     try:
@@ -66,20 +66,20 @@ def test_the_numbers_add_up_whatever_is_asked(
 
 
 @pytest.mark.parametrize("kind", ODD_QUESTIONS)
-def test_odd_questions_are_questions(engine: Engine, kind: str) -> None:
+def test_unusual_questions_are_answered(engine: Engine, kind: str) -> None:
     answer = engine.ask(ODD_QUESTIONS[kind])
     assert answer.question == ODD_QUESTIONS[kind].strip()
     check_sums(answer)
 
 
-def test_weights_are_the_retrievers_but_under_joint(precise: Engine) -> None:
+def test_weights_are_the_retrievers_except_under_joint(precise: Engine) -> None:
     for normalisation in NORMALISATIONS:
         evidence = precise.ask(QUESTIONS[0], normalisation=normalisation).evidence
         same = [e.prior == pytest.approx(e.retriever_prior, abs=1e-9) for e in evidence]
         assert all(same) == (normalisation != "joint")
 
 
-def test_the_rank_of_the_first_block_that_holds_an_answer(precise: Engine) -> None:
+def test_the_rank_of_the_first_block_with_an_answer(precise: Engine) -> None:
     found = precise.retrieve(QUESTIONS[0], k=12)
     for one in found:
         title = [block.rank for block in found if holds_answer(block.text, [one.title])]
@@ -90,7 +90,7 @@ def test_the_rank_of_the_first_block_that_holds_an_answer(precise: Engine) -> No
     assert precise.rank_holding(QUESTIONS[0], [last.text], among=11, exclude=[first.block_id]) == 11
 
 
-def test_the_normalisation_is_the_models_unless_another_is_asked_for(precise: Engine) -> None:
+def test_the_default_normalisation_is_the_models(precise: Engine) -> None:
     assert precise.ask("x").normalisation == precise.config.normalisation == "block+null"
     with pytest.raises(RealmError, match=r"normalisation must be one of block, joint, block\+null"):
         precise.ask("x", normalisation="softmax")  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_without_a_block_is_as_if_it_had_been_excluded(precise: Engine, normalis
         assert_alike(asked_again, closed_form)
 
 
-def test_an_answer_says_what_it_was_made_from(precise: Engine, deployment: Deployment) -> None:
+def test_an_answer_names_model_index_and_corpus(precise: Engine, deployment: Deployment) -> None:
     answer = precise.ask(QUESTIONS[0])
     assert (answer.model, answer.index, answer.corpus) == (precise.model_id, precise.index_id, precise.corpus_id)
     assert precise.index_id == deployment.index.name
@@ -143,7 +143,7 @@ def test_an_empty_question_is_refused(precise: Engine, question: str) -> None:
         precise.ask(question)
 
 
-def test_excluded_blocks_are_not_read_and_unknown_ones_do_no_harm(precise: Engine) -> None:
+def test_excluded_blocks_are_not_read_and_unknown_ids_are_ignored(precise: Engine) -> None:
     first = precise.ask("x", k=3).evidence
     excluded = [first[0].block_id, "0" * 32, "nonsense"]
     again = precise.ask("x", k=3, exclude=excluded).evidence
@@ -177,7 +177,7 @@ def test_a_block_is_found_by_its_id(precise: Engine) -> None:
 
 
 @pytest.mark.parametrize("search", ["Flat", "HNSW32"])
-def test_faiss_may_search(deployment: Deployment, precise: Engine, search: str) -> None:
+def test_faiss_search(deployment: Deployment, precise: Engine, search: str) -> None:
     engine = engine_of(deployment, search=search)
     for question in QUESTIONS[:2]:
         assert_alike(engine.ask(question), precise.ask(question))
@@ -185,7 +185,7 @@ def test_faiss_may_search(deployment: Deployment, precise: Engine, search: str) 
     engine.close()
 
 
-def test_blocks_without_a_word_are_read_too(deployment: Deployment) -> None:
+def test_blocks_without_words_are_read(deployment: Deployment) -> None:
     corpus = tiny_snapshot(deployment.root / "blank", {"Blank": "\u2060\u2060.", "Dots": ". . ."})
     index = build(deployment.model, corpus, deployment.root / "blank-indexes", Activity(quiet=True), device="cpu")
     engine = Engine.load(deployment.model, index, corpus, device="cpu")

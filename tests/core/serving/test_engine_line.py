@@ -1,4 +1,4 @@
-"""Many at once: who waits together is answered together, whoever gives up, fails, loads or closes meanwhile."""
+"""Many requests at once: they are answered in batches, whatever times out, fails, loads or closes meanwhile."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Held:
 
 
 def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: Sequence[str]) -> list[Any]:
-    """Ask `questions` while a first one is being answered; their futures, once all of them wait."""
+    """Ask `questions` while a first one is computed; their futures, once all are queued."""
     first = pool.submit(engine.ask, "hold")
     assert held.busy.wait(60)
     futures = [pool.submit(engine.ask, question) for question in questions]
@@ -48,10 +48,10 @@ def ask_behind(engine: Engine, held: Held, pool: ThreadPoolExecutor, questions: 
     return [first, *futures]
 
 
-def test_two_engines_of_one_process_compute_one_after_the_other(
+def test_two_engines_of_one_process_do_not_compute_concurrently(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As they are while a deployment changes."""
+    """Both are loaded while a deployment changes."""
     engine, other = engine_of(deployment), engine_of(deployment)
     held, second = Held(engine, monkeypatch), Held(other, monkeypatch)
     with ThreadPoolExecutor(2) as pool:
@@ -67,7 +67,7 @@ def test_two_engines_of_one_process_compute_one_after_the_other(
 
 
 def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside the loading, whatever that takes: nobody waits for the whole of it."""
+    """No request waits for the whole of the loading."""
     monkeypatch.setattr("realm_core.pace._STEP_S", 0.0)  # it rests often
     engine, answered = engine_of(deployment), 0
     with ThreadPoolExecutor(1) as pool:
@@ -81,7 +81,7 @@ def test_an_engine_answers_while_another_is_loaded(deployment: Deployment, monke
     engine.close()
 
 
-def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> None:
+def test_concurrent_questions_get_the_same_answers_as_sequential_ones(precise: Engine) -> None:
     questions = [f"{question} {number}" for number in range(4) for question in QUESTIONS]
     alone = [precise.ask(question, k=1 + number % 7) for number, question in enumerate(questions)]
     together = threading.Barrier(len(questions))
@@ -96,7 +96,7 @@ def test_twenty_askers_get_what_one_after_the_other_gets(precise: Engine) -> Non
             check_sums(one)
 
 
-def test_questions_that_wait_are_answered_together(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queued_questions_are_answered_in_batches(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of(deployment)
     held = Held(engine, monkeypatch)
     with ThreadPoolExecutor(80) as pool:
@@ -121,7 +121,7 @@ def test_a_question_that_fails_fails_alone(deployment: Deployment, monkeypatch: 
     engine.close()
 
 
-def test_closing_answers_what_waits_and_refuses_what_comes_later(
+def test_closing_answers_queued_requests_and_refuses_later_ones(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = engine_of(deployment)
@@ -129,7 +129,7 @@ def test_closing_answers_what_waits_and_refuses_what_comes_later(
     with ThreadPoolExecutor(8) as pool:
         futures = ask_behind(engine, held, pool, ["one", "two"])
         closing = pool.submit(engine.close)
-        while not engine._line.closed:
+        while not engine._queue.closed:
             threading.Event().wait(0.001)
         with pytest.raises(RealmError, match="engine has been closed"):
             engine.ask("late")
@@ -140,7 +140,7 @@ def test_closing_answers_what_waits_and_refuses_what_comes_later(
     engine.close()  # again does no harm
 
 
-def test_who_watches_is_told_of_every_batch(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_batch_is_called_for_every_batch(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("realm_core.serving.engine.BATCH_QUESTIONS", 16)
     engine = engine_of(deployment)
     told: list[tuple[int, int]] = []
@@ -154,7 +154,7 @@ def test_who_watches_is_told_of_every_batch(deployment: Deployment, monkeypatch:
     assert told == [(1, 20), (16, 4), (4, 0)]
 
 
-def test_who_watches_and_fails_ends_nothing(deployment: Deployment) -> None:
+def test_an_error_in_on_batch_stops_nothing(deployment: Deployment) -> None:
     engine = engine_of(deployment, deadline_s=60)
 
     def fail(*_numbers: int) -> None:
@@ -165,7 +165,7 @@ def test_who_watches_and_fails_ends_nothing(deployment: Deployment) -> None:
     engine.close()
 
 
-def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
+def test_a_full_queue_refuses_requests_with_a_time_to_retry(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = engine_of(deployment, capacity=3)
@@ -182,7 +182,9 @@ def test_a_line_that_is_full_takes_nobody_and_says_when_to_come_back(
     engine.close()
 
 
-def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timed_out_or_disconnected_requests_cost_nothing(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = engine_of(deployment, deadline_s=0.4)
     held, told = Held(engine, monkeypatch), list[tuple[int, int]]()
     engine.on_batch = lambda size, left: told.append((size, left))
@@ -192,27 +194,27 @@ def test_who_waited_too_long_or_is_gone_costs_nothing(deployment: Deployment, mo
         with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
             engine.ask("late", listens=lambda: True)
         with pytest.raises(EngineUnavailable, match=r"no answer within 0\.4 seconds"):
-            first.result(60)  # also who is being served waits no longer
+            first.result(60)  # the deadline also holds for a request that is being computed
         assert engine.waiting == 0
-        engine._line.deadline_s = 60
+        engine._queue.deadline_s = 60
         gone = [pool.submit(ask, "gone", listens=lambda: False) for ask in (engine.ask, engine.retrieve)]
         wait_until(lambda: engine.waiting == 2)
         held.release.set()
         for one in gone:
-            with pytest.raises(EngineUnavailable, match="gone"):
+            with pytest.raises(EngineUnavailable, match="disconnected"):
                 one.result(60)
     assert engine.ask("next").question == "next"
     engine.close()
     assert held.batches == [["hold"], ["next"]]
-    # Nobody is said to wait who is gone; the next may have come already when that is told.
+    # Disconnected requests are not counted as waiting; the next may have arrived before the callback.
     assert told in ([(1, 2), (0, 0), (1, 0)], [(1, 2), (0, 1), (1, 0)])
 
 
-def test_what_a_closed_engine_leaves_is_cleared_away_when_nobody_waits_for_it(
+def test_a_closed_engine_releases_its_memory_when_no_other_computes(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleared = threading.Event()
-    monkeypatch.setattr("realm_core.serving.engine.give_back", cleared.set)
+    monkeypatch.setattr("realm_core.serving.engine.release_memory", cleared.set)
     engine, other = engine_of(deployment), engine_of(deployment)
     held = Held(engine, monkeypatch)
     with ThreadPoolExecutor(2) as pool:
@@ -229,7 +231,7 @@ def test_what_a_closed_engine_leaves_is_cleared_away_when_nobody_waits_for_it(
     engine.close()
 
 
-def test_warming_up_answers_something(deployment: Deployment) -> None:
+def test_warming_up_answers_test_requests(deployment: Deployment) -> None:
     engine = engine_of(deployment)
     engine.warm_up()
     engine.close()

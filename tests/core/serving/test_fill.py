@@ -1,4 +1,4 @@
-"""Filling masked sentences: against a computation by hand, and whatever is asked of it."""
+"""Filling masked sentences: against a computation by hand, and with arbitrary input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def by_hand(filler: Deployment) -> ByHand:
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_the_numbers_are_those_of_a_computation_by_hand(precise: Engine, by_hand: ByHand, sentence: str) -> None:
+def test_the_numbers_equal_a_computation_by_hand(precise: Engine, by_hand: ByHand, sentence: str) -> None:
     filling = precise.fill(sentence, k=5)
     ids, prior_K, log_tokens_KJV = by_hand.fill(sentence, 5)
     assert {e.block_id: e.prior for e in filling.evidence} == pytest.approx(
@@ -139,7 +139,7 @@ def check(filling: Filling, *, blocks: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(1, 3), st.integers(2, 9), st.integers(0, 2**32 - 1))
-def test_the_likeliest_of_one_block_are_exactly_those(masks: int, count: int, seed: int) -> None:
+def test_the_most_probable_fillings_of_a_block_are_exact(masks: int, count: int, seed: int) -> None:
     words = 10
     log_token_JV = torch.log_softmax(3 * torch.randn(masks, words, generator=_generator(seed)).double(), -1)
     every = {
@@ -152,7 +152,7 @@ def test_the_likeliest_of_one_block_are_exactly_those(masks: int, count: int, se
 
 @settings(max_examples=25)
 @given(st.integers(1, 2), st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_no_filling_of_few_words_is_better_than_the_first_guess(masks: int, blocks: int, seed: int) -> None:
+def test_the_first_guess_is_optimal_for_a_small_vocabulary(masks: int, blocks: int, seed: int) -> None:
     """Twenty words, one or two masks: few enough to try all."""
     draw = _generator(seed)
     log_prior_K = torch.log_softmax(torch.randn(blocks, generator=draw).double(), -1)
@@ -181,7 +181,7 @@ def _generator(seed: int) -> torch.Generator:
 # ── What is read ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_encoder_reads_what_it_read_in_pre_training(
+def test_the_encoders_input_is_that_of_pre_training(
     filler: Deployment, precise: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Packed] = []
@@ -212,7 +212,7 @@ def test_excluded_blocks_are_not_read(precise: Engine) -> None:
     assert not set(first) & {e.block_id for e in filling.evidence}
 
 
-def test_with_everything_excluded_the_null_block_is_left(precise: Engine) -> None:
+def test_with_everything_excluded_only_the_null_block_is_read(precise: Engine) -> None:
     everything = [e.block_id for e in precise.fill("[MASK]", k=13).evidence if e.block_id]
     assert len(everything) == len(ARTICLES)
     filling = precise.fill(SENTENCES[1], k=4, exclude=everything)
@@ -221,7 +221,7 @@ def test_with_everything_excluded_the_null_block_is_left(precise: Engine) -> Non
     assert filling.guesses[0].marginal == pytest.approx(filling.guesses[0].without_retrieval)
 
 
-def test_there_may_be_fewer_blocks_than_wanted(precise: Engine) -> None:
+def test_there_may_be_fewer_blocks_than_k(precise: Engine) -> None:
     check(precise.fill("[MASK]", k=MAX_K), blocks=len(ARTICLES) + 1)
 
 
@@ -232,19 +232,19 @@ def test_there_may_be_fewer_blocks_than_wanted(precise: Engine) -> None:
         (" \n", 8, "The sentence is empty."),
         ("Nothing is hidden here.", 8, "The sentence has no [MASK]: write [MASK] where a word is missing."),
         ("[MASK] " * 11, 8, "At most 10 [MASK] can be filled; this sentence has 11."),
-        ("long " * 94 + "[MASK]", 8, "The sentence is too long: it has 95 wordpieces, and at most 94 are read."),
+        ("long " * 94 + "[MASK]", 8, "The sentence is too long: it has 95 wordpieces, and at most 94 are allowed."),
         ("\ud800 [MASK]", 8, "not valid text"),
         ("[MASK]", 1, "k must be from 2 (a block besides the null block) to 50, not 1."),
         ("[MASK]", MAX_K + 1, "not 51."),
     ],
 )
-def test_what_is_wrong_is_said(precise: Engine, sentence: str, k: int, said: str) -> None:
+def test_errors_are_reported(precise: Engine, sentence: str, k: int, said: str) -> None:
     with pytest.raises(RealmError) as refused:
         precise.fill(sentence, k=k)
     assert said in str(refused.value)
 
 
-def test_as_much_as_can_be_filled(precise: Engine) -> None:
+def test_the_maximum_number_of_masks(precise: Engine) -> None:
     check(precise.fill("[MASK] " * MOST_MASKS, k=3), blocks=3)
     check(precise.fill("long " * 93 + "[MASK]", k=3), blocks=3)
     assert MOST_MASKS == masking.MOST_MASKS
@@ -252,7 +252,7 @@ def test_as_much_as_can_be_filled(precise: Engine) -> None:
 
 @settings(max_examples=20)
 @given(before=st.text(max_size=40), after=st.text(max_size=40))
-def test_whatever_stands_around_a_mask(precise: Engine, before: str, after: str) -> None:
+def test_any_text_around_a_mask(precise: Engine, before: str, after: str) -> None:
     sentence = f"{before}[mask]{after}"
     try:
         sentence.encode()
@@ -268,7 +268,7 @@ def test_whatever_stands_around_a_mask(precise: Engine, before: str, after: str)
 # ── The truth ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_mask_becomes_as_many_as_the_truth_has_wordpieces(precise: Engine) -> None:
+def test_a_mask_is_repeated_for_each_wordpiece_of_the_truth(precise: Engine) -> None:
     filling = precise.fill("It was directed by Stanley [MASK].", truth=" Kubrick ")
     assert filling.sentence == "It was directed by Stanley [MASK] [MASK]."
     assert filling.truth is not None
@@ -290,14 +290,14 @@ def test_one_mask_becomes_as_many_as_the_truth_has_wordpieces(precise: Engine) -
         (SENTENCES[0], "one two three four five six seven eight nine ten eleven", "this sentence has 11"),
     ],
 )
-def test_a_truth_that_cannot_stand_there(precise: Engine, sentence: str, truth: str, said: str) -> None:
+def test_an_impossible_truth_is_refused(precise: Engine, sentence: str, truth: str, said: str) -> None:
     with pytest.raises(RealmError) as refused:
         precise.fill(sentence, truth=truth)
     assert said in str(refused.value)
 
 
-def test_text_is_text() -> None:
-    """What looks like another special token is cut into the characters that it is."""
+def test_special_tokens_in_a_sentence_are_text() -> None:
+    """Text that looks like another special token is tokenised as characters."""
     sentence = masked_sentence("[SEP] [MASK] [CLS]")
     wordpieces = Wordpieces.default()
     assert not {wordpieces.sep_id, wordpieces.cls_id} & set(sentence.ids)
@@ -307,7 +307,7 @@ def test_text_is_text() -> None:
 # ── Models that cannot, and engines that can do both ────────────────────────────────────────────────────────────────
 
 
-def test_a_model_without_an_encoder_says_so(engine: Engine) -> None:
+def test_a_model_without_an_encoder_cannot_fill(engine: Engine) -> None:
     assert not engine.can_fill
     with pytest.raises(CannotFill, match="has no encoder of masked sentences; it answers questions only"):
         engine.fill(SENTENCES[0])
@@ -370,12 +370,12 @@ def test_a_sentence_that_fails_fails_alone(precise: Engine, monkeypatch: pytest.
 
 @pytest.fixture
 def no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The signals of this process are pytest's."""
+    """Signal handlers of this process belong to pytest."""
     monkeypatch.setattr(Activity, "stop_on_signals", lambda self: None)
 
 
 @pytest.mark.usefixtures("no_signals")
-def test_the_command_line_prints_what_the_engine_says(
+def test_the_command_line_prints_the_engines_result(
     filler: Deployment, precise: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["fill", SENTENCES[0], *filler.arguments(), "--k", "4", "--truth", "fourth"]
@@ -394,7 +394,7 @@ def test_the_command_line_prints_what_the_engine_says(
 
 
 @pytest.mark.usefixtures("no_signals")
-def test_the_command_line_refuses_in_a_sentence(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_reports_errors(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill", SENTENCES[0], *deployment.arguments(), "--quiet"]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith("error: The model ") and said.endswith("answers questions only.")

@@ -1,4 +1,4 @@
-"""What an engine held is let go when it is closed."""
+"""A closed engine releases its memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from realm_core.serving.engine import Engine
 from tests.tiny import tiny_deployment
 
 
-def test_a_closed_engine_holds_nothing_large(tmp_path: Path) -> None:
+def test_a_closed_engine_releases_its_tensors(tmp_path: Path) -> None:
     engine = Engine.load(*tiny_deployment(tmp_path))
     engine.warm_up()
     vectors, query = weakref.ref(engine._search), weakref.ref(engine._query)

@@ -1,4 +1,4 @@
-"""Which wordings name the same thing, and which must not be taken for one."""
+"""Which wordings are merged, and which must not be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm_core.questions.answers import normalise_answer
-from realm_core.serving.naming import Named, Wording, same_names
+from realm_core.serving.naming import NamedAnswer, Wording, same_names
 
 TEXT = "Text of the block"
 
@@ -21,7 +21,7 @@ def wording(text: str, probability: float, block: str = TEXT, *, at: int | None 
 
 
 def named(block: str, *texts: str, title: str = "") -> set[tuple[str, frozenset[str]]]:
-    """(shown, keys) of each class; earlier texts are likelier."""
+    """(displayed text, keys) of each class; earlier texts are more probable."""
     wordings = [wording(text, 1 / (2 + number), block) for number, text in enumerate(texts)]
     return {(one.text, frozenset(one.keys)) for one in same_names(wordings, {"b": block}, {"b": title})}
 
@@ -38,7 +38,7 @@ ONE_NAME = [
 
 
 @pytest.mark.parametrize(("block", "texts", "shown"), ONE_NAME)
-def test_wordings_of_one_thing_are_one(block: str, texts: tuple[str, ...], shown: str) -> None:
+def test_wordings_of_one_name_are_merged(block: str, texts: tuple[str, ...], shown: str) -> None:
     assert named(block, *texts) == {(shown, frozenset(map(normalise_answer, texts)))}
 
 
@@ -61,7 +61,7 @@ TWO_NAMES = [
 
 
 @pytest.mark.parametrize(("block", "texts"), TWO_NAMES)
-def test_other_things_stay_apart(block: str, texts: tuple[str, ...]) -> None:
+def test_other_names_are_not_merged(block: str, texts: tuple[str, ...]) -> None:
     assert named(block, *texts) == {(text, frozenset([normalise_answer(text)])) for text in texts}
 
 
@@ -79,27 +79,27 @@ SUBJECTS = [
 
 
 @pytest.mark.parametrize(("title", "block", "text"), SUBJECTS)
-def test_an_articles_subject_is_called_by_its_title(title: str, block: str, text: str) -> None:
+def test_an_articles_subject_is_displayed_as_its_title(title: str, block: str, text: str) -> None:
     shown = title.removesuffix(" (planet)")
     assert named(block, text, title=title) == {(shown, frozenset([normalise_answer(text)]))}
 
 
 @pytest.mark.parametrize("title", ["Frank Lampard", "Franklin", "Benjamin Franklin", ""])
-def test_what_is_no_longer_form_of_the_title_keeps_its_name(title: str) -> None:
+def test_other_wordings_are_not_displayed_as_the_title(title: str) -> None:
     block = "Aretha Louise Franklin was an American singer."
     assert named(block, "Aretha Louise Franklin", title=title) == {
         ("Aretha Louise Franklin", frozenset(["aretha louise franklin"]))
     }
 
 
-def test_a_name_further_on_in_an_article_is_not_its_subject() -> None:
+def test_a_later_name_in_an_article_is_not_its_subject() -> None:
     block = "It was George Herbert Walker Bush who ran."
     assert named(block, "George Herbert Walker Bush", title="George Bush") == {
         ("George Herbert Walker Bush", frozenset(["george herbert walker bush"]))
     }
 
 
-def test_the_subject_joins_its_title_and_brings_the_surname_along() -> None:
+def test_the_subject_joins_its_title_together_with_the_surname() -> None:
     block = "Robert Nesta Marley was a singer. Bob Marley was born in 1945. Marley died in 1981."
     assert named(block, "Robert Nesta Marley", "Bob Marley", "Marley", title="Bob Marley") == {
         ("Bob Marley", frozenset(["robert nesta marley", "bob marley", "marley"]))
@@ -110,7 +110,7 @@ WORDS = st.sampled_from(["Curie", "Marie", "Pierre", "1887", "to", "1889", "Rome
 
 
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=8), st.randoms())
-def test_each_wording_is_in_one_class_whatever_the_order(texts: list[str], order: random.Random) -> None:
+def test_each_wording_is_in_one_class_in_any_order(texts: list[str], order: random.Random) -> None:
     block = ". ".join(texts)
     made = {
         normalise_answer(text): wording(text, 1 / (1 + len(text)), at=block.find(text))
@@ -122,4 +122,4 @@ def test_each_wording_is_in_one_class_whatever_the_order(texts: list[str], order
     assert sorted(key for one in classes for key in one.keys) == sorted(made)
     order.shuffle(wordings)
     assert set(same_names(wordings, {"b": block}, {"b": ""})) == set(classes)
-    assert all(isinstance(one, Named) and re.search(r"\w", one.text) for one in classes)
+    assert all(isinstance(one, NamedAnswer) and re.search(r"\w", one.text) for one in classes)

@@ -1,4 +1,4 @@
-"""An answer's numbers: what follows from the evidence, what is left without a block, and the way through JSON."""
+"""An answer's numbers: conclusions from the evidence, removal of blocks, and JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm_core.serving.provenance import Answer, Candidate, Evidence, RankedAnswer, conclude
+from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, RankedAnswer, conclude
 
 KEYS = ["nile", "mars", "1869", "berlin", "ada"]
 
@@ -22,9 +22,9 @@ KEYS = ["nile", "mars", "1869", "berlin", "ada"]
 def block(
     name: str, prior: float, candidates: dict[str, float], *, null: float | None = None, spelling: str = "{}"
 ) -> Evidence:
-    """Evidence before its conclusions, its candidates' likelihoods by key."""
+    """Evidence before `conclude`, with its candidates' likelihoods by key."""
     offered = tuple(
-        Candidate(key, spelling.format(key), likelihood, 10 * i, 10 * i + len(spelling.format(key)))
+        AnswerCandidate(key, spelling.format(key), likelihood, 10 * i, 10 * i + len(spelling.format(key)))
         for i, (key, likelihood) in enumerate(candidates.items())
     )
     return Evidence(
@@ -69,7 +69,7 @@ def reading(blocks: Sequence[Evidence], *, min_probability: float = 0.0) -> Answ
 
 @st.composite
 def readings(draw: st.DrawFn) -> Answer:
-    """What a reader may have made of up to six blocks."""
+    """Possible readings of up to six blocks."""
     has_null = draw(st.booleans())
     share = st.floats(1e-6, 1.0)
     blocks = []
@@ -144,7 +144,7 @@ def test_everything_follows_from_priors_and_likelihoods(answer: Answer) -> None:
 
 @settings(max_examples=150)
 @given(answer=readings(), data=st.data())
-def test_without_blocks_everything_follows_from_those_that_are_left(answer: Answer, data: st.DataObject) -> None:
+def test_without_blocks_everything_follows_from_the_remaining_ones(answer: Answer, data: st.DataObject) -> None:
     ids = [e.block_id for e in answer.evidence]
     removed = data.draw(st.sets(st.sampled_from(ids), max_size=len(ids) - 1))
     check(answer.without(removed), [e for e in answer.evidence if e.block_id not in removed])
@@ -152,7 +152,7 @@ def test_without_blocks_everything_follows_from_those_that_are_left(answer: Answ
 
 @settings(max_examples=50)
 @given(readings())
-def test_without_nothing_is_the_answer_itself(answer: Answer) -> None:
+def test_removing_nothing_changes_nothing(answer: Answer) -> None:
     same = answer.without(set())
     assert (same.question, same.explains, same.timings_ms) == (answer.question, answer.explains, answer.timings_ms)
     check(same, answer.evidence)
@@ -160,7 +160,7 @@ def test_without_nothing_is_the_answer_itself(answer: Answer) -> None:
 
 @settings(max_examples=50)
 @given(readings())
-def test_one_after_the_other_is_both_at_once(answer: Answer) -> None:
+def test_removing_one_by_one_equals_removing_both(answer: Answer) -> None:
     ids = [e.block_id for e in answer.evidence]
     one_by_one, at_once = answer.without({ids[0]}).without(ids[1:2]), answer.without(ids[:2])
     left = [e for e in answer.evidence if e.block_id not in ids[:2]]
@@ -178,18 +178,18 @@ def test_without_all_blocks_there_is_no_answer() -> None:
     assert (nothing.no_answer_probability, nothing.explains) == (None, "no_answer")
 
 
-def test_blocks_that_are_not_there_can_be_taken_away() -> None:
+def test_removing_unknown_blocks_is_allowed() -> None:
     answer = reading([block("a", 1.0, {"nile": 0.9}, null=0.1)])
     assert answer.without({"b", "c"}) == answer
 
 
 @settings(max_examples=50)
 @given(readings())
-def test_json_and_back_is_the_same(answer: Answer) -> None:
+def test_json_round_trip(answer: Answer) -> None:
     assert Answer.from_dict(json.loads(json.dumps(answer.as_dict()))) == answer
 
 
-def test_the_same_answer_in_other_spellings_is_one_answer_in_its_weightiest_spelling() -> None:
+def test_spellings_are_merged_under_the_most_probable_one() -> None:
     answer = reading(
         [
             block("a", 0.2, {"nile": 0.5}, spelling="the {}"),
@@ -208,7 +208,7 @@ def test_the_same_answer_in_other_spellings_is_one_answer_in_its_weightiest_spel
     assert next(a.text for a in lighter.answers if a.text.endswith("nile")) == "the nile"
 
 
-def test_an_answer_below_the_smallest_probability_is_not_given_but_still_shown() -> None:
+def test_an_answer_below_the_threshold_is_not_given_but_listed() -> None:
     blocks = [block("a", 0.5, {"nile": 0.3}, null=0.7), block("b", 0.5, {"mars": 0.2}, null=0.8)]
     answer = reading(blocks, min_probability=0.2)
     assert answer.answer is None and answer.answers[0] == RankedAnswer("nile", pytest.approx(0.15), (), 0.3)  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ def test_an_answer_below_the_smallest_probability_is_not_given_but_still_shown()
     assert [(e.start, e.end) for e in answer.evidence] == [(None, None), (None, None)]
 
 
-def test_nothing_offered_is_no_answer() -> None:
+def test_without_candidates_there_is_no_answer() -> None:
     answer = reading([block("a", 0.5, {}), block("b", 0.5, {})])
     assert (answer.answer, answer.explains) == (None, "no_answer")
     assert [e.posterior for e in answer.evidence] == [0.5, 0.5]  # nothing was learnt

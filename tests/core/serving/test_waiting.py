@@ -1,4 +1,4 @@
-"""The line in front of the engine, by itself: whoever comes, waits, gives up or is served, at any instant."""
+"""The engine's request queue by itself: requests that wait, time out, disconnect or are served at any instant."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from realm_core.errors import EngineUnavailable
-from realm_core.serving.waiting import Line
+from realm_core.serving.waiting import RequestQueue
 
 ASKERS = 16
 EACH = 40
 
 
-def test_whoever_gives_up_at_any_instant_harms_nobody() -> None:
-    """Deadlines about as long as a turn takes: many pass while their asker is being taken out of the line or served."""
-    line: Line[int] = Line(capacity=ASKERS // 2, deadline_s=60)
+def test_a_timeout_at_any_instant_harms_no_other_request() -> None:
+    """Deadlines about as long as a batch takes: many pass while their request is being dequeued or served."""
+    queue: RequestQueue[int] = RequestQueue(capacity=ASKERS // 2, deadline_s=60)
     taken: list[int] = []
 
     def serve() -> None:
-        while batch := line.take(3):
+        while batch := queue.take(3):
             time.sleep(0.0005)
-            for waiter in batch:
-                taken.append(waiter.wanted)
-                waiter.future.set_result(-waiter.wanted)  # raises for one who was let go: the thread would end
-            line.took(0.0005, len(batch))
+            for queued in batch:
+                taken.append(queued.request)
+                queued.future.set_result(-queued.request)  # raises if it is done already: the thread would end
+            queue.record_batch(0.0005, len(batch))
 
     def ask(asker: int) -> Counter[str]:
         chance, outcomes = random.Random(asker), Counter[str]()
-        for wanted in range(asker * EACH + 1, (asker + 1) * EACH + 1):
+        for request in range(asker * EACH + 1, (asker + 1) * EACH + 1):
             try:
-                assert line.ask(wanted, deadline_s=chance.uniform(0.0001, 0.004)) == -wanted
+                assert queue.submit(request, deadline_s=chance.uniform(0.0001, 0.004)) == -request
                 outcomes["own"] += 1
             except EngineUnavailable as unavailable:
                 assert unavailable.retry_after_s >= 1
@@ -46,84 +46,86 @@ def test_whoever_gives_up_at_any_instant_harms_nobody() -> None:
     with ThreadPoolExecutor(ASKERS) as askers:
         outcomes = sum(askers.map(ask, range(ASKERS)), Counter[str]())
     assert outcomes.total() == ASKERS * EACH and len(outcomes) == 2, outcomes
-    assert len(line) == 0 and len(taken) == len(set(taken)), "somebody was left in the line, or served twice"
-    assert line.ask(1_000_000) == -1_000_000
-    line.close()
+    assert len(queue) == 0 and len(taken) == len(set(taken)), "a request was left in the queue, or served twice"
+    assert queue.submit(1_000_000) == -1_000_000
+    queue.close()
     engine.join(60)
     assert not engine.is_alive()
 
 
-def test_first_come_first_served_and_nobody_is_passed_over() -> None:
-    line: Line[int] = Line(capacity=10, deadline_s=60)
+def test_requests_are_served_in_order() -> None:
+    queue: RequestQueue[int] = RequestQueue(capacity=10, deadline_s=60)
     with ThreadPoolExecutor(5) as askers:
         futures = []
-        for wanted in range(5):
-            futures.append(askers.submit(line.ask, wanted))
-            while len(line) <= wanted:
+        for request in range(5):
+            futures.append(askers.submit(queue.submit, request))
+            while len(queue) <= request:
                 time.sleep(0.001)
-        batches = [line.take(2) or [] for _ in range(3)]
-        assert [[waiter.wanted for waiter in batch] for batch in batches] == [[0, 1], [2, 3], [4]]
-        for waiter in (waiter for batch in batches for waiter in batch):
-            waiter.future.set_result(waiter.wanted)
+        batches = [queue.take(2) or [] for _ in range(3)]
+        assert [[queued.request for queued in batch] for batch in batches] == [[0, 1], [2, 3], [4]]
+        for queued in (queued for batch in batches for queued in batch):
+            queued.future.set_result(queued.request)
         assert [future.result(60) for future in futures] == [0, 1, 2, 3, 4]
 
 
-def test_who_gives_up_leaves_at_once() -> None:
-    line: Line[int] = Line(capacity=1, deadline_s=60)
+def test_a_request_leaves_the_queue_at_its_deadline() -> None:
+    queue: RequestQueue[int] = RequestQueue(capacity=1, deadline_s=60)
     for _ in range(2):  # there is room for the second because the first has left
         with pytest.raises(EngineUnavailable, match="within"):
-            line.ask(0, deadline_s=0.001)
-    assert len(line) == 0
+            queue.submit(0, deadline_s=0.001)
+    assert len(queue) == 0
 
 
-def test_all_are_gone() -> None:
-    """Whoever takes is told, and may tell that nobody waits any more."""
-    line: Line[int] = Line(capacity=5, deadline_s=60)
+def test_all_clients_have_disconnected() -> None:
+    """take returns an empty batch, so that the engine can report an empty queue."""
+    queue: RequestQueue[int] = RequestQueue(capacity=5, deadline_s=60)
     with ThreadPoolExecutor(2) as askers:
-        futures = [askers.submit(line.ask, wanted, listens=lambda: False) for wanted in range(2)]
-        while len(line) < 2:
+        futures = [askers.submit(queue.submit, request, listens=lambda: False) for request in range(2)]
+        while len(queue) < 2:
             time.sleep(0.001)
-        assert line.take(5) == [] and len(line) == 0
+        assert queue.take(5) == [] and len(queue) == 0
         for future in futures:
-            with pytest.raises(EngineUnavailable, match="gone"):
+            with pytest.raises(EngineUnavailable, match="disconnected"):
                 future.result(60)
 
 
-def test_who_is_gone_leaves_when_the_next_are_taken() -> None:
-    """Wherever they stand; also when the line is closed, and everybody else is still served."""
-    line: Line[int] = Line(capacity=5, deadline_s=60)
-    gone = {0, 3}
+def test_disconnected_clients_leave_when_the_next_batch_is_taken() -> None:
+    """At any position; also when the queue is closed, and all others are still served."""
+    queue: RequestQueue[int] = RequestQueue(capacity=5, deadline_s=60)
+    disconnected = {0, 3}
     with ThreadPoolExecutor(5) as askers:
         futures = []
-        for wanted in range(5):
-            futures.append(askers.submit(line.ask, wanted, listens=lambda wanted=wanted: wanted not in gone))
-            while len(line) <= wanted:
+        for request in range(5):
+            futures.append(
+                askers.submit(queue.submit, request, listens=lambda request=request: request not in disconnected)
+            )
+            while len(queue) <= request:
                 time.sleep(0.001)
-        (first,) = line.take(1) or []
-        assert first.wanted == 1 and len(line) == 2
-        for one in gone:
-            with pytest.raises(EngineUnavailable, match="gone"):
+        (first,) = queue.take(1) or []
+        assert first.request == 1 and len(queue) == 2
+        for one in disconnected:
+            with pytest.raises(EngineUnavailable, match="disconnected"):
                 futures[one].result(60)
-        gone.add(2)
-        line.close()
-        (last,) = line.take(5) or []
-        assert last.wanted == 4 and line.take(1) is None
-        for waiter in (first, last):
-            waiter.future.set_result("served")
-            assert futures[waiter.wanted].result(60) == "served"
+        disconnected.add(2)
+        queue.close()
+        (last,) = queue.take(5) or []
+        assert last.request == 4 and queue.take(1) is None
+        for queued in (first, last):
+            queued.future.set_result("served")
+            assert futures[queued.request].result(60) == "served"
 
 
-@pytest.mark.parametrize(("pace_s", "wait_s"), [(0.0, 1), (0.1, 1), (2.0, 4), (100.0, 30)])
-def test_who_is_sent_away_is_told_when_the_line_will_be_empty(pace_s: float, wait_s: int) -> None:
-    line: Line[int] = Line(capacity=2, deadline_s=30)
-    line.took(pace_s * 4, served=4)
+@pytest.mark.parametrize(("service_time_s", "wait_s"), [(0.0, 1), (0.1, 1), (2.0, 4), (100.0, 30)])
+def test_a_refused_request_is_told_when_the_queue_will_be_empty(service_time_s: float, wait_s: int) -> None:
+    queue: RequestQueue[int] = RequestQueue(capacity=2, deadline_s=30)
+    queue.record_batch(service_time_s * 4, served=4)
     with ThreadPoolExecutor(2) as askers:
-        futures = [askers.submit(line.ask, wanted) for wanted in range(2)]
-        while len(line) < 2:
+        futures = [askers.submit(queue.submit, request) for request in range(2)]
+        while len(queue) < 2:
             time.sleep(0.001)
         with pytest.raises(EngineUnavailable) as refused:
-            line.ask(2)
+            queue.submit(2)
         assert refused.value.retry_after_s == wait_s
-        for waiter in line.take(2) or []:
-            waiter.future.set_result(None)
+        for queued in queue.take(2) or []:
+            queued.future.set_result(None)
         assert [future.result(60) for future in futures] == [None, None]

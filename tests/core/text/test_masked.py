@@ -1,4 +1,4 @@
-"""Sentences with masks: cut at them, and written with words in their place."""
+"""Masked sentences: splitting at the masks, and filling them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from realm_core.text.masked import between_masks, wording, written
+from realm_core.text.masked import between_masks, fill_masks, filled_words
 
 PLAIN = st.text(st.characters(exclude_characters="[]#", exclude_categories=["Cs"]), max_size=8)
 
 
 @given(st.lists(PLAIN, min_size=1, max_size=5), st.sampled_from(["[MASK]", "[mask]", "[Mask]"]))
-def test_a_sentence_is_cut_at_its_masks(texts: list[str], mask: str) -> None:
+def test_a_sentence_is_split_at_its_masks(texts: list[str], mask: str) -> None:
     assert between_masks(mask.join(texts)) == texts
 
 
 @given(st.lists(PLAIN, min_size=2, max_size=5), st.data())
-def test_what_is_written_is_the_sentence_with_its_words(texts: list[str], data: st.DataObject) -> None:
+def test_filled_sentence_is_the_sentence_with_its_words(texts: list[str], data: st.DataObject) -> None:
     words = [data.draw(PLAIN.filter(bool)) for _ in texts[1:]]
-    parts = written("[MASK]".join(texts), words)
+    parts = fill_masks("[MASK]".join(texts), words)
     expected = texts[0] + "".join(word + text for word, text in zip(words, texts[1:], strict=True))
     assert "".join(text for text, _ in parts) == expected
     assert all(one != other for (_, one), (_, other) in pairwise(parts))  # runs are put together
@@ -40,10 +40,10 @@ def test_what_is_written_is_the_sentence_with_its_words(texts: list[str], data: 
     ],
 )
 def test_wordpieces_become_words(sentence: str, words: list[str], parts: list[str], alone: str) -> None:
-    assert [text for text, _ in written(sentence, words)] == parts
-    assert wording(sentence, words) == alone
+    assert [text for text, _ in fill_masks(sentence, words)] == parts
+    assert filled_words(sentence, words) == alone
 
 
 def test_there_must_be_a_word_for_each_mask() -> None:
     with pytest.raises(ValueError, match="zip"):
-        written("[MASK] [MASK]", ["one"])
+        fill_masks("[MASK] [MASK]", ["one"])

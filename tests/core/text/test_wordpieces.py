@@ -1,4 +1,4 @@
-"""Wordpieces: places in the original text, and text that looks like special tokens."""
+"""Wordpieces: offsets in the original text, and text that looks like special tokens."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_special_tokens_in_a_text_are_only_text() -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=8))
-def test_counts_are_the_lengths_of_what_encode_gives(texts: list[str]) -> None:
+def test_counts_are_the_lengths_of_encoded_texts(texts: list[str]) -> None:
     assert WORDPIECES.count(texts) == [len(encoded.ids) for encoded in WORDPIECES.encode(texts)]
 
 
-def test_long_texts_are_neither_cut_nor_padded() -> None:
+def test_long_texts_are_neither_truncated_nor_padded() -> None:
     assert WORDPIECES.count(["word " * 1000, "word"]) == [1000, 1]
 
 

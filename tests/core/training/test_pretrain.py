@@ -245,7 +245,7 @@ def test_a_corpus_without_spans_of_its_own_is_refused(towns: Towns, tmp_path: Pa
     refused(towns, tmp_path, r"nowhere/identity\.json does not exist", "--spans", tmp_path / "nowhere")
     other = tiny_snapshot(tmp_path, {"Rome": "Rome was built in 753 BC."})
     extract(other, tmp_path / "spans", QUIET, TaggerOptions("dates"))
-    refused(towns, tmp_path, r"holds the salient spans of the snapshot .*, not of", "--spans", tmp_path / "spans")
+    refused(towns, tmp_path, r"contains the salient spans of the snapshot .*, not of", "--spans", tmp_path / "spans")
     (tmp_path / "spans" / "manifest.json").unlink()
     refused(towns, tmp_path, r"is not finished", "--spans", tmp_path / "spans", "--sentences", other)
 

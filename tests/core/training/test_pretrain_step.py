@@ -18,7 +18,7 @@ from realm_core.corpus.tokens import text_hash
 from realm_core.errors import RealmError
 from realm_core.index.generation import Generation
 from realm_core.model.embedder import Embedder
-from realm_core.model.encoding import Encoding
+from realm_core.model.encoding import BertModule
 from realm_core.model.packed import Packed
 from realm_core.text.joins import join_block
 from realm_core.training import pretrain_step
@@ -256,13 +256,13 @@ def test_the_null_block_comes_first_and_is_nothing_but_special_tokens(
 ) -> None:
     made = scene()
     read: list[Packed] = []
-    encode = Encoding.encode
+    encode = BertModule.encode
 
-    def watching(self: Encoding, packed: Packed) -> Tensor:
+    def watching(self: BertModule, packed: Packed) -> Tensor:
         read.append(packed)
         return encode(self, packed)
 
-    monkeypatch.setattr(Encoding, "encode", watching)
+    monkeypatch.setattr(BertModule, "encode", watching)
     filled = made.step.fill(made.batch, made.index)
     assert (filled.rows_BK[:, 0] == NULL).all() and (filled.rows_BK[:, 1:] >= 0).all()
     sentences, blocks, pairs = ([ids.tolist() for ids in one.ids_T.split(one.lengths)] for one in read)

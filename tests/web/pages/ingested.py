@@ -7,7 +7,7 @@ from pathlib import Path
 from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import GivenArticles
+from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from webapp.models import CorpusSnapshot
 
@@ -24,7 +24,7 @@ AUSTRALIA = RawArticle(
 
 def ingested(folder: Path, *articles: RawArticle) -> Snapshot:
     """The snapshot of some articles, in `folder`."""
-    source = GivenArticles(list(articles), name="given", **_WORDS)
+    source = InMemorySource(list(articles), name="given", **_WORDS)
     opened = Snapshot.open(ingest(source, name="small", output=folder, activity=Activity(quiet=True), processes=1))
     CorpusSnapshot.objects.create(
         name="small",

@@ -12,7 +12,7 @@ from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.pages import Page
-from webapp.views.article import article_parts
+from webapp.articles.views import article_parts
 
 pytestmark = pytest.mark.django_db
 

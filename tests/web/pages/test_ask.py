@@ -11,8 +11,8 @@ from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page
+from webapp.asking.views import EXAMPLES
 from webapp.models import AskedAnswer
-from webapp.views.ask import EXAMPLES
 
 HTMX = {"HX-Request": "true"}
 

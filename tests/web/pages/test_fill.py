@@ -16,10 +16,10 @@ from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import fillings, stored
 from tests.web.pages.fillings import BLOCKS, NULL, POLYGON, SENTENCE, marginals
 from tests.web.pages.pages import Page, block_part, figures, sum_rows, tenths
+from webapp.filling.views import EXAMPLES
 from webapp.models import AskedAnswer
 from webapp.templatetags.numbers import fine_percent, scientific, signed, times
 from webapp.templatetags.pages import with_gaps, wordpiece
-from webapp.views.fill import EXAMPLES
 
 HTMX = {"HX-Request": "true"}
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.pages import Page, figures
+from webapp.asking.reading import add_up
+from webapp.pages.errors import server_error
 from webapp.templatetags import numbers
-from webapp.views.errors import server_error
-from webapp.views.reading import add_up
 
 pytestmark = pytest.mark.django_db
 

@@ -9,10 +9,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
-from webapp.api.kept import answer_json
-from webapp.engine import EngineUnavailable, holder
+from webapp.asking import service as asking
+from webapp.asking.kept_api import answer_json
 from webapp.models import AskedAnswer
-from webapp.services import asking
+from webapp.refusals import InvalidRequest
+from webapp.serving.engine import EngineUnavailable, holder
 
 
 class Command(BaseCommand):
@@ -30,7 +31,7 @@ class Command(BaseCommand):
             asking.checked(question, k)  # before seconds are spent on loading
             holder().refresh(wait=True)
             asked = asking.ask(question, k=k)
-        except (asking.InvalidRequest, EngineUnavailable, RealmError) as error:
+        except (InvalidRequest, EngineUnavailable, RealmError) as error:
             raise CommandError(str(error)) from None
         finally:
             holder().close()

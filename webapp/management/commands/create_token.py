@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
+from webapp.accounts.service import make_token
 from webapp.models.token import SCOPES
-from webapp.services.accounts import make_token
 
 
 class Command(BaseCommand):

@@ -11,8 +11,8 @@ from realm_core.activity import Activity
 from realm_core.command_line import add_options, task_of
 from realm_core.corpus.tasks import Ingest
 from realm_core.errors import RealmError, Stopped
-from webapp.services.places import corpora_dir
-from webapp.services.registering import record_corpus
+from webapp.artefacts.registering import record_corpus
+from webapp.storage.places import corpora_dir
 
 
 class Command(BaseCommand):

@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from realm_core.errors import RealmError
+from webapp.artefacts.registering import record_model
 from webapp.models import ModelVersion
-from webapp.services import scheduling
-from webapp.services.registering import record_model
+from webapp.schedules import service as scheduling
 
 
 class Command(BaseCommand):

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
 from webapp.models import Purpose
-from webapp.services import questions
+from webapp.questions import service as questions
 
 
 class Command(BaseCommand):

@@ -1,4 +1,4 @@
-"""`manage.py restore FILE`: see webapp/services/backups.py."""
+"""`manage.py restore FILE`: see webapp/operations/backups.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
-from webapp.services import backups
+from webapp.operations import backups
 
 
 class Command(BaseCommand):

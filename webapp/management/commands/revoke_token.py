@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 
-from webapp.services.accounts import revoke, valid_tokens
+from webapp.accounts.service import revoke, valid_tokens
 
 _SHOWN: Final = 12  # characters of a token that its row keeps
 

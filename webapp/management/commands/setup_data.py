@@ -26,12 +26,13 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.files import remove_folder
 from realm_core.index.manifest import is_complete
 from realm_core.index.tasks import Index
+from webapp.artefacts.registering import adopt_model, is_there, record_corpus, record_index
+from webapp.deployments import service as deploying
 from webapp.environment import first_password
 from webapp.models import CorpusSnapshot, Deployment, IndexGeneration, ModelVersion, Purpose, QuestionSet
-from webapp.services import deploying, questions
-from webapp.services.core import run_activity
-from webapp.services.places import corpora_dir, first_password_path, indexes_dir, resolve
-from webapp.services.registering import adopt_model, is_there, record_corpus, record_index
+from webapp.operations.activity import run_activity
+from webapp.questions import service as questions
+from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, resolve
 
 DEFAULT_CORPUS = "vital-en"
 # Those to measure by first: of the others, what stands in these, too, is left out.

@@ -1,0 +1,187 @@
+"""DOCX: an archive of XML; python-docx opens it, and its body is read in order, paragraphs and tables."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from realm_core.documents.draft import Cell, Draft
+from realm_core.documents.records import Limits
+from realm_core.errors import RealmError
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_R_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_CHUNK_BYTES = 1 << 18
+_MOST_MEMBERS = 20_000
+_HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+_NOTES = ("footnotes", "endnotes")
+_CONTAINERS = frozenset(f"{_W}{name}" for name in ("sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag"))
+_WORDS = {f"{_W}tab": " ", f"{_W}br": "\n", f"{_W}cr": "\n", f"{_W}noBreakHyphen": "-"}
+
+
+def read_docx(path: Path, draft: Draft, limits: Limits) -> None:
+    """Read title, language, headings, paragraphs, lists, tables and notes, not what is marked as deleted."""
+    import docx
+    import lxml.etree
+    from docx.opc.exceptions import OpcError
+
+    content = path.read_bytes()
+    _check_archive(content, limits)
+    try:
+        document = docx.Document(io.BytesIO(content))
+        draft.title = document.core_properties.title or ""
+        draft.language = document.core_properties.language or _default_language(document)
+        reader = _Body(document, draft)
+        reader.read(document.element.body)
+        reader.read_notes()
+    # python-docx takes a file for what it says it is: parts that are missing, or of another kind, end in any of these.
+    except (OpcError, LookupError, ValueError, TypeError, AttributeError, lxml.etree.LxmlError) as error:
+        raise RealmError(f"is no whole DOCX file: {_reason(error)}.") from error
+
+
+def _check_archive(content: bytes, limits: Limits) -> None:
+    """Decompress everything once, and count: what an archive says of its own sizes may be wrong on purpose."""
+    name, unpacked = "", 0
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                raise RealmError(f"is an archive of {len(members):,} files, more than any DOCX has.")
+            for member in members:
+                name = member.filename
+                if member.flag_bits & 1:
+                    raise RealmError(f"is encrypted ({name}); save it without a password.")
+                with archive.open(member) as file:
+                    while chunk := file.read(_CHUNK_BYTES):
+                        unpacked += len(chunk)
+                        if unpacked > limits.unpacked_bytes:
+                            limit = f"{limits.unpacked_bytes / (1 << 20):,.0f} MiB"
+                            raise RealmError(f"holds more than {limit} when unpacked, which is the limit.")
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, OSError) as error:
+        part = f" in {name}" if name else ""
+        raise RealmError(f"is a damaged or truncated DOCX file{part}: {_reason(error)}.") from None
+
+
+def _default_language(document: Any) -> str:
+    language = document.styles.element.find(f"{_W}docDefaults//{_W}lang")
+    return "" if language is None else str(language.get(f"{_W}val") or "")
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip("'\". ") or type(error).__name__
+
+
+class _Body:
+    """Paragraphs and tables in order, also those in content controls and marked as inserted."""
+
+    def __init__(self, document: Any, draft: Draft) -> None:
+        self._document = document
+        self._draft = draft
+        self._targets = _link_targets(document.part)
+        self._titled = False
+        self._levels: dict[str, int] = {}  # heading styles; 0 is the title's
+        self._lists: set[str] = set()  # list styles
+        for style in document.styles.element.iterchildren(f"{_W}style"):
+            name = style.find(f"{_W}name")
+            words = "" if name is None else str(name.get(f"{_W}val")).lower()
+            identity = str(style.get(f"{_W}styleId"))
+            if words == "title":
+                self._levels[identity] = 0
+            elif match := _HEADING.fullmatch(words):
+                self._levels[identity] = int(match[1])
+            elif words.startswith("list"):
+                self._lists.add(identity)
+
+    def read(self, parent: Any) -> None:
+        for child in parent:
+            if child.tag == f"{_W}p":
+                self._paragraph(child)
+            elif child.tag == f"{_W}tbl":
+                self._links(child)
+                self._draft.table(list(_rows(child)))
+            elif child.tag in _CONTAINERS:
+                self.read(child)
+
+    def read_notes(self) -> None:
+        """Footnotes and endnotes, behind the text."""
+        from docx.opc.oxml import parse_xml
+
+        for relation in self._document.part.rels.values():
+            kind = relation.reltype.rpartition("/")[2]
+            if relation.is_external or kind not in _NOTES:
+                continue
+            notes = parse_xml(relation.target_part.blob)
+            texts = [
+                text
+                for note in notes
+                if note.get(f"{_W}type") in (None, "normal")
+                and (text := "\n".join(_text(one) for one in note.iter(f"{_W}p")).strip())
+            ]
+            if texts:
+                self._draft.heading(1, kind.capitalize(), stated=False)
+            for text in texts:
+                self._draft.paragraph(text)
+
+    def _paragraph(self, paragraph: Any) -> None:
+        text = _text(paragraph)
+        properties = paragraph.find(f"{_W}pPr")
+        style_element = None if properties is None else properties.find(f"{_W}pStyle")
+        style = "" if style_element is None else str(style_element.get(f"{_W}val"))
+        level = self._levels.get(style)
+        is_item = style in self._lists or (properties is not None and properties.find(f"{_W}numPr") is not None)
+        self._links(paragraph)
+        if level == 0 and text.strip() and not self._titled:
+            self._draft.title = text  # set on purpose; that of the file's properties is often its template's
+            self._titled = True
+        elif level is not None:
+            self._draft.heading(level, text)
+        elif is_item:
+            self._draft.item(text)
+        else:
+            self._draft.paragraph(text)
+
+    def _links(self, parent: Any) -> None:
+        for link in parent.iter(f"{_W}hyperlink"):
+            self._draft.link(self._targets.get(link.get(_R_ID), ""))
+
+
+def _link_targets(part: Any) -> dict[str, str]:
+    return {key: str(relation.target_ref) for key, relation in part.rels.items() if relation.is_external}
+
+
+def _text(element: Any) -> str:
+    """The words of a paragraph or cell, text boxes too; what stands there for older programs alone is left out."""
+    parts: list[str] = []
+    for child in element:
+        if child.tag == f"{_W}t":
+            parts.append(child.text or "")
+        elif child.tag in _WORDS:
+            parts.append(_WORDS[child.tag])
+        elif child.tag not in (_FALLBACK, f"{_W}del", f"{_W}moveFrom", f"{_W}pPr"):
+            parts.append(_text(child))
+            if child.tag == f"{_W}p":
+                parts.append("\n")
+    return "".join(parts)
+
+
+def _rows(table: Any) -> Iterator[list[Cell]]:
+    """A cell over several columns is followed by empty ones. The first row heads its columns if it is marked so."""
+    heads_first = table.find(f"{_W}tr/{_W}trPr/{_W}tblHeader") is not None
+    for number, row in enumerate(table.iter(f"{_W}tr")):
+        if next(row.iterancestors(f"{_W}tbl")) is not table:
+            continue  # of a table within a cell, whose words are that cell's
+        cells: list[Cell] = []
+        for cell in row.iter(f"{_W}tc"):
+            if next(cell.iterancestors(f"{_W}tr")) is not row:
+                continue
+            span = cell.find(f"{_W}tcPr/{_W}gridSpan")
+            cells.append(Cell(_text(cell), heads_first and number == 0))
+            wide = int(span.get(f"{_W}val") or 1) if span is not None else 1
+            cells += [Cell("")] * min(wide - 1, 63)
+        yield cells

@@ -1,0 +1,179 @@
+"""A document while it is being read: headings open sections, paragraphs fill them, limits are kept.
+
+Tables and lists become sentences here, the same for every format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from realm_core.corpus.prose import tidy, tidy_line
+from realm_core.documents.records import Document, DocumentSection, Limits
+from realm_core.errors import RealmError
+
+_MOST_LINKS = 10_000
+_LONGEST_LINK = 2048
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?=$|[-_])")
+_MARK_AT_END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table. heads: it is a heading of its row or column."""
+
+    text: str
+    heads: bool = False
+
+
+class Budget:
+    """How many characters may still be read; shared by all documents of one file."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limit = self._left = limits.characters
+
+    def take(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise RealmError(f"holds more than {self._limit:,} characters of text, which is the limit.")
+
+
+class Draft:
+    """One document to be. Errors are to be read behind the file's name.
+
+    format: one of `kinds.KINDS`.
+    name:   of the file; its stem is the title of a document that has no other.
+    """
+
+    def __init__(self, format: str, name: str, budget: Budget) -> None:
+        self._format = format
+        self._name = name
+        self._budget = budget
+        self._open: list[tuple[int, str]] = []  # headings with their levels
+        self._first_heading = ""
+        self._sections: list[tuple[tuple[str, ...], int | None, list[str]]] = []
+        self._links: dict[str, None] = {}
+        self._warnings: dict[str, None] = {}
+        self.title = ""
+        self.language = ""
+
+    def heading(self, level: int, text: str, *, stated: bool = True) -> None:
+        """Open a section: the smaller the level, the further out. stated: by the document, whose title it may be."""
+        words = tidy_line(text)
+        if not words:
+            return
+        self._budget.take(len(words))
+        if stated:
+            self._first_heading = self._first_heading or words
+        self._open = [(outer, title) for outer, title in self._open if outer < level]
+        self._open.append((level, words))
+
+    def paragraph(self, text: str, page: int | None = None) -> None:
+        """Add a paragraph to the open section; one without a visible character is left out."""
+        self._budget.take(len(text))
+        prose = tidy(text)
+        if not prose:
+            return
+        headings = tuple(title for _, title in self._open)
+        if not self._sections or self._sections[-1][:2] != (headings, page):
+            self._sections.append((headings, page, []))
+        self._sections[-1][2].append(prose)
+
+    def item(self, text: str) -> None:
+        """Add an item of a list, as a sentence."""
+        self.paragraph(sentence(text))
+
+    def table(self, rows: Sequence[Sequence[Cell]]) -> None:
+        """Add a table, a sentence for each row."""
+        for line in table_sentences(rows):
+            self.paragraph(line)
+
+    @property
+    def holds_text(self) -> bool:
+        return bool(self._sections)
+
+    def link(self, url: str) -> None:
+        """Note a page that the text links to."""
+        url = url.strip()
+        if url.startswith(("https://", "http://")) and len(url) <= _LONGEST_LINK and len(self._links) < _MOST_LINKS:
+            self._links[tidy_line(url, _LONGEST_LINK)] = None
+
+    def warn(self, sentence: str) -> None:
+        """Say what was guessed or not read."""
+        self._warnings[sentence] = None
+
+    def finish(self, *, identity: str = "", url: str = "") -> Document:
+        """The document; `RealmError` if it holds no text."""
+        title = tidy_line(self.title) or self._first_heading
+        if not self._sections:
+            held = f"only a title ({title!r})" if title else "nothing that can be read"
+            raise RealmError(f"holds no text: {held}.")
+        title = title or tidy_line(PurePath(self._name).stem) or "Untitled"
+        sections = tuple(
+            # The title stands before every passage already.
+            DocumentSection(headings[1:] if headings[:1] == (title,) else headings, "\n".join(paragraphs), page)
+            for headings, page, paragraphs in self._sections
+        )
+        return Document(
+            title, language_code(self.language), sections, tuple(self._links), self._format, tuple(self._warnings),
+            identity, url,
+        )  # fmt: skip
+
+
+def language_code(stated: str) -> str:
+    """ "en" of "en-GB"; "" of what is no language tag."""
+    match = _LANGUAGE.match(stated.strip().lower())
+    return match[0] if match else ""
+
+
+def sentence(text: str) -> str:
+    """The text with a full stop at its end unless it ends with a mark of its own; "" for blank text."""
+    text = text.strip()
+    return text if not text or _MARK_AT_END.search(text) else f"{text}."
+
+
+def table_sentences(rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """A sentence for each row: "Population: 845,767.", "Country: Norway; Capital: Oslo.".
+
+    The names of columns are those of the first row if all its cells are headings, or if nothing is marked as a heading
+    in a table of more than two columns and that row is full of words without digits. Two columns without names are
+    names and values. Rows of any other table are read as they are, "; " between the cells.
+    """
+    kept = [[Cell(tidy(cell.text).replace("\n", " "), cell.heads) for cell in row] for row in rows]
+    kept = [row for row in kept if any(cell.text for cell in row)]
+    if not kept:
+        return []
+    widest = max(len(row) for row in kept)
+    names: list[str] = []
+    if len(kept) > 1 and len(kept[0]) > 1 and _names_columns(kept[0], kept, widest):
+        names = [cell.text for cell in kept[0]]
+        kept = kept[1:]
+    return [sentence(_row(row, names, widest)) for row in kept]
+
+
+def _names_columns(first: Sequence[Cell], rows: Sequence[Sequence[Cell]], widest: int) -> bool:
+    if all(cell.heads for cell in first if cell.text):
+        return True
+    if widest <= 2 or len(first) < widest or any(cell.heads for row in rows for cell in row):
+        return False
+    return all(any(map(str.isalpha, cell.text)) and not any(map(str.isdigit, cell.text)) for cell in first)
+
+
+def _row(row: Sequence[Cell], names: Sequence[str], widest: int) -> str:
+    if names and len(row) > 1:
+        named = [
+            f"{_name(names[column])}: {cell.text}" if column < len(names) and names[column] else cell.text
+            for column, cell in enumerate(row)
+            if cell.text
+        ]
+        return "; ".join(named)
+    texts = [cell.text for cell in row if cell.text]
+    if len(texts) == 2 and widest == 2:
+        return f"{_name(texts[0])}: {texts[1]}"
+    return "; ".join(texts)
+
+
+def _name(text: str) -> str:
+    return text.rstrip(" :")

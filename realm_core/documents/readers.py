@@ -1,0 +1,57 @@
+"""Which reader reads which kind, in this process: without bounds on time and memory, which `reading` gives it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from realm_core.documents.draft import Budget, Draft
+from realm_core.documents.kinds import HOLDS_MANY, KINDS, kind_of
+from realm_core.documents.plain import declared_charset, decode, read_text
+from realm_core.documents.records import Document, Limits
+from realm_core.errors import RealmError
+
+
+def read_file(path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool) -> list[Document]:
+    """All documents of a file. `RealmError` as a whole sentence that begins with the file's name."""
+    try:
+        kind = kind_of(path, name, declared_type)
+        if kind not in HOLDS_MANY:
+            return [_one(kind, path, name, declared_type, limits)]
+        if only_one:
+            raise RealmError(f"is {KINDS[kind]}, which holds many documents, and one is expected.")
+        from realm_core.documents.containers import read_container  # pyarrow takes a while
+
+        return read_container(kind, path, Budget(limits), limits)
+    except RealmError as error:
+        told = " ".join(str(error).split())
+        # The corpus' sources name the place themselves.
+        raise RealmError(told.replace(str(path), name) if str(path) in told else f"{name} {told}") from error
+
+
+def _one(kind: str, path: Path, name: str, declared_type: str | None, limits: Limits) -> Document:
+    draft = Draft(kind, name, Budget(limits))
+    if kind == "pdf":
+        from realm_core.documents.pdf import read_pdf
+
+        read_pdf(path, draft, limits)
+    elif kind == "docx":
+        from realm_core.documents.docx import read_docx
+
+        read_docx(path, draft, limits)
+    else:
+        _read_text_kind(kind, path.read_bytes(), declared_type, draft)
+    return draft.finish()
+
+
+def _read_text_kind(kind: str, data: bytes, declared_type: str | None, draft: Draft) -> None:
+    charset = declared_charset(declared_type)
+    if kind == "html":
+        from realm_core.documents.html import read_html, stated_charset
+
+        read_html(decode(data, draft, charset or declared_charset(stated_charset(data))), draft)
+    elif kind == "markdown":
+        from realm_core.documents.markdown import read_markdown
+
+        read_markdown(decode(data, draft, charset), draft)
+    else:
+        read_text(decode(data, draft, charset), draft)

@@ -1,0 +1,84 @@
+"""What is read of a document, and how much of it may be read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSection:
+    """Text under one heading, of one page where the format has pages.
+
+    headings: the heading and those above it, outermost first; empty before the first one.
+    text:     paragraphs of clean prose, "\\n" between them; the heading is not among them.
+    page:     counted from 1; None where the format has no pages.
+    """
+
+    headings: tuple[str, ...]
+    text: str
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document as clean text.
+
+    title:     stated by the document, or its first heading, or its file's name.
+    language:  two- or three-letter code; "" where the document states none.
+    sections:  in order; at least one, and none is empty.
+    links:     addresses of the pages that its text links to, each once, in order.
+    format:    one of `kinds.KINDS`.
+    warnings:  sentences about what was guessed or not read.
+    identity:  of a record that has an id (JSON lines, Parquet, MediaWiki, ZIM); else "".
+    url:       where a record says that it is from; else "".
+    """
+
+    title: str
+    language: str
+    sections: tuple[DocumentSection, ...]
+    links: tuple[str, ...]
+    format: str
+    warnings: tuple[str, ...] = ()
+    identity: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What reading one file may take; what takes more is refused as a whole.
+
+    file_bytes:      of the file as it is given.
+    unpacked_bytes:  of all that it holds, decompressed.
+    pages:           of a PDF.
+    documents:       of a file that holds many.
+    characters:      of all text that is read.
+    seconds:         from start to end, the start of the process that reads included.
+    memory_bytes:    address space of that process. Below about 300 MiB pyarrow does not load.
+    """
+
+    file_bytes: int = 64 << 20
+    unpacked_bytes: int = 512 << 20
+    pages: int = 5_000
+    documents: int = 100_000
+    characters: int = 20_000_000
+    seconds: float = 60.0
+    memory_bytes: int = 2 << 30
+
+
+def to_json(documents: list[Document]) -> str:
+    """Documents as JSON, for another process."""
+    return json.dumps([asdict(document) for document in documents], ensure_ascii=False)
+
+
+def from_json(text: str | bytes) -> list[Document]:
+    """The documents of `to_json`."""
+    return [_document(row) for row in json.loads(text)]
+
+
+def _document(row: dict[str, Any]) -> Document:
+    sections = tuple(
+        DocumentSection(tuple(section["headings"]), section["text"], section["page"]) for section in row["sections"]
+    )
+    return Document(**{**row, "sections": sections, "links": tuple(row["links"]), "warnings": tuple(row["warnings"])})

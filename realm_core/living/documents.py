@@ -1,0 +1,160 @@
+"""Documents as they are given to a living corpus, what is asked of them, and how what is known of them is stored."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from realm_core.corpus.prose import tidy, tidy_line, without_surrogates
+from realm_core.corpus.records import Article, Section
+from realm_core.errors import RealmError
+
+MAX_URL_CHARACTERS = 2048
+DOCUMENTS_FILE = "documents.arrow"  # beside a snapshot's articles, one row an article
+DOCUMENTS_SCHEMA = pa.schema(
+    [
+        ("licence", pa.string()),
+        ("attribution", pa.string()),
+        ("language", pa.string()),
+        ("date", pa.date32()),
+        ("tags", pa.list_(pa.string())),
+        ("collection", pa.string()),
+    ]
+)
+
+
+class DocumentRefused(RealmError):
+    """A document cannot be taken, or is not there; document_id names it. Nothing of its edit has happened."""
+
+    def __init__(self, document_id: str, reason: str) -> None:
+        super().__init__(reason)
+        self.document_id = document_id
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text with what is known of it.
+
+    sections: headings, each with the character of `text` at which its own text begins, ascending.
+    url: where it comes from; anything but http and https is left out. date: its own, not that of the edit.
+    """
+
+    id: str
+    title: str
+    text: str
+    sections: tuple[Section, ...] = ()
+    url: str = ""
+    licence: str = ""
+    attribution: str = ""
+    language: str = "en"
+    date: datetime.date | None = None
+    tags: tuple[str, ...] = ()
+    collection: str = ""
+
+    def article(self) -> Article:
+        """The part of it that every snapshot has."""
+        return Article(self.id, self.title, self.url, self.text, self.sections)
+
+    def canonical(self) -> str:
+        """Everything about it in one line, the same for equal documents."""
+        return json.dumps(asdict(self), sort_keys=True, default=datetime.date.isoformat)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """One edit: documents that are added, or take the place of those with their ids, and ids that are removed."""
+
+    documents: tuple[Document, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which documents count. Each condition that is given must hold; of the values of one, any will do.
+
+    titles: as they are written. since, until: the first and the last day; a document without a date is left out.
+    """
+
+    documents: frozenset[str] | None = None
+    titles: frozenset[str] | None = None
+    tags: frozenset[str] | None = None
+    languages: frozenset[str] | None = None
+    collections: frozenset[str] | None = None
+    since: datetime.date | None = None
+    until: datetime.date | None = None
+
+
+def cleaned(document: Document) -> Document:
+    """The document as a corpus holds it: tidied as ingesting does; `DocumentRefused` when nothing can be made of it."""
+    if not document.id.strip():
+        raise DocumentRefused(document.id, "A document has no id.")
+    title = tidy_line(document.title)
+    if not title:
+        raise DocumentRefused(document.id, f"The document {document.id!r} has no title.")
+    text, sections = _tidied(document)
+    if not text:
+        raise DocumentRefused(document.id, f"The document {document.id!r} has no text.")
+    url = tidy_line(document.url, MAX_URL_CHARACTERS) if document.url.startswith(("https://", "http://")) else ""
+    return replace(
+        document,
+        id=without_surrogates(document.id),
+        title=title,
+        text=text,
+        sections=sections,
+        url=url,
+        licence=tidy_line(document.licence),
+        attribution=tidy_line(document.attribution),
+        language=tidy_line(document.language),
+        tags=tuple(sorted({tag for one in document.tags if (tag := tidy_line(one))})),
+        collection=tidy_line(document.collection),
+    )
+
+
+def _tidied(document: Document) -> tuple[str, tuple[Section, ...]]:
+    """Text and sections, each section tidied by itself so that its start stays known; empty ones are left out."""
+    starts = [section.start for section in document.sections]
+    if starts != sorted(starts) or any(not 0 <= start <= len(document.text) for start in starts):
+        raise DocumentRefused(document.id, f"The sections of the document {document.id!r} do not lie in its text.")
+    pieces: list[str] = []
+    sections: list[Section] = []
+    length = 0
+    headings = ["", *(section.heading for section in document.sections)]
+    bounds = [0, *starts, len(document.text)]
+    for heading, start, stop in zip(headings, bounds, bounds[1:], strict=False):
+        piece = tidy(document.text[start:stop])
+        if not piece:
+            continue
+        length += bool(pieces)  # the line break before it
+        if heading.strip():
+            sections.append(Section(tidy_line(heading), length))
+        elif sections:  # text under an empty heading is not that of the section before it
+            sections.append(Section("", length))
+        pieces.append(piece)
+        length += len(piece)
+    return "\n".join(pieces), tuple(sections)
+
+
+def document_rows(documents: Sequence[Document]) -> pa.RecordBatch:
+    """What is known of each document, one row each."""
+    columns = [[getattr(document, field.name) for document in documents] for field in DOCUMENTS_SCHEMA]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, DOCUMENTS_SCHEMA, strict=True)],
+        schema=DOCUMENTS_SCHEMA,
+    )
+
+
+def known_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a snapshot without a table of documents says of all of them."""
+    return {
+        "licence": str(manifest.get("licence", "")),
+        "attribution": str(manifest.get("attribution", "")),
+        "language": str(manifest.get("language", "")),
+        "date": None,
+        "tags": [],
+        "collection": str(manifest.get("name", "")),
+    }

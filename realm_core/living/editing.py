@@ -1,0 +1,214 @@
+"""Edits of a living corpus: documents in, changed, out. An edit becomes one segment and some tombstones.
+
+    checked → rescued → packed → vectors, known ones reused → segment published → the new state returned
+
+The segment is published before a state names it, and a state is plain data until its caller makes it the current one:
+an edit that dies at any instant has not happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from realm_core.corpus.packing import Packer
+from realm_core.corpus.records import Span, block_id
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors
+from realm_core.index.embedding import embed
+from realm_core.living.documents import Changes, Document, DocumentRefused, cleaned
+from realm_core.living.layer import Layer
+from realm_core.living.state import BASE, CorpusState
+from realm_core.living.store import Store
+from realm_core.living.view import CorpusView
+from realm_core.living.writing import segment_blocks, segment_id, write_segment
+from realm_core.model.checkpoint import Model
+from realm_core.text.joins import join_block
+from realm_core.text.wordpieces import Wordpieces
+
+# Vectors [B, D] of blocks, each given as title and text; of a fixed block embedder.
+Embed = Callable[[Sequence[tuple[str, str]]], Tensor]
+
+
+def embedding_of(model: Model) -> Embed:
+    """What `edit` embeds with when a model is at hand, ready for inference."""
+    wordpieces = Wordpieces.default()
+
+    def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
+        titles, texts = [title for title, _ in blocks], [text for _, text in blocks]
+        return embed(model.block, join_block(wordpieces, titles, texts, model.config.block_wordpieces))
+
+    return embed_blocks
+
+
+def edit(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> CorpusState:
+    """The state behind an edit of `state`, for the caller to make the current one; `state` itself if nothing changes.
+
+    A document with a known id takes the place of that one. `DocumentRefused` names a document that cannot be taken, or
+    removed; then nothing of the edit happens.
+    """
+    with store.lock():
+        return edit_locked(store, state, changes, embed)
+
+
+def edit_current(store: Store, changes: Changes, embed: Embed) -> CorpusState:
+    """`edit` of the state that the store has as its current one, and the new one takes its place."""
+    with store.lock():
+        state = store.current()
+        if state is None:
+            raise RealmError(f"{store.folder} has no current corpus state.")
+        after = edit_locked(store, state, changes, embed)
+        store.commit(after)
+        return after
+
+
+def edit_locked(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> CorpusState:
+    """`edit`, where the lock of editing is held."""
+    store.sweep_half_written()
+    view = store.view(state)
+    plan = plan_of(view, changes)
+    return without(store, view, plan.dying, plan.documents, embed)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """documents: cleaned, to be written. dying: article rows of what goes or is replaced."""
+
+    documents: tuple[Document, ...]
+    dying: frozenset[int]
+
+
+def plan_of(view: CorpusView, changes: Changes) -> Plan:
+    """What an edit comes to; `DocumentRefused` as `edit`."""
+    given = {document.id: document for document in map(cleaned, changes.documents)}
+    if len(given) < len(changes.documents) or len(set(changes.removed)) < len(changes.removed):
+        raise RealmError("An edit names the same document twice.")
+    places = view.with_ids([*given, *changes.removed])
+    for document_id in changes.removed:
+        if document_id in given:
+            raise DocumentRefused(document_id, f"The document {document_id!r} is to be changed and removed at once.")
+        if document_id not in places:
+            raise DocumentRefused(document_id, f"The corpus has no document {document_id!r}.")
+    unchanged = {one.id for one in given.values() if one.id in places and view.document(places[one.id]) == one}
+    documents = tuple(document for document in given.values() if document.id not in unchanged)
+    dying = frozenset(row for document_id, row in places.items() if document_id not in unchanged)
+    _refuse_equal(view, documents, dying)
+    return Plan(documents, dying)
+
+
+def _refuse_equal(view: CorpusView, documents: Sequence[Document], dying: frozenset[int]) -> None:
+    """`DocumentRefused` for a document whose title and text another one has that stays, or that comes with it."""
+    known: dict[tuple[str, str], str] = {}
+    for row in view.titled({document.title for document in documents}):
+        if row not in dying:
+            article = view.article(row)
+            known[article.title, article.text] = article.id
+    for document in documents:
+        twin = known.setdefault((document.title, document.text), document.id)
+        if twin != document.id:
+            raise DocumentRefused(document.id, f"The document {document.id!r} has the same title and text as {twin!r}.")
+
+
+def without(
+    store: Store, view: CorpusView, dying: frozenset[int], documents: Sequence[Document], embed: Embed
+) -> CorpusState:
+    """The state without some documents (article rows) and with others; the lock of editing is held."""
+    dying, rescued = _rescued(view, dying)
+    written = [*rescued, *documents]
+    if not written and not dying:
+        return view.state
+    added = [_segment(store, view, written, embed)] if written else []
+    dead: dict[str, list[int]] = {}
+    for row in sorted(dying):
+        layer, own_row = view.place_of(row)
+        dead.setdefault(layer.name, []).append(own_row)
+    return view.state.changed(dead, {layer.name: layer.articles for layer in view.layers}, *added)
+
+
+def _rescued(view: CorpusView, dying: frozenset[int]) -> tuple[frozenset[int], list[Document]]:
+    """The documents of the base that would lose a passage, because the base keeps it with one that dies.
+
+    A base holds a passage once, with the first document that has it. Such a document is written anew as it is, into the
+    edit's segment, and its row in the base dies, too. Only documents with the same title can share a passage.
+    """
+    rescued: dict[int, Document] = {}
+    base = next((layer for layer in view.layers if layer.name == BASE), None)
+    latest = {row for row in dying if view.place_of(row)[0] is base}
+    while base is not None and latest:
+        lost: dict[str, set[str]] = {}
+        for row in latest:
+            ids = base.block_ids(base.blocks_of(row))
+            lost.setdefault(view.article(row).title, set()).update(ids)
+        others = [row for row in view.titled(lost) if view.place_of(row)[0] is base and row not in dying]
+        documents = [view.document(row) for row in others]
+        latest = set()
+        for row, document, spans in zip(others, documents, _packed(documents), strict=True):
+            if not lost[document.title].isdisjoint(_ids(document, spans)):
+                rescued[row] = document
+                latest.add(row)
+        dying |= latest
+    return dying, [rescued[row] for row in sorted(rescued)]
+
+
+def _segment(store: Store, view: CorpusView, documents: Sequence[Document], embed: Embed) -> str:
+    """Publish a segment of these documents, unless it is there; its id."""
+    state = view.state
+    spans = _packed(documents)
+    ids = [_ids(document, own) for document, own in zip(documents, spans, strict=True)]
+    name = segment_id(documents, ids, state.block_hash)
+    if not (store.segments / name).exists():
+        texts = [
+            (document.title, document.text[start:end])
+            for document, own in zip(documents, spans, strict=True)
+            for start, end in own
+        ]
+        vectors_ND = _vectors(view.layers, [one for own in ids for one in own], texts, embed)
+        with disk_errors(store.segments):
+            write_segment(
+                store.segments / name,
+                documents,
+                segment_blocks(documents, spans),
+                vectors_ND,
+                name=state.name,
+                block_hash=state.block_hash,
+            )
+    return name
+
+
+def _vectors(layers: Sequence[Layer], ids: Sequence[str], texts: Sequence[tuple[str, str]], embed: Embed) -> Tensor:
+    """Vectors of the blocks, float16 [N, D]: those of known ids reused, dead documents' too, the others embedded."""
+    places: dict[str, tuple[int, int]] = {}
+    unknown: dict[str, tuple[str, str]] = {}
+    for one, text in zip(ids, texts, strict=True):
+        if one not in places and one not in unknown:
+            found = ((number, layer.row_of(one)) for number, layer in enumerate(layers))
+            place = next(((number, row) for number, row in found if row is not None), None)
+            if place is None:
+                unknown[one] = text
+            else:
+                places[one] = place
+    vector_of: dict[str, Tensor] = {}
+    for number, layer in enumerate(layers):
+        own = {one: row for one, (at, row) in places.items() if at == number}
+        if own:
+            vector_of.update(zip(own, layer.vectors.at(np.array(list(own.values()), np.int64)), strict=True))
+    if unknown:
+        made = embed(list(unknown.values()))
+        dimension = layers[0].vectors.dimension if layers else made.shape[-1]
+        if tuple(made.shape) != (len(unknown), dimension) or not bool(torch.isfinite(made.half()).all()):
+            raise RealmError(f"The block embedder did not give {len(unknown):,} finite vectors of {dimension} numbers.")
+        vector_of.update(zip(unknown, made.cpu().half(), strict=True))
+    return torch.stack([vector_of[one] for one in ids])
+
+
+def _packed(documents: Sequence[Document]) -> list[list[Span]]:
+    """The blocks of each document, as ingesting packs them."""
+    return Packer(Wordpieces.default()).pack([document.article() for document in documents]) if documents else []
+
+
+def _ids(document: Document, spans: Iterable[Span]) -> list[str]:
+    return [block_id(document.title, document.text[start:end]) for start, end in spans]

@@ -1,0 +1,143 @@
+"""Search in a corpus state: what `index/search.py` and `index/retriever.py` offer, over a base and its segments.
+
+    search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
+
+Rows are those of `CorpusView`; of equal scores the lower row comes first. The result is that of a corpus which is built
+anew from the documents of the state. Legend: B queries, N rows, M rows of segments, D dimension, K results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from realm_core.errors import RealmError
+from realm_core.index.embedding import embed
+from realm_core.index.search import ExactSearch
+from realm_core.living.documents import Filter
+from realm_core.living.layer import Layer, Mask
+from realm_core.living.search import Allowed, Approximate, BaseSearch, merged
+from realm_core.living.state import BASE, CorpusState
+from realm_core.living.store import Store
+from realm_core.living.view import CorpusView
+from realm_core.model.checkpoint import Model
+from realm_core.text.joins import join_query
+from realm_core.text.wordpieces import Wordpieces
+
+
+class LivingIndex:
+    """A corpus state, ready to be searched; immutable, and used by several threads.
+
+    corpus: its texts, for the rows that are found. `open` makes one, `at` one of a later state, `where` one that finds
+    only what passes a filter.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        corpus: CorpusView,
+        base: tuple[Layer, BaseSearch] | None,
+        segment_vectors: dict[str, Tensor],
+        device: torch.device,
+        approximate: Approximate | None,
+        rows_N: Mask,
+    ) -> None:
+        self.corpus = corpus
+        self._store, self._base, self._device, self._approximate = store, base, device, approximate
+        self._segment_vectors = segment_vectors
+        base_rows = 0 if base is None else len(base[1])
+        self._allowed = Allowed(torch.from_numpy(rows_N[:base_rows]), device)
+        self._segment_rows_M = torch.from_numpy(np.flatnonzero(rows_N[base_rows:]))
+        self._segments: ExactSearch | None = None
+        if len(self._segment_rows_M):
+            vectors_MD = torch.cat([segment_vectors[name] for name in corpus.state.segments])
+            self._segments = ExactSearch(vectors_MD[self._segment_rows_M], device)
+        self._segment_rows_M += base_rows
+        self.rows = self._allowed.count + len(self._segment_rows_M)
+
+    @classmethod
+    def open(
+        cls,
+        store: Store,
+        state: CorpusState,
+        *,
+        device: torch.device | None = None,
+        approximate: Approximate | None = None,
+    ) -> LivingIndex:
+        """Read and check a state with all vectors of its base. approximate: makes the search of the base's vectors."""
+        return cls._opened(store, state, device or torch.device("cpu"), approximate, None)
+
+    def at(self, state: CorpusState) -> LivingIndex:
+        """Another state; with the same base it shares that in memory, and only new segments are read."""
+        return self._opened(self._store, state, self._device, self._approximate, self)
+
+    @classmethod
+    def _opened(
+        cls,
+        store: Store,
+        state: CorpusState,
+        device: torch.device,
+        approximate: Approximate | None,
+        earlier: LivingIndex | None,
+    ) -> LivingIndex:
+        corpus = store.view(state)
+        base = None
+        vectors: dict[str, Tensor] = {}
+        for layer in corpus.layers:
+            if layer.name == BASE:
+                shared = earlier is not None and earlier._base is not None and earlier._base[0] is layer
+                if shared:
+                    assert earlier is not None
+                    base = earlier._base
+                else:
+                    base = layer, BaseSearch(layer.vectors.load(), device, approximate)
+            else:
+                known = None if earlier is None else earlier._segment_vectors.get(layer.name)
+                vectors[layer.name] = layer.vectors.load() if known is None else known
+        return cls(store, corpus, base, vectors, device, approximate, corpus.live_rows)
+
+    def where(self, wanted: Filter) -> LivingIndex:
+        """The same state, of which only the blocks of documents that pass a filter are found."""
+        rows_N = self.corpus.passing_rows(wanted)
+        return LivingIndex(
+            self._store, self.corpus, self._base, self._segment_vectors, self._device, self._approximate, rows_N
+        )
+
+    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, `rows`)] on the CPU, highest first."""
+        rows, scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
+        if self._base is not None:
+            rows, scores = self._base[1].search(queries_BD, k, self._allowed)
+        if self._segments is not None:
+            places, own_scores = self._segments.search(queries_BD, k)
+            rows = torch.cat([rows, self._segment_rows_M[places]], dim=1)
+            scores = torch.cat([scores, own_scores], dim=1)
+        return merged(rows, scores, k)
+
+
+class LivingRetriever:
+    """From questions to rows of a corpus state: the protocol `Retriever` of index/retriever.py."""
+
+    def __init__(self, model: Model, index: LivingIndex) -> None:
+        state = index.corpus.state
+        if state.block_hash != model.block_hash:
+            raise RealmError(
+                f"The corpus {state.name} was embedded with another block embedder ({state.block_hash}) than the "
+                f"model's ({model.block_hash}); build an index for this model."
+            )
+        self._model, self._index = model, index
+        self._wordpieces = Wordpieces.default()
+
+    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
+        """Rows and f(x, z) of the k best blocks of each question, best first."""
+        joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
+        with torch.inference_mode():
+            rows_BK, scores_BK = self._index.search(embed(self._model.query, joined), k)
+        return rows_BK.tolist(), scores_BK.tolist()
+
+    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
+        """The rows alone."""
+        return self.search(questions, k)[0]

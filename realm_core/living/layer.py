@@ -1,0 +1,207 @@
+"""One layer of a living corpus, opened: the base or a segment. Both are a snapshot and a generation of its blocks.
+
+Everything is immutable and may be used by several threads; states that have a layer in common share the opened one.
+Legend: N blocks, A documents, D dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from realm_core.corpus import tables
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import plain_name
+from realm_core.index.generation import Generation
+from realm_core.index.manifest import read_manifest, verified_shard
+from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, Filter, known_of
+from realm_core.living.state import BASE
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class StoredVectors:
+    """The vectors of a generation where they lie: an edit needs a few of them, whatever the size of the base."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        try:
+            self.rows, self.dimension = int(self.manifest["rows"]), int(self.manifest["dim"])
+            self.block_hash, self.snapshot_id = str(self.manifest["block_hash"]), str(self.manifest["snapshot_id"])
+            self._shards = [
+                {"file": plain_name(shard["file"]), "sha256": str(shard["sha256"]), "start": int(shard["start"])}
+                for shard in self.manifest["shards"]
+            ]
+            self._starts = np.array([*(shard["start"] for shard in self._shards), self.rows], np.int64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {error}.") from None
+
+    def load(self) -> Tensor:
+        """All of them, float16 [N, D], checked."""
+        return Generation.open(self.folder).vectors_ND
+
+    def at(self, rows_M: Rows) -> Tensor:
+        """Those of some rows, float16 [M, D], their files checked."""
+        vectors_MD = torch.empty(len(rows_M), self.dimension, dtype=torch.float16)
+        shards_M = np.searchsorted(self._starts, rows_M, side="right") - 1
+        for shard in np.unique(shards_M).tolist():
+            path, places = verified_shard(self.folder, self._shards[shard]), np.flatnonzero(shards_M == shard)
+            local = rows_M[places] - self._starts[shard]
+            first, last = int(local.min()), int(local.max())
+            try:
+                with safe_open(path, "pt") as file:
+                    read = file.get_slice("vectors")[first : last + 1]
+                vectors_MD[torch.from_numpy(places)] = read[torch.from_numpy(local - first)]
+            except (SafetensorError, OSError, RuntimeError, IndexError) as error:
+                raise RealmError(f"{path} does not hold the vectors that its manifest promises: {error}.") from None
+        return vectors_MD
+
+
+class Layer:
+    """name: `BASE` or the segment's id. corpus: folder of the snapshot. index: folder of the generation."""
+
+    def __init__(self, name: str, corpus: Path, index: Path) -> None:
+        self.name = name
+        self.snapshot = Snapshot.open(corpus)
+        self.snapshot.verify()
+        self.vectors = StoredVectors(index)
+        if (self.vectors.snapshot_id, self.vectors.rows) != (self.snapshot.snapshot_id, len(self.snapshot)):
+            raise RealmError(f"The index {index} is not of the corpus {corpus}.")
+        self.article_table = _table(corpus / tables.ARTICLES_FILE)
+        self.block_table = _table(corpus / tables.BLOCKS_FILE)
+        self.document_table = None
+        if DOCUMENTS_FILE in self.snapshot.manifest["files"]:
+            self.document_table = _table(corpus / DOCUMENTS_FILE)
+            if self.document_table.schema != DOCUMENTS_SCHEMA or len(self.document_table) != self.articles:
+                raise RealmError(f"{corpus / DOCUMENTS_FILE} is not the table of documents of this corpus.")
+        # Which document each block is of: ascending, so that a document's blocks are found by bisection.
+        self.owners_N: Rows = self.block_table.column("article").to_numpy()
+        self._base_rows: dict[str, Rows] = {}
+
+    def __len__(self) -> int:
+        return len(self.snapshot)
+
+    @property
+    def articles(self) -> int:
+        """How many documents it has, dead and living."""
+        return self.snapshot.articles
+
+    def blocks_of(self, article: int) -> range:
+        """The rows of a document's blocks."""
+        first, stop = np.searchsorted(self.owners_N, [article, article + 1]).tolist()
+        return range(first, stop)
+
+    def block_ids(self, rows: range) -> list[str]:
+        """The ids of the blocks in rows that follow one another."""
+        ids: list[str] = self.block_table.column("block_id").slice(rows.start, len(rows)).to_pylist()
+        return ids
+
+    @cached_property
+    def _rows_by_id(self) -> dict[str, int]:
+        ids = self.block_ids(range(len(self)))
+        return {block_id: row for row, block_id in reversed(list(enumerate(ids)))}
+
+    def row_of(self, block_id: str) -> int | None:
+        """The first row with this block id, whether its document lives or not."""
+        # A base may be large, and is looked into on the disk; a segment's ids are held in memory.
+        return self.snapshot.row_of(block_id) if self.name == BASE else self._rows_by_id.get(block_id)
+
+    @cached_property
+    def id_halves_N2(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """The block ids as two numbers each, uint64 [N, 2]."""
+        return np.frombuffer(bytes.fromhex("".join(self.block_ids(range(len(self))))), ">u8").reshape(-1, 2)
+
+    def rows_in(self, base: Layer) -> Rows:
+        """For each of its blocks the base's row with the same id, −1 where there is none; looked up once."""
+        key = base.snapshot.snapshot_id
+        if key not in self._base_rows:
+            found = (base.row_of(block_id) for block_id in self.block_ids(range(len(self))))
+            self._base_rows[key] = np.array([-1 if row is None else row for row in found], np.int64)
+        return self._base_rows[key]
+
+    def with_ids(self, ids: Collection[str]) -> dict[str, int]:
+        """The documents that have one of these ids, dead and living: id → row."""
+        column = self.article_table.column("id")
+        return {column[row].as_py(): row for row in self._in("id", ids).tolist()}
+
+    def titled(self, titles: Collection[str]) -> list[int]:
+        """The rows of the documents that have one of these titles, dead and living."""
+        rows: list[int] = self._in("title", titles).tolist()
+        return rows
+
+    def _in(self, column: str, values: Collection[str]) -> Rows:
+        if not values:
+            return np.array([], np.int64)
+        return np.flatnonzero(_is_in(self.article_table.column(column), values))
+
+    def document(self, article: int) -> Document:
+        """The document in a row."""
+        own = self.snapshot.article(article)
+        known = self._known(article)
+        known["tags"] = tuple(known["tags"])
+        return Document(own.id, own.title, own.text, own.sections, own.url, **known)
+
+    def _known(self, article: int) -> dict[str, Any]:
+        if self.document_table is None:
+            return known_of(self.snapshot.manifest)
+        return {name: self.document_table.column(name)[article].as_py() for name in DOCUMENTS_SCHEMA.names}
+
+    def known_rows(self, start: int, stop: int) -> pa.Table:
+        """What is known of the documents in rows [start, stop), as `DOCUMENTS_SCHEMA` has it."""
+        if self.document_table is not None:
+            return self.document_table.slice(start, stop - start)
+        return pa.Table.from_pylist([known_of(self.snapshot.manifest)] * (stop - start), DOCUMENTS_SCHEMA)
+
+    def passing(self, wanted: Filter) -> Mask:
+        """Which documents, dead and living, pass a filter: bool [A]."""
+        passing = np.ones(self.articles, np.bool_)
+        for column, values in (("id", wanted.documents), ("title", wanted.titles)):
+            if values is not None:
+                passing &= _is_in(self.article_table.column(column), values)
+        if self.document_table is None:
+            known = known_of(self.snapshot.manifest)
+            passes = all(
+                values is None or known[column] in values
+                for column, values in (("language", wanted.languages), ("collection", wanted.collections))
+            )
+            dated = wanted.since is not None or wanted.until is not None
+            return passing & (passes and not dated and wanted.tags is None)
+        for column, values in (("language", wanted.languages), ("collection", wanted.collections)):
+            if values is not None:
+                passing &= _is_in(self.document_table.column(column), values)
+        if wanted.tags is not None:
+            tags = self.document_table.column("tags").combine_chunks()
+            tagged = pc.list_parent_indices(tags).to_numpy()[_is_in(pc.list_flatten(tags), wanted.tags)]
+            passing &= np.isin(np.arange(self.articles), tagged)
+        dates = self.document_table.column("date")
+        for bound, holds in ((wanted.since, pc.greater_equal), (wanted.until, pc.less_equal)):
+            if bound is not None:
+                held = pc.fill_null(holds(dates, pa.scalar(bound, pa.date32())), False)
+                passing &= held.to_numpy(zero_copy_only=False) if isinstance(held, pa.Array) else held.to_numpy()
+        return passing
+
+
+def _is_in(values: pa.ChunkedArray | pa.Array, wanted: Collection[str]) -> Mask:
+    found = pc.is_in(values, value_set=pa.array(sorted(wanted), pa.string()))
+    mask: Mask = found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy()
+    return mask
+
+
+def _table(path: Path) -> pa.Table:
+    """An Arrow file, mapped."""
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RealmError(f"{path} is missing or damaged: {error}.") from error

@@ -1,0 +1,223 @@
+"""Purging: documents that are truly forgotten, with a receipt.
+
+    removed by an edit → segments that hold them copied without them → (base folded) → receipt noted
+    → new state committed → old files removed
+
+A purge that died before the commit has not happened; behind it, `finish_purge` removes what is left. Text that another
+document has word for word, under the same title, is that document's and stays with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from realm_core.activity import Activity
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.living.documents import Changes
+from realm_core.living.editing import Embed, edit_locked
+from realm_core.living.folding import fold_locked
+from realm_core.living.layer import Layer
+from realm_core.living.state import BASE, CorpusState
+from realm_core.living.store import FOLDING, Store
+from realm_core.living.writing import copy_of_segment, segment_id
+
+
+@dataclass(frozen=True)
+class PurgedFile:
+    """A file of a folder that held what was purged. successor: the file that stands for it now, None if none does."""
+
+    path: str
+    sha256: str
+    successor: str | None
+    successor_sha256: str | None
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What a purge did. blocks: how many rows of blocks the documents had in all files, in all their versions.
+
+    removed: folders that are no more. remaining: folders that still hold the documents, because the base was not to be
+    folded.
+    """
+
+    documents: tuple[str, ...]
+    blocks: int
+    files: tuple[PurgedFile, ...]
+    removed: tuple[str, ...]
+    remaining: tuple[str, ...]
+    state_before: str
+    state_after: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As a database or a file keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Receipt:
+        """The receipt of what `to_json` gave; KeyError or TypeError for anything else."""
+        files = tuple(PurgedFile(**file) for file in told["files"])
+        lists = {key: tuple(told[key]) for key in ("documents", "removed", "remaining")}
+        return cls(**{**told, **lists, "files": files})
+
+
+def purge(
+    store: Store,
+    state: CorpusState,
+    ids: Collection[str],
+    embed: Embed,
+    activity: Activity,
+    *,
+    commit: Callable[[CorpusState], object] | None = None,
+    fold_base: bool = False,
+) -> tuple[CorpusState, Receipt]:
+    """Forget documents, those that were removed or changed earlier included; `state` is the current one.
+
+    commit: makes the new state the current one, before old files are removed (default: `Store.commit`); the locks of
+    the store are held meanwhile. Other states
+    that name a segment which held the documents cannot be opened any more. fold_base: whether a base that holds them is
+    folded and removed, snapshot and generation; else the receipt names it as remaining.
+    """
+    wanted = frozenset(ids)
+    with store.lock(FOLDING), store.lock():
+        interrupted = _finished(store, state)
+        held = _Held.of(store, state, wanted)
+        if not held.segments and not held.base:
+            if interrupted is not None and interrupted.documents == tuple(sorted(wanted)):
+                return state, interrupted
+            raise RealmError(f"No file of the corpus {state.name} holds {', '.join(map(repr, sorted(wanted)))}.")
+        after = state
+        living = tuple(sorted(store.view(state).with_ids(wanted)))
+        if living:
+            after = edit_locked(store, state, Changes(removed=living), embed)
+        after, successors = _without_segments(store, replace(after, purges=state.purges + 1), held)
+        removed = (*held.segments, *(held.base if fold_base else ()))
+        if fold_base and held.base:
+            after = _on_new_base(store, after, held.base, successors, activity)
+        receipt = Receipt(
+            documents=tuple(sorted(wanted)),
+            blocks=held.blocks,
+            files=tuple(file for folder in removed for file in _files(folder, successors.get(folder))),
+            removed=tuple(map(str, removed)),
+            remaining=() if fold_base else tuple(map(str, held.base)),
+            state_before=state.id,
+            state_after=after.id,
+        )
+        write_json(_journal(store), receipt.to_json(), sealed=True)
+        (commit or store.commit)(after)
+        _finished(store, after)
+        return after, receipt
+
+
+def finish_purge(store: Store, state: CorpusState) -> Receipt | None:
+    """Remove what a purge that died had still to remove; its receipt, or None where there is none or it never happened.
+
+    state: the current one. To be called before a service opens it; `purge` does so, too.
+    """
+    with store.lock(FOLDING), store.lock():
+        return _finished(store, state)
+
+
+def _journal(store: Store) -> Path:
+    return store.folder / "purging.json"
+
+
+def _finished(store: Store, state: CorpusState) -> Receipt | None:
+    journal = _journal(store)
+    if not journal.exists():
+        return None
+    try:
+        receipt = Receipt.from_json(read_json(journal))
+    except (KeyError, TypeError):
+        raise RealmError(f"{journal} is damaged: it is no receipt of a purge.") from None
+    named = {*state.segments, *((state.base.snapshot, state.base.generation) if state.base else ())}
+    happened = named.isdisjoint(Path(folder).name for folder in receipt.removed)
+    if happened:
+        store.remove_states({state.id})
+        for folder in receipt.removed:
+            remove_folder(Path(folder))
+    journal.unlink()
+    return receipt if happened else None
+
+
+def _on_new_base(
+    store: Store, state: CorpusState, base: tuple[Path, ...], successors: dict[Path, Path], activity: Activity
+) -> CorpusState:
+    """The state with a base of its own, or with none where no document is left; `successors` is told of its folders."""
+    if not store.view(state).documents:
+        return CorpusState(state.name, state.block_hash, purges=state.purges)
+    folded = fold_locked(store, state, activity)
+    successors.update(zip(base, (folded.snapshot, folded.generation), strict=True))
+    return CorpusState(state.name, state.block_hash, folded.base, purges=state.purges)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Folders that hold documents with certain ids. segments: all of the store's. base: two folders, or none."""
+
+    segments: dict[Path, Layer]
+    base: tuple[Path, ...]
+    blocks: int
+
+    @classmethod
+    def of(cls, store: Store, state: CorpusState, ids: frozenset[str]) -> _Held:
+        view = store.view(state)
+        opened = {store.segments / layer.name: layer for layer in view.layers if layer.name != BASE}
+        for folder in sorted(store.segments.iterdir()):
+            if not folder.name.startswith(".") and folder not in opened:
+                opened[folder] = Layer(folder.name, folder, folder)
+        segments = {folder: layer for folder, layer in opened.items() if layer.with_ids(ids)}
+        holding = list(segments.values())
+        base: tuple[Path, ...] = ()
+        if state.base is not None and view.layers[0].with_ids(ids):
+            base = store.snapshot_folder(state), store.indexes / state.base.generation
+            holding.append(view.layers[0])
+        rows = ((layer, row) for layer in holding for row in layer.with_ids(ids).values())
+        return cls(segments, base, sum(len(layer.blocks_of(row)) for layer, row in rows))
+
+
+def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[CorpusState, dict[Path, Path]]:
+    """The state with copies in the place of its segments that hold the documents, and what stands for which folder."""
+    names: dict[str, str] = {}
+    for layer in held.segments.values():
+        if layer.name not in state.segments:
+            continue
+        living = np.ones(layer.articles, np.bool_)
+        living[list(state.tombstones.get(layer.name, ()))] = False
+        rows = np.flatnonzero(living).tolist()
+        documents = [layer.document(row) for row in rows]
+        ids = [layer.block_ids(layer.blocks_of(row)) for row in rows]
+        name = names[layer.name] = segment_id(documents, ids, state.block_hash)
+        if not (store.segments / name).exists():
+            with disk_errors(store.segments):
+                copy_of_segment(store.segments / name, layer, living, name=state.name, block_hash=state.block_hash)
+    return (
+        replace(
+            state,
+            segments=tuple(names.get(name, name) for name in state.segments),
+            tombstones={name: rows for name, rows in state.tombstones.items() if name not in names},
+        ),
+        {store.segments / old: store.segments / new for old, new in names.items()},
+    )
+
+
+def _files(folder: Path, successor: Path | None) -> list[PurgedFile]:
+    """Each file of a folder that goes, and the one of the same name that stands for it."""
+    files = []
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        after = None if successor is None else successor / path.name
+        there = after is not None and after.exists()
+        files.append(
+            PurgedFile(
+                str(path),
+                sha256_of_file(path),
+                str(after) if there else None,
+                sha256_of_file(after) if there and after is not None else None,
+            )
+        )
+    return files

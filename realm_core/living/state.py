@@ -1,0 +1,131 @@
+"""What a living corpus is made of at one moment: a base, segments in order, and tombstones. Plain data with an id.
+
+A **base** is a corpus snapshot and its index generation. A **segment** holds the documents of one edit with their
+blocks and vectors. A **tombstone** names a document of one of them that is gone, by its row there. All of them are
+immutable, so a state is a few names, and its id is a hash of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from realm_core.errors import RealmError
+from realm_core.files import plain_name, read_json, write_json
+
+FORMAT = 1
+BASE = "base"  # the base's name among the layers
+
+
+@dataclass(frozen=True)
+class Base:
+    """The names of a snapshot's folder and of a generation's, which fit together."""
+
+    snapshot: str
+    generation: str
+
+
+@dataclass(frozen=True)
+class CorpusState:
+    """name: the corpus's. block_hash: the block embedder that all vectors are of.
+
+    segments: their ids, the earliest first. tombstones: rows of documents that are gone, for each layer that has such;
+    the key of the base is `BASE`, that of a segment its id. purges: how often documents were purged so far.
+    """
+
+    name: str
+    block_hash: str
+    base: Base | None = None
+    segments: tuple[str, ...] = ()
+    tombstones: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    purges: int = 0
+
+    @property
+    def id(self) -> str:
+        """16 hex digits: the same for the same base, segments and tombstones."""
+        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The base, if there is one, and the segments: the order of documents and of rows."""
+        return (*((BASE,) if self.base else ()), *self.segments)
+
+    def changed(self, dead: Mapping[str, Sequence[int]], documents_of: Mapping[str, int], *added: str) -> CorpusState:
+        """The state with more tombstones and with segments added behind the others.
+
+        documents_of: how many documents each layer has; a segment without a living one is left out.
+        """
+        tombstones = {
+            layer: tuple(sorted({*self.tombstones.get(layer, ()), *dead.get(layer, ())}))
+            for layer in self.layers
+            if self.tombstones.get(layer) or dead.get(layer)
+        }
+        empty = {layer for layer, rows in tombstones.items() if layer != BASE and len(rows) == documents_of[layer]}
+        return replace(
+            self,
+            segments=(*(segment for segment in self.segments if segment not in empty), *added),
+            tombstones={layer: rows for layer, rows in tombstones.items() if layer not in empty},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As a database or a file keeps it."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "block_hash": self.block_hash,
+            "base": asdict(self.base) if self.base else None,
+            "segments": list(self.segments),
+            "tombstones": {layer: list(rows) for layer, rows in sorted(self.tombstones.items())},
+            "purges": self.purges,
+        }
+
+    @classmethod
+    def from_json(cls, told: Any) -> CorpusState:
+        """The state of what `to_json` gave; `RealmError`, to be read behind a place, for anything else."""
+        if not isinstance(told, dict) or told.get("format") != FORMAT:
+            raise RealmError(f"is not a corpus state of format {FORMAT}.")
+        try:
+            base = told["base"]
+            state = cls(
+                name=plain_name(told["name"]),
+                block_hash=_text(told["block_hash"]),
+                base=None if base is None else Base(plain_name(base["snapshot"]), plain_name(base["generation"])),
+                segments=tuple(plain_name(segment) for segment in told["segments"]),
+                tombstones={layer: tuple(map(_count, rows)) for layer, rows in told["tombstones"].items()},
+                purges=_count(told["purges"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise RealmError("does not describe a corpus state.") from None
+        if not state.tombstones.keys() <= set(state.layers) or len(set(state.layers)) != len(state.layers):
+            raise RealmError("does not describe a corpus state: its layers contradict one another.")
+        return state
+
+    def save(self, path: Path) -> None:
+        """Write the state to a file, whole or not at all."""
+        write_json(path, self.to_json(), sealed=True)
+
+    @classmethod
+    def load(cls, path: Path) -> CorpusState:
+        """The state in a file; `RealmError` when it is missing, damaged or something else."""
+        told = read_json(path)
+        try:
+            return cls.from_json(told)
+        except RealmError as error:
+            raise RealmError(f"{path} {error}") from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError
+    return value

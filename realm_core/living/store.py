@@ -1,0 +1,129 @@
+"""The folder of a living corpus: segments, states, and which state is the current one.
+
+    segments/SEGMENT/   published whole by a rename
+    states/STATE.json   states that were current once
+    current.json        the id of the current one; a caller that keeps it elsewhere leaves this file alone
+    folding.json        the fold that is under way, or was when its process died
+
+Snapshots and generations of bases lie where all others lie: `corpora`/NAME/SNAPSHOT and `indexes`/GENERATION.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, read_json, remove_folder, write_json
+from realm_core.index.manifest import read_manifest
+from realm_core.living.layer import Layer
+from realm_core.living.state import BASE, Base, CorpusState
+from realm_core.living.view import CorpusView
+
+EDITING = "editing"
+FOLDING = "folding"
+
+
+class Store:
+    """folder: of the living corpus. corpora, indexes: folders of all snapshots and of all generations."""
+
+    def __init__(self, folder: Path, *, corpora: Path, indexes: Path) -> None:
+        self.folder = folder
+        self.corpora, self.indexes = corpora, indexes
+        self.segments, self.states = folder / "segments", folder / "states"
+        self.folding_file = folder / "folding.json"
+        self._current = folder / "current.json"
+        self._layers: WeakValueDictionary[tuple[str, ...], Layer] = WeakValueDictionary()
+        with disk_errors(folder):
+            self.segments.mkdir(parents=True, exist_ok=True)
+            self.states.mkdir(exist_ok=True)
+
+    @contextmanager
+    def lock(self, what: str = EDITING) -> Iterator[None]:
+        """One process at a time edits, and one folds, while others read; who comes second waits."""
+        with disk_errors(self.folder), open(self.folder / f".{what}.lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def first_state(self, name: str, base: Base) -> CorpusState:
+        """The state of an unchanged base; name: the corpus's, whose folder the snapshot lies in."""
+        block_hash = read_manifest(self.indexes / base.generation).get("block_hash")
+        state = CorpusState(name, str(block_hash), base)
+        self.view(state)  # whether the two are there and fit together
+        return state
+
+    def snapshot_folder(self, state: CorpusState) -> Path:
+        """The folder of the base's snapshot."""
+        assert state.base is not None
+        return self.corpora / state.name / state.base.snapshot
+
+    def view(self, state: CorpusState) -> CorpusView:
+        """Open a state; layers that are open already are shared. `RealmError` names what is missing or damaged."""
+        return CorpusView(state, [self._layer(state, name) for name in state.layers])
+
+    def _layer(self, state: CorpusState, name: str) -> Layer:
+        if name == BASE:
+            assert state.base is not None
+            key: tuple[str, ...] = (state.name, state.base.snapshot, state.base.generation)
+            folders = self.snapshot_folder(state), self.indexes / state.base.generation
+        else:
+            key, folders = (name,), (self.segments / name, self.segments / name)
+        layer = self._layers.get(key)
+        if layer is None:
+            layer = Layer(name, *folders)
+            if layer.vectors.block_hash != state.block_hash:
+                raise RealmError(
+                    f"{folders[1]} holds vectors of another block embedder ({layer.vectors.block_hash}) than the "
+                    f"corpus state's ({state.block_hash})."
+                )
+            self._layers[key] = layer
+        return layer
+
+    def current(self) -> CorpusState | None:
+        """The state that `commit` was given last."""
+        if not self._current.exists():
+            return None
+        told = read_json(self._current)
+        if not isinstance(told, dict) or not isinstance(told.get("state"), str):
+            raise RealmError(f"{self._current} does not name a corpus state.")
+        return CorpusState.load(self.states / f"{told['state']}.json")
+
+    def commit(self, state: CorpusState) -> None:
+        """Make a state the current one, at once or not at all."""
+        state.save(self.states / f"{state.id}.json")
+        write_json(self._current, {"state": state.id})
+
+    def sweep(self, keep: Iterable[CorpusState] = ()) -> list[str]:
+        """Remove what is neither of the current state nor of those in `keep`: states and segments; returns their names.
+
+        A fold is waited for. No state may be under way that is neither committed nor kept: its segment would go.
+        """
+        with self.lock(FOLDING), self.lock():
+            for file in self.folder.glob(".*.tmp"):  # which a process that was killed was writing
+                file.unlink()
+            current = self.current()
+            kept = [*keep, *([current] if current else [])]
+            removed = self.remove_states({state.id for state in kept})
+            wanted = {segment for state in kept for segment in state.segments}
+            for folder in self.segments.iterdir():
+                if folder.name not in wanted:
+                    remove_folder(folder)
+                    removed.append(folder.name)
+            return sorted(removed)
+
+    def remove_states(self, keep: set[str]) -> list[str]:
+        """Remove the files of states, but for those of the ids in `keep`."""
+        removed = []
+        for file in self.states.iterdir():
+            if file.name.removesuffix(".json") not in keep:
+                file.unlink()
+                removed.append(file.name)
+        return removed
+
+    def sweep_half_written(self) -> None:
+        """Remove segments that a killed edit left unfinished; only under the lock of editing."""
+        for folder in self.segments.glob(".*.partial"):
+            remove_folder(folder)

@@ -1,0 +1,216 @@
+"""Writing a layer: the files of a snapshot, a table of documents, and the vectors of a generation.
+
+A segment is one folder that is a snapshot and a generation at once; a folded base is two. Texts pass through in
+batches, so that a base of any size can be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from realm_core.arrays import save_array
+from realm_core.corpus import tables
+from realm_core.corpus.packing import MAX_WORDPIECES
+from realm_core.corpus.records import Span
+from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
+from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
+from realm_core.index.tasks import SHARD_ROWS
+from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, document_rows
+from realm_core.living.layer import Layer, Mask, Rows
+from realm_core.tensors import save_tensors
+
+_ARTICLES_AT_ONCE = 4096
+_TABLES = (
+    (tables.ARTICLES_FILE, tables.ARTICLES_SCHEMA),
+    (tables.BLOCKS_FILE, tables.BLOCKS_SCHEMA),
+    (DOCUMENTS_FILE, DOCUMENTS_SCHEMA),
+)
+
+
+class LayerWriter:
+    """Writes articles, blocks and what is known of documents into a folder; a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+        self._writers: list[Any] = []
+        self._halves: list[np.ndarray[Any, np.dtype[np.uint64]]] = []
+        self.articles = 0
+        self.blocks = 0
+
+    def __enter__(self) -> LayerWriter:
+        for name, schema in _TABLES:
+            file = self._stack.enter_context(open(self._folder / name, "wb"))
+            self._writers.append(self._stack.enter_context(pa.ipc.new_file(file, schema)))
+        return self
+
+    def __exit__(self, _t: type[BaseException] | None, error: BaseException | None, _b: TracebackType | None) -> None:
+        self._stack.close()
+        if error is None:
+            self._index_ids()
+
+    def add(self, articles: pa.RecordBatch, blocks: pa.RecordBatch, documents: pa.RecordBatch) -> None:
+        """One row an article in `articles` and `documents`; the blocks count articles from the first of these."""
+        blocks = tables.with_article_offset(blocks.select(tables.BLOCKS_SCHEMA.names), self.articles)
+        for writer, batch in zip(self._writers, (articles, blocks, documents), strict=True):
+            writer.write_batch(batch)
+        ids = bytes.fromhex("".join(blocks.column("block_id").to_pylist()))
+        self._halves.append(np.frombuffer(ids, ">u8")[::2].astype(np.uint64))
+        self.articles += articles.num_rows
+        self.blocks += blocks.num_rows
+
+    def _index_ids(self) -> None:
+        """What `Snapshot.row_of` searches; of equal ids the first row comes first."""
+        prefixes_N = np.concatenate([np.array([], np.uint64), *self._halves])
+        order_N = np.argsort(prefixes_N, kind="stable").astype(np.int64)
+        save_array(self._folder / tables.ROWS_FILE, order_N)
+        save_array(self._folder / tables.PREFIXES_FILE, prefixes_N[order_N])
+
+    def manifest(self, snapshot_id: str, about: dict[str, Any], *other_files: str) -> dict[str, Any]:
+        """What the folder's manifest says of it as a snapshot, with the checksums of all its files."""
+        files = [*(name for name, _ in _TABLES), tables.PREFIXES_FILE, tables.ROWS_FILE, *other_files]
+        return {
+            "format": tables.FORMAT,
+            "snapshot_id": snapshot_id,
+            "articles": self.articles,
+            "blocks": self.blocks,
+            "max_wordpieces": MAX_WORDPIECES,
+            **about,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "files": {name: sha256_of_file(self._folder / name) for name in files},
+        }
+
+
+def write_vectors(folder: Path, pieces: Iterator[Tensor]) -> list[dict[str, Any]]:
+    """Write vectors, float16 [rows, D] a piece, as the shards of a generation; how its manifest names them."""
+    shards: list[dict[str, Any]] = []
+    start = 0
+    for number, vectors_RD in enumerate(pieces):
+        path, stop = folder / f"vectors-{number:05d}.safetensors", start + len(vectors_RD)
+        save_tensors(path, {"vectors": vectors_RD})
+        shards.append({"file": path.name, "start": start, "stop": stop, "sha256": sha256_of_file(path)})
+        start = stop
+    return shards
+
+
+def generation_manifest(
+    name: str, snapshot_id: str, block_hash: str, model_hash: str, dimension: int, shards: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What a manifest says of a generation."""
+    return {
+        "format": GENERATION_FORMAT,
+        "generation": name,
+        "snapshot_id": snapshot_id,
+        "model_hash": model_hash,
+        "block_hash": block_hash,
+        "rows": shards[-1]["stop"] if shards else 0,
+        "dim": dimension,
+        "shards": shards,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def segment_id(documents: Sequence[Document], block_ids: Sequence[Sequence[str]], block_hash: str) -> str:
+    """The name of a segment: a hash of its documents, their blocks and the embedder of its vectors."""
+    digest = hashlib.sha256(block_hash.encode())
+    for document, ids in zip(documents, block_ids, strict=True):
+        digest.update(f"\n{document.canonical()}\n{' '.join(ids)}".encode())
+    return digest.hexdigest()[:16]
+
+
+def segment_blocks(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
+    """The blocks of a segment, article rows counted from its first."""
+    articles = [document.article() for document in documents]
+    return tables.block_rows(articles, spans, [()] * len(articles))
+
+
+def write_segment(
+    folder: Path,
+    documents: Sequence[Document],
+    blocks: pa.RecordBatch,
+    vectors_ND: Tensor,
+    *,
+    name: str,
+    block_hash: str,
+) -> None:
+    """Publish a segment as `folder`, whose name is its id; name: the corpus's."""
+    temporary = folder.with_name(f".{folder.name}.partial")
+    remove_folder(temporary)
+    temporary.mkdir()
+    with LayerWriter(temporary) as writer:
+        articles = tables.article_rows([document.article() for document in documents])
+        writer.add(articles, blocks, document_rows(documents))
+    _publish(temporary, folder, writer, vectors_ND, name, block_hash)
+
+
+def copy_of_segment(folder: Path, layer: Layer, articles_A: Mask, *, name: str, block_hash: str) -> None:
+    """Publish a segment with some of the documents of another; nothing is packed or embedded anew."""
+    temporary = folder.with_name(f".{folder.name}.partial")
+    remove_folder(temporary)
+    temporary.mkdir()
+    rows_N = articles_A[layer.owners_N]
+    with LayerWriter(temporary) as writer:
+        copy_rows(layer, articles_A, rows_N, writer)
+    vectors_ND = layer.vectors.at(np.flatnonzero(rows_N))
+    _publish(temporary, folder, writer, vectors_ND, name, block_hash)
+
+
+def _publish(
+    temporary: Path, folder: Path, writer: LayerWriter, vectors_ND: Tensor, name: str, block_hash: str
+) -> None:
+    shards = write_vectors(temporary, iter([vectors_ND]))
+    about = generation_manifest(folder.name, folder.name, block_hash, "", vectors_ND.shape[1], shards)
+    manifest = writer.manifest(folder.name, {"name": name, **about}, *(shard["file"] for shard in shards))
+    write_json(temporary / tables.MANIFEST_FILE, manifest, sealed=True)
+    publish_folder(temporary, folder)
+
+
+def copy_rows(layer: Layer, articles_A: Mask, rows_N: Mask, writer: LayerWriter) -> None:
+    """Add the articles and the blocks of a layer that are marked, with what is known of the articles."""
+    for start in range(0, layer.articles, _ARTICLES_AT_ONCE):
+        stop = min(start + _ARTICLES_AT_ONCE, layer.articles)
+        kept = articles_A[start:stop]
+        if not kept.any():
+            continue
+        first, last = np.searchsorted(layer.owners_N, [start, stop]).tolist()
+        own = rows_N[first:last]
+        new_articles = np.cumsum(kept) - 1
+        owners = new_articles[layer.owners_N[first:last][own] - start]
+        blocks = _batch(layer.block_table.slice(first, last - first), own)
+        blocks = blocks.set_column(1, tables.BLOCKS_SCHEMA.field("article"), pa.array(owners, pa.int64()))
+        writer.add(
+            _batch(layer.article_table.slice(start, stop - start), kept),
+            blocks,
+            _batch(layer.known_rows(start, stop), kept),
+        )
+
+
+def _batch(table: pa.Table, kept: Mask) -> pa.RecordBatch:
+    """The marked rows of a table as one batch."""
+    batches = table.filter(pa.array(kept)).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def vectors_of(layers: Sequence[Layer], rows: Sequence[Rows]) -> Iterator[Tensor]:
+    """The vectors of some rows of each layer, one layer after the other, in pieces of a shard."""
+
+    total = sum(map(len, rows))
+    firsts = np.cumsum([0, *map(len, rows)])
+    for start in range(0, total, SHARD_ROWS):
+        stop = min(start + SHARD_ROWS, total)
+        parts = [
+            layer.vectors.at(own[max(start - first, 0) : max(stop - first, 0)])
+            for layer, own, first in zip(layers, rows, firsts.tolist(), strict=False)
+        ]
+        yield torch.cat(parts)

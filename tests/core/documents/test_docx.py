@@ -1,0 +1,198 @@
+"""DOCX: everything of a document's body in order, and archives that are not what they say."""
+
+from __future__ import annotations
+
+import zipfile
+from io import BytesIO
+
+import docx
+import pytest
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
+
+from tests.core.documents.files import Reader, saved, shown, with_member
+
+W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+BODY = "word/document.xml"
+
+
+def turku() -> docx.document.Document:
+    document = docx.Document()
+    document.core_properties.title = "Template"
+    document.add_heading("Turku", 0)
+    document.add_paragraph("A city in Finland.")
+    document.add_heading("Facts", 1)
+    document.add_paragraph("Sights:")
+    document.add_paragraph("the castle", style="List Bullet")
+    document.add_paragraph("the cathedral", style="List Number")
+    table = document.add_table(2, 2)
+    for row, texts in zip(table.rows, [("Population", "206,035"), ("Founded", "1229")], strict=True):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    document.add_heading("People", 2)
+    table = document.add_table(3, 3)
+    for row, texts in zip(
+        table.rows, [("Year", "Mayor", "Party"), ("2017", "Minna Arve", "NCP"), ("2009", "", "SDP")], strict=True
+    ):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    return document
+
+
+def body(xml: str) -> bytes:
+    """A DOCX file whose body is this XML; the prefix w is declared."""
+    content = f'<?xml version="1.0"?><w:document xmlns:w="{W}"><w:body>{xml}</w:body></w:document>'
+    return with_member(saved(docx.Document()), BODY, content.encode())
+
+
+def paragraph(text: str) -> str:
+    return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def test_headings_lists_and_tables(reader: Reader) -> None:
+    document = reader.one(saved(turku()), "turku.docx")
+    assert document.title == "Turku"  # not its template's
+    assert document.language == "en"
+    assert shown(document) == [
+        ((), "A city in Finland."),
+        (("Facts",), "Sights:\nthe castle.\nthe cathedral.\nPopulation: 206,035.\nFounded: 1229."),
+        (("Facts", "People"), "Year: 2017; Mayor: Minna Arve; Party: NCP.\nYear: 2009; Party: SDP."),
+    ]
+
+
+def test_title_and_language_of_the_properties(reader: Reader) -> None:
+    document = docx.Document()
+    document.core_properties.title, document.core_properties.language = "Turku", "fi-FI"
+    document.add_paragraph("Kaupunki.")
+    read = reader.one(saved(document), "a.docx")
+    assert (read.title, read.language) == ("Turku", "fi")
+
+
+def test_links(reader: Reader) -> None:
+    document = docx.Document()
+    document.add_paragraph("Words.")
+    relation = document.part.relate_to("https://example.org/turku", RELATIONSHIP_TYPE.HYPERLINK, is_external=True)
+    data = saved(document)
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        xml = archive.read(BODY).decode()
+    link = f'<w:p><w:hyperlink r:id="{relation}"><w:r><w:t>See Turku</w:t></w:r></w:hyperlink></w:p>'
+    read = reader.one(with_member(data, BODY, xml.replace("<w:sectPr", f"{link}<w:sectPr", 1).encode()), "a.docx")
+    assert read.links == ("https://example.org/turku",)
+    assert read.sections[0].text == "Words.\nSee Turku"
+
+
+def test_changes_content_controls_and_text_boxes(reader: Reader) -> None:
+    data = body(
+        f"<w:p><w:r><w:t>Kept</w:t></w:r><w:ins><w:r><w:t xml:space='preserve'> and new</w:t></w:r></w:ins>"
+        f"<w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:r><w:tab/><w:t>words.</w:t></w:r></w:p>"
+        f"<w:sdt><w:sdtContent>{paragraph('In a control.')}</w:sdtContent></w:sdt>"
+        "<w:p><mc:AlternateContent xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006'>"
+        f"<mc:Choice><w:txbxContent>{paragraph('In a box.')}</w:txbxContent></mc:Choice>"
+        f"<mc:Fallback><w:txbxContent>{paragraph('In a box.')}</w:txbxContent></mc:Fallback>"
+        "</mc:AlternateContent></w:p>"
+    )
+    assert shown(reader.one(data, "a.docx")) == [((), "Kept and new words.\nIn a control.\nIn a box.")]
+
+
+def test_merged_cells_and_tables_within_cells(reader: Reader) -> None:
+    inner = f"<w:tbl><w:tr><w:tc>{paragraph('inner')}</w:tc></w:tr></w:tbl>"
+    rows = (
+        f"<w:tr><w:trPr><w:tblHeader/></w:trPr><w:tc><w:tcPr><w:gridSpan w:val='2'/></w:tcPr>{paragraph('Name')}</w:tc>"
+        f"<w:tc>{paragraph('Note')}</w:tc></w:tr>"
+        f"<w:tr><w:tc>{paragraph('a')}</w:tc><w:tc>{paragraph('b')}</w:tc><w:tc>{inner}{paragraph('outer')}</w:tc></w:tr>"
+    )
+    read = reader.one(body(f"<w:tbl>{rows}</w:tbl>"), "a.docx")
+    assert read.sections[0].text == "Name: a; b; Note: inner outer."
+
+
+def test_footnotes(reader: Reader) -> None:
+    document = docx.Document()
+    document.add_paragraph("Words.")
+    notes = (
+        f'<w:footnotes xmlns:w="{W}"><w:footnote w:type="separator" w:id="-1">{paragraph("x")}</w:footnote>'
+        f'<w:footnote w:id="1">{paragraph("As told by a traveller.")}</w:footnote></w:footnotes>'
+    )
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    part = Part(PackURI("/word/footnotes.xml"), kind, notes.encode(), document.part.package)
+    document.part.relate_to(part, RELATIONSHIP_TYPE.FOOTNOTES)
+    assert shown(reader.one(saved(document), "a.docx")) == [((), "Words."), (("Footnotes",), "As told by a traveller.")]
+
+
+def test_only_a_title(reader: Reader) -> None:
+    document = docx.Document()
+    document.add_heading("Turku", 0)
+    assert reader.refusal(saved(document), "a.docx") == "a.docx holds no text: only a title ('Turku')."
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_truncated(reader: Reader, share: float) -> None:
+    data = saved(turku())
+    told = reader.refusal(data[: int(len(data) * share)], "a.docx")
+    assert told.startswith("a.docx is a damaged or truncated archive (DOCX is one): ")
+
+
+def test_damaged_within(reader: Reader) -> None:
+    data = bytearray(saved(turku()))
+    with zipfile.ZipFile(BytesIO(data)) as archive:
+        place = archive.getinfo(BODY).header_offset + 60
+    data[place : place + 40] = bytes(40)
+    assert reader.refusal(bytes(data), "a.docx").startswith(f"a.docx is a damaged or truncated DOCX file in {BODY}: ")
+
+
+@pytest.mark.parametrize("part", ["docProps/core.xml", "_rels/.rels", "[Content_Types].xml"])
+@pytest.mark.parametrize("content", [b"<a/>", b"<a>", b""])
+def test_parts_that_are_something_else(reader: Reader, part: str, content: bytes) -> None:
+    data = with_member(saved(turku()), part, content)
+    assert reader.refusal(data, "a.docx").startswith("a.docx is no whole DOCX file: ")
+
+
+@pytest.mark.parametrize(
+    ("xml", "expected"),
+    [
+        (b"<w:document", "a.docx is no whole DOCX file: "),
+        (f'<w:document xmlns:w="{W}"/>'.encode(), "a.docx is no whole DOCX file: "),
+        (b"<a/>", "a.docx is no whole DOCX file: "),
+        (f'<w:document xmlns:w="{W}">{"<w:p>" * 100_000}'.encode(), "a.docx is no whole DOCX file: "),
+    ],
+    ids=["cut", "without body", "another element", "nested"],
+)
+def test_a_body_that_is_none(reader: Reader, xml: bytes, expected: str) -> None:
+    assert reader.refusal(with_member(saved(turku()), BODY, xml), "a.docx").startswith(expected)
+
+
+def test_entities_are_not_expanded(reader: Reader) -> None:
+    declared = "".join(f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(12))
+    xml = (
+        f'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">{declared}<!ENTITY file SYSTEM "file:///etc/passwd">]>'
+        f'<w:document xmlns:w="{W}"><w:body>{paragraph("x %s")}</w:body></w:document>'
+    )
+    bomb = with_member(saved(turku()), BODY, (xml % "&m;").encode())
+    assert reader.refusal(bomb, "a.docx").startswith("a.docx is no whole DOCX file: ")
+    secret = with_member(saved(turku()), BODY, (xml % "&file;").encode())
+    assert "root:" not in str(reader.one(secret, "a.docx"))
+
+
+def test_a_bomb_is_counted_while_it_is_unpacked(reader: Reader) -> None:
+    bomb = with_member(saved(turku()), "word/media/image.png", bytes(50 << 20))
+    assert len(bomb) < 1 << 20
+    told = reader.refusal(bomb, "a.docx", unpacked_bytes=20 << 20)
+    assert told == "a.docx holds more than 20 MiB when unpacked, which is the limit."
+
+
+def test_a_bomb_that_lies_of_its_size(reader: Reader) -> None:
+    """What its directory says: 10 bytes. It is refused before more than that is in memory."""
+    bomb = bytearray(with_member(saved(turku()), "word/media/image.png", bytes(50 << 20)))
+    size = (50 << 20).to_bytes(4, "little")
+    while size in bomb:
+        place = bomb.index(size)
+        bomb[place : place + 4] = (10).to_bytes(4, "little")
+    told = reader.refusal(bytes(bomb), "a.docx", unpacked_bytes=20 << 20)
+    assert told.startswith("a.docx is a damaged or truncated DOCX file in word/media/image.png: ")
+
+
+def test_an_encrypted_member(reader: Reader) -> None:
+    data = bytearray(saved(turku()))
+    directory = data.index(b"PK\x01\x02")
+    data[directory + 8] |= 1
+    assert "is encrypted" in reader.refusal(bytes(data), "a.docx")

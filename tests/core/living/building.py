@@ -1,0 +1,147 @@
+"""Small living corpora for tests, and what a corpus built anew from their documents answers.
+
+Vectors are whole numbers drawn by a hash of the block, so that every score is exact and many are equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from realm_core.activity import Activity
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
+from realm_core.corpus.sources import InMemorySource
+from realm_core.corpus.store import Snapshot
+from realm_core.files import sha256_of_file, write_json
+from realm_core.index.search import ExactSearch
+from realm_core.living.documents import Document
+from realm_core.living.index import LivingIndex
+from realm_core.living.state import Base, CorpusState
+from realm_core.living.store import Store
+from realm_core.living.view import CorpusView
+from realm_core.tensors import save_tensors
+
+DIMENSION = 6
+BLOCK_HASH = "of-the-tests"
+NAME = "tests"
+
+
+def quiet() -> Activity:
+    return Activity(quiet=True)
+
+
+def paragraph(number: int) -> str:
+    """A text so long that no two of them fit into a block: each becomes one of its own."""
+    return f"Paragraph {number} " + f"w{number} and so on " * 36 + "ends."
+
+
+def document(document_id: str, title: str, *paragraphs: int, **known: object) -> Document:
+    return Document(document_id, title, "\n".join(map(paragraph, paragraphs)), **known)  # type: ignore[arg-type]
+
+
+class CountingEmbedder:
+    """Embeds by a hash; seen: every block that it was asked for."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] = []
+
+    def __call__(self, blocks: Sequence[tuple[str, str]]) -> Tensor:
+        self.seen += blocks
+        return vectors(blocks)
+
+
+def vectors(blocks: Sequence[tuple[str, str]]) -> Tensor:
+    """A vector of −1, 0 and 1 for each block."""
+    digests = [hashlib.blake2b(f"{title}\0{text}".encode(), digest_size=DIMENSION).digest() for title, text in blocks]
+    return torch.tensor([[byte % 3 - 1 for byte in digest] for digest in digests], dtype=torch.float32).view(
+        -1, DIMENSION
+    )
+
+
+def queries(count: int = 4, seed: int = 0) -> Tensor:
+    return torch.randint(-2, 3, (count, DIMENSION), generator=torch.Generator().manual_seed(seed)).float()
+
+
+def raw(documents: Sequence[Document]) -> InMemorySource:
+    return InMemorySource([RawArticle(one.id, one.title, one.url, one.text) for one in documents], name=NAME)
+
+
+def built_anew(documents: Sequence[Document], folder: Path) -> tuple[Snapshot, Tensor]:
+    """A snapshot of the documents as ingesting makes it, and its vectors."""
+    snapshot = Snapshot.open(ingest(raw(documents), name=NAME, output=folder, activity=quiet(), processes=1))
+    return snapshot, vectors(list(zip(*snapshot.titles_texts(0, len(snapshot)), strict=True)))
+
+
+def base_of(store: Store, documents: Sequence[Document]) -> CorpusState:
+    """The state of a base that was ingested from the documents."""
+    snapshot, vectors_ND = built_anew(documents, store.corpora)
+    folder = store.indexes / f"{snapshot.snapshot_id}-{BLOCK_HASH}"
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(folder / "vectors-00000.safetensors", {"vectors": vectors_ND.half()})
+    shard = {
+        "file": "vectors-00000.safetensors",
+        "start": 0,
+        "stop": len(snapshot),
+        "sha256": sha256_of_file(folder / "vectors-00000.safetensors"),
+    }
+    manifest = {
+        "format": 1,
+        "generation": folder.name,
+        "snapshot_id": snapshot.snapshot_id,
+        "model_hash": "model",
+        "block_hash": BLOCK_HASH,
+        "rows": len(snapshot),
+        "dim": DIMENSION,
+        "shards": [shard],
+    }
+    write_json(folder / "manifest.json", manifest, sealed=True)
+    return store.first_state(NAME, Base(snapshot.snapshot_id, folder.name))
+
+
+def store_in(folder: Path) -> Store:
+    return Store(folder / "living", corpora=folder / "corpora", indexes=folder / "indexes")
+
+
+def documents_of(view: CorpusView) -> list[Document]:
+    """The living documents in their order."""
+    return [view.document(listed.row) for listed in view.listed(0, view.documents)]
+
+
+Answers = list[tuple[list[str], list[float]]]
+
+
+def answers(index: LivingIndex, asked: Tensor, k: int) -> Answers:
+    """Block ids and scores for each query."""
+    rows_BK, scores_BK = index.search(asked, k)
+    return [
+        ([index.corpus.block(row).block_id for row in rows], scores)
+        for rows, scores in zip(rows_BK.tolist(), scores_BK.tolist(), strict=True)
+    ]
+
+
+def answers_anew(
+    documents: Sequence[Document], folder: Path, asked: Tensor, k: int, passes: Callable[[Document], bool] | None = None
+) -> Answers:
+    """The same of a corpus that is built anew; passes: says of which documents blocks may be found."""
+    if not documents:
+        return [([], []) for _ in asked]
+    snapshot, vectors_ND = built_anew(documents, folder)
+    known = {one.id: one for one in documents}
+    owners = [known[snapshot.article(snapshot.block(row).article_row).id] for row in range(len(snapshot))]
+    rows = [row for row, owner in enumerate(owners) if passes is None or passes(owner)]
+    places_BK, scores_BK = ExactSearch(vectors_ND[rows]).search(asked, k)
+    return [
+        ([snapshot.block(rows[place]).block_id for place in places], scores)
+        for places, scores in zip(places_BK.tolist(), scores_BK.tolist(), strict=True)
+    ]
+
+
+def of_base(one: Document) -> Document:
+    """A document as a base that was ingested knows it."""
+    return replace(one, licence="", attribution="", language="en", date=None, tags=(), collection=NAME)

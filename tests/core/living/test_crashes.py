@@ -1,0 +1,117 @@
+"""Killed at any instant, an edit, a fold or a purge has happened or has not, and what is left over goes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from realm_core.errors import RealmError
+from realm_core.living.documents import Changes
+from realm_core.living.editing import edit_current
+from realm_core.living.folding import fold
+from realm_core.living.index import LivingIndex
+from realm_core.living.purging import finish_purge, purge
+from realm_core.living.store import Store
+from tests.core.living import crashing
+from tests.core.living.building import (
+    Answers,
+    CountingEmbedder,
+    answers,
+    base_of,
+    document,
+    paragraph,
+    queries,
+    quiet,
+    store_in,
+)
+
+TOP = Path(__file__).parents[3]
+
+
+def asked(store: Store) -> Answers:
+    state = store.current()
+    assert state is not None
+    return answers(LivingIndex.open(store, state), queries(), 50)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Store:
+    """A store with a base and a segment, current."""
+    store = store_in(tmp_path / "start")
+    store.commit(base_of(store, [document("a", "One", 0, 1), document("b", "Two", 2), document("c", "One", 1, 3)]))
+    edit_current(store, Changes((document("d", "Four", 5), document("e", "Five", 6))), CountingEmbedder())
+    return store
+
+
+def killed(work: str, root: Path) -> list[Store]:
+    """A store for each instant at which the work was killed; the last one's got to its end."""
+    command = [sys.executable, "-m", "tests.core.living.crashing", work, str(root)]
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=170, check=True)
+    assert done.stdout.strip().isdecimal(), done.stderr
+    assert int(done.stdout) > 10
+    return [store_in(root / str(number)) for number in range(int(done.stdout) + 1)]
+
+
+def leftovers(store: Store) -> list[Path]:
+    """Folders that were being written."""
+    return [path for path in store.folder.parent.rglob(".*") if path.is_dir()]
+
+
+def test_an_edit_has_happened_or_has_not(start: Store, tmp_path: Path) -> None:
+    before = asked(start)
+    stores = killed("edits", tmp_path)
+    after = asked(stores[-1])
+    assert after != before
+    seen = [asked(store) for store in stores]
+    happened = [own == after for own in seen]
+    assert all(own in (before, after) for own in seen)
+    assert happened == sorted(happened), "once it has happened it stays so"
+    for store in stores[::5]:
+        edit_current(store, Changes((document("later", "Later", 8),)), CountingEmbedder())
+        assert leftovers(store) == []
+        store.sweep()
+        assert {path.name for path in store.folder.rglob(".*")} <= {".editing.lock", ".folding.lock"}
+        assert len(list(store.states.iterdir())) == 1 and asked(store) != before
+
+
+def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:
+    before = asked(start)
+    stores = killed("folds", tmp_path)
+    assert all(asked(store) == before for store in stores)
+    for store in stores[::5]:
+        state = store.current()
+        assert state is not None
+        folded = fold(store, state, quiet())
+        assert store.view(store.first_state(state.name, folded.base)).documents == 5
+        assert leftovers(store) == []
+
+
+@pytest.mark.parametrize(("work", "ids"), [("purges", ["d"]), ("purges_the_base", ["b", "d"])])
+def test_a_purge_that_died_is_finished_or_done_again(start: Store, tmp_path: Path, work: str, ids: list[str]) -> None:
+    before = asked(start)
+    stores = killed(work, tmp_path)
+    after = asked(stores[-1])
+    for number, store in enumerate(stores):
+        found = asked(store)
+        assert found in (before, after), number
+        state = store.current()
+        assert state is not None
+        finish_purge(store, state)
+        assert asked(store) == found
+        if found == after:
+            with pytest.raises(RealmError, match="No file"):
+                purge(store, state, ids, CountingEmbedder(), quiet(), fold_base=True)
+        else:
+            purge(store, state, ids, CountingEmbedder(), quiet(), fold_base=True)
+        texts = [paragraph(number).encode() for number in ([5] if len(ids) == 1 else [2, 5])]
+        held = [path for path in store.folder.parent.rglob("*") if path.is_file()]
+        assert not any(text in path.read_bytes() for path in held for text in texts), number
+
+
+def test_the_changes_are_those_that_the_tests_mean(start: Store) -> None:
+    assert {one.id for one in crashing.CHANGES.documents} == {"a", "new"} and crashing.CHANGES.removed == ("c",)
+    state = start.current()
+    assert state is not None and start.view(state).documents == 5

@@ -1,0 +1,192 @@
+"""Edits: what is embedded, what is refused, what stays; documents of a base are changed and removed like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from realm_core.corpus.records import Section
+from realm_core.errors import RealmError
+from realm_core.living.documents import Changes, Document, DocumentRefused, cleaned
+from realm_core.living.editing import edit, edit_current
+from realm_core.living.index import LivingIndex
+from realm_core.living.state import CorpusState
+from realm_core.living.store import Store
+from tests.core.living.building import (
+    BLOCK_HASH,
+    NAME,
+    CountingEmbedder,
+    base_of,
+    document,
+    documents_of,
+    of_base,
+    paragraph,
+    store_in,
+)
+
+FIRST = [document("a", "One", 0, 1), document("b", "Two", 2), document("c", "One", 1, 3)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return store_in(tmp_path)
+
+
+@pytest.fixture
+def state(store: Store) -> CorpusState:
+    return base_of(store, FIRST)
+
+
+def texts(store: Store, state: CorpusState) -> list[str]:
+    """The living blocks in their order, each by its paragraph's number with its document's id before it."""
+    view = store.view(state)
+    blocks = [view.block(row) for row in view.live_rows.nonzero()[0].tolist()]
+    return [f"{view.article(block.article_row).id}{block.text.split()[1]}" for block in blocks]
+
+
+def test_only_new_blocks_are_embedded(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    state = edit(store, state, Changes((document("a", "One", 0, 7, 1),)), embed)
+    assert embed.seen == [("One", paragraph(7))]
+    state = edit(store, state, Changes((document("d", "One", 7, 3, 8), document("e", "One", 8)), removed=("b",)), embed)
+    assert embed.seen[1:] == [("One", paragraph(8))]
+    known = replace(document("d", "One", 7, 3, 8), tags=("seen",), licence="CC0")
+    assert edit(store, state, Changes((known,)), embed) != state
+    assert len(embed.seen) == 2, "what is known of a document alone has changed"
+
+
+def test_what_changes_nothing_is_no_edit(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    assert edit(store, state, Changes((of_base(FIRST[0]),)), embed) == state
+    state = edit(store, state, Changes((document("d", "New", 5),)), embed)
+    assert edit(store, state, Changes((document("d", " New ", 5),)), embed) == state
+    assert state.id == CorpusState.from_json(state.to_json()).id and len(embed.seen) == 1
+
+
+def test_a_passage_that_documents_share_outlives_the_first_of_them(store: Store, state: CorpusState) -> None:
+    """The base has paragraph 1 under "One" once, with a; c has it as well."""
+    assert texts(store, state) == ["a0", "a1", "b2", "c3"]
+    embed = CountingEmbedder()
+    without = edit(store, state, Changes(removed=("a",)), embed)
+    assert texts(store, without) == ["b2", "c1", "c3"] and embed.seen == []
+    shared = edit(store, state, Changes((document("d", "Two", 2, 4),)), embed)
+    assert texts(store, shared) == ["a0", "a1", "b2", "c3", "d4"]
+    assert texts(store, edit(store, shared, Changes(removed=("b",)), embed)) == ["a0", "a1", "c3", "d2", "d4"]
+
+
+def test_a_document_equal_to_another_is_refused_by_name(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    twin = document("d", "Two", 2)
+    for changes in (
+        Changes((twin,)),
+        Changes((document("e", "New", 9), twin)),
+        Changes((document("d", "New", 9), document("e", "New", 9))),
+    ):
+        with pytest.raises(DocumentRefused, match=r"same title and text as '[bd]'") as refused:
+            edit(store, state, changes, embed)
+        assert refused.value.document_id in ("d", "e")
+    assert embed.seen == [] and list(store.segments.iterdir()) == []
+    renamed = edit(store, state, Changes((twin,), removed=("b",)), embed)
+    assert texts(store, renamed) == ["a0", "a1", "c3", "d2"] and embed.seen == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (Changes(removed=("z",)), "The corpus has no document 'z'"),
+        (Changes((document("a", "One", 9),), removed=("a",)), "changed and removed at once"),
+        (Changes((document("d", "  ", 9),)), "'d' has no title"),
+        (Changes((Document("d", "Title", "\u200b \n"),)), "'d' has no text"),
+        (Changes((document(" ", "Title", 9),)), "no id"),
+        (Changes((Document("d", "Title", "short", (Section("Far", 99),)),)), "do not lie in its text"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_as_a_whole(
+    store: Store, state: CorpusState, changes: Changes, reason: str
+) -> None:
+    with pytest.raises(DocumentRefused, match=reason):
+        edit(
+            store, state, Changes((*changes.documents, document("new", "New", 5)), changes.removed), CountingEmbedder()
+        )
+    assert list(store.segments.iterdir()) == []
+
+
+def test_a_document_named_twice_is_refused(store: Store, state: CorpusState) -> None:
+    with pytest.raises(RealmError, match="the same document twice"):
+        edit(store, state, Changes((document("d", "X", 1), document("d", "Y", 1))), CountingEmbedder())
+
+
+@pytest.mark.parametrize(
+    "vectors", [torch.zeros(1, 5), torch.zeros(2, 6), torch.full((1, 6), torch.nan), torch.full((1, 6), 1e6)]
+)
+def test_vectors_that_do_not_fit_are_refused(store: Store, state: CorpusState, vectors: torch.Tensor) -> None:
+    def embed(_blocks: Sequence[tuple[str, str]]) -> torch.Tensor:
+        return vectors
+
+    with pytest.raises(RealmError, match="did not give 1 finite vectors of 6 numbers"):
+        edit(store, state, Changes((document("d", "New", 5),)), embed)
+
+
+def test_documents_are_tidied_with_their_sections() -> None:
+    one = cleaned(
+        Document("d", "A\u00a0title", "Lead \r\nof it.\n\nFirst  part.\n Second", (Section("I", 15), Section("II", 29)))
+    )
+    assert (one.title, one.text) == ("A title", "Lead\nof it.\nFirst part.\nSecond")
+    assert [(s.heading, one.text[s.start :].split()[0]) for s in one.sections] == [("I", "First"), ("II", "Second")]
+    assert cleaned(one) == one and one.article().section_at(0) == ""
+    bad = cleaned(Document("d", "T", "x", url="javascript:alert(1)", tags=(" b", "a", "", "b")))
+    assert (bad.url, bad.tags) == ("", ("a", "b"))
+
+
+def test_documents_are_listed_in_pages(store: Store, state: CorpusState) -> None:
+    state = edit(store, state, Changes((document("d", "Four", 5, 6),), removed=("b",)), CountingEmbedder())
+    view = store.view(state)
+    assert view.documents == 3 and [one.id for one in documents_of(view)] == ["a", "c", "d"]
+    assert [(one.id, one.blocks) for one in view.listed(1, 3)] == [("c", 1), ("d", 2)]
+    assert view.listed(3, 9) == []
+    block = view.blocks_of_article(view.with_ids(["d"])["d"])[1]
+    assert block.text == paragraph(6) and view.block(block.row) == block and view.row_of(block.block_id) == block.row
+    assert view.row_of("0" * 32) is None
+    gone = store.view(base_of(store, FIRST)).block(2).block_id
+    assert view.row_of(gone) is None
+    assert [view.article(row).id for row in view.articles_matching("paragraph (2|3|6)")] == ["c", "d"]
+    with pytest.raises(IndexError):
+        view.block(len(view))
+
+
+def test_a_corpus_begins_without_a_base_and_can_become_empty(store: Store) -> None:
+    embed = CountingEmbedder()
+    store.commit(CorpusState(NAME, BLOCK_HASH))
+    state = edit_current(store, Changes((document("a", "One", 0),)), embed)
+    assert store.current() == state and len(state.segments) == 1
+    index = LivingIndex.open(store, state)
+    assert index.search(torch.ones(2, 6), 5)[0].tolist() == [[0], [0]]
+    empty = edit_current(store, Changes(removed=("a",)), embed)
+    assert empty.segments == () and empty.tombstones == {}
+    assert index.at(empty).search(torch.ones(2, 6), 5)[0].shape == (2, 0)
+
+
+def test_sweeping_keeps_what_is_named(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    store.commit(state)
+    first = edit_current(store, Changes((document("d", "New", 5),)), embed)
+    second = edit_current(store, Changes((document("d", "New", 6),)), embed)
+    assert store.sweep([first]) == [f"{state.id}.json"]
+    assert store.view(first).documents == store.view(second).documents == 4
+    assert store.sweep() == sorted([f"{first.id}.json", *first.segments])
+    assert [folder.name for folder in store.segments.iterdir()] == list(second.segments)
+
+
+def test_vectors_of_another_embedder_are_refused(store: Store, state: CorpusState) -> None:
+    with pytest.raises(RealmError, match="another block embedder"):
+        store_in(store.folder.parent).view(replace(state, block_hash="another"))
+
+
+def test_a_store_without_a_state_has_nothing_to_edit(store: Store) -> None:
+    assert store.current() is None
+    with pytest.raises(RealmError, match="no current corpus state"):
+        edit_current(store, Changes(), CountingEmbedder())

@@ -1,0 +1,202 @@
+"""A fold is an ordinary snapshot and generation; what is purged is in no file any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from realm_core.activity import Activity
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
+from realm_core.corpus.sources import InMemorySource
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.files import sha256_of_file
+from realm_core.index.generation import Generation
+from realm_core.index.search import ExactSearch
+from realm_core.living.documents import Changes, Document
+from realm_core.living.editing import edit, edit_current
+from realm_core.living.folding import fold, rebase
+from realm_core.living.index import LivingIndex
+from realm_core.living.purging import finish_purge, purge
+from realm_core.living.state import Base, CorpusState
+from realm_core.living.store import Store
+from tests.core.living.building import (
+    BLOCK_HASH,
+    NAME,
+    CountingEmbedder,
+    answers,
+    base_of,
+    document,
+    documents_of,
+    paragraph,
+    queries,
+    quiet,
+    store_in,
+    vectors,
+)
+
+FIRST = [document("a", "One", 0, 1), document("b", "Two", 2), document("c", "One", 1, 3)]
+SECRET = "Something secret that nobody may read."
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return store_in(tmp_path)
+
+
+@pytest.fixture
+def state(store: Store) -> CorpusState:
+    store.commit(base_of(store, FIRST))
+    return edit_current(store, Changes((document("d", "Two", 2, 4, tags=("x",)),), removed=("a",)), CountingEmbedder())
+
+
+def holding(root: Path, *wanted: bytes) -> list[str]:
+    """The files below a folder that hold one of these."""
+    return [
+        str(path.relative_to(root))
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and any(one in path.read_bytes() for one in wanted)
+    ]
+
+
+def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: Store, state: CorpusState) -> None:
+    folded = fold(store, state, quiet())
+    snapshot, generation = Snapshot.open(folded.snapshot), Generation.open(folded.generation)
+    snapshot.verify()
+    assert generation.manifest["snapshot_id"] == snapshot.snapshot_id and generation.manifest["model_hash"] == "model"
+    rows, scores = ExactSearch(generation.vectors_ND).search(queries(), 9)
+    found = [[snapshot.block(row).block_id for row in own] for own in rows.tolist()]
+    assert list(zip(found, scores.tolist(), strict=True)) == answers(LivingIndex.open(store, state), queries(), 9)
+    rebased = rebase(store, state, folded, state, CountingEmbedder())
+    assert rebased == CorpusState(NAME, BLOCK_HASH, folded.base)
+    assert documents_of(store.view(rebased)) == documents_of(store.view(state))
+    assert fold(store, state, quiet()) == folded and fold(store, rebased, quiet()) == folded
+
+
+def test_links_of_the_base_stay_with_their_blocks(store: Store) -> None:
+    raw = [RawArticle(one, one, "", f"[[Link|{one}]] and text of {one}.", "wikitext") for one in ("first", "second")]
+    snapshot = Snapshot.open(
+        ingest(InMemorySource(raw, name=NAME), name=NAME, output=store.corpora, activity=quiet(), processes=1)
+    )
+    assert snapshot.has_links
+    plain = base_of(store, [Document(one, one, f"{one} and text of {one}.") for one in ("first", "second")])
+    assert plain.base == Base(snapshot.snapshot_id, f"{snapshot.snapshot_id}-{BLOCK_HASH}")
+    state = edit(store, plain, Changes(removed=("first",)), CountingEmbedder())
+    folded = Snapshot.open(fold(store, state, quiet()).snapshot)
+    folded.verify()
+    [(start, end)] = folded.links(0)
+    assert folded.block(0).text[start:end] == "second"
+
+
+def test_a_fold_of_nothing_is_refused(store: Store) -> None:
+    with pytest.raises(RealmError, match="holds no document"):
+        fold(store, CorpusState(NAME, BLOCK_HASH), quiet())
+
+
+def test_a_state_that_does_not_follow_is_not_rebased(store: Store, state: CorpusState) -> None:
+    folded = fold(store, state, quiet())
+    first = base_of(store, FIRST)
+    for other in (first, replace(state, base=None, segments=(), tombstones={})):
+        with pytest.raises(RealmError, match="does not follow from"):
+            rebase(store, state, folded, other, CountingEmbedder())
+
+
+def test_a_segment_that_comes_back_during_a_fold_counts(store: Store, state: CorpusState) -> None:
+    folded, embed = fold(store, state, quiet()), CountingEmbedder()
+    away = edit(store, state, Changes(removed=("c", "d")), embed)
+    known = {one.id: one for one in documents_of(store.view(state))}
+    back = edit(store, away, Changes((known["c"], known["d"])), embed)
+    rebased = rebase(store, state, folded, back, embed)
+    assert {one.id: one for one in documents_of(store.view(rebased))} == known and embed.seen == []
+
+
+def test_a_purged_document_is_in_no_file(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    secret = Document("s", "Secret", SECRET, licence="secret-licence")
+    for change in (secret, document("s", "Secret", 5), secret, document("e", "Else", 6)):
+        state = edit_current(store, Changes((change, *([document("f", "F", 7)] if change is secret else []))), embed)
+    made = vectors([("Secret", SECRET)]).half()
+    needles = SECRET.encode(), made.numpy().tobytes(), b"secret-licence", paragraph(5).encode()
+    root = store.folder.parent
+    assert len(holding(root, *needles)) > 3
+    before = {name: sha256_of_file(root / name) for name in holding(root, *needles)}
+    after, receipt = purge(store, state, ["s"], embed, quiet())
+    assert holding(root, *needles) == [] and receipt.remaining == ()
+    assert {one.id for one in documents_of(store.view(after))} == {"b", "c", "d", "e", "f"}
+    assert store.current() == after and (receipt.state_before, receipt.state_after) == (state.id, after.id)
+    told = {str(Path(file.path).relative_to(root)): file.sha256 for file in receipt.files}
+    assert before.items() <= told.items() and receipt.blocks == 3
+    rewritten = [file for file in receipt.files if file.successor is not None]
+    assert rewritten and all(sha256_of_file(Path(str(one.successor))) == one.successor_sha256 for one in rewritten)
+    store.view(after).layers[-1].snapshot.verify()
+    with pytest.raises(RealmError, match="No file of the corpus tests holds 's'"):
+        purge(store, after, ["s"], embed, quiet())
+
+
+def test_a_document_of_the_base_is_purged_with_the_base(store: Store, state: CorpusState) -> None:
+    embed, root = CountingEmbedder(), store.folder.parent
+    after, receipt = purge(store, state, ["b"], embed, quiet())
+    assert len(receipt.remaining) == 2 and "b" not in {one.id for one in documents_of(store.view(after))}
+    # Paragraph 2 under "Two" is d's as well, and stays with d; paragraph 0 was a's alone, which had been removed.
+    after, receipt = purge(store, after, ["a", "b"], embed, quiet(), fold_base=True)
+    assert receipt.remaining == () and holding(root, b"Paragraph 0 ") == [] and embed.seen == []
+    assert [one.id for one in documents_of(store.view(after))] == ["c", "d"]
+    assert state.base is not None and not (store.corpora / NAME / state.base.snapshot).exists()
+
+
+def test_a_purge_overtakes_a_fold(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    folded = fold(store, state, quiet())
+    after, _ = purge(store, state, ["d"], embed, quiet())
+    with pytest.raises(RealmError, match="purged since the fold began"):
+        rebase(store, state, folded, after, embed)
+    assert holding(store.folder.parent, paragraph(4).encode()) == []
+
+
+def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None:
+    """The new state is committed, and nothing is removed yet."""
+    embed = CountingEmbedder()
+
+    class Died(Exception):
+        pass
+
+    def die(_state: CorpusState) -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        purge(store, state, ["d"], embed, quiet(), commit=die)
+    assert finish_purge(store, state) is None and store.view(state).with_ids(["d"]), "it has not happened"
+
+    def commit_and_die(committed: CorpusState) -> None:
+        store.commit(committed)
+        raise Died
+
+    with pytest.raises(Died):
+        purge(store, state, ["d"], embed, quiet(), commit=commit_and_die)
+    now = store.current()
+    assert now is not None and now != state and holding(store.folder.parent, paragraph(4).encode())
+    again, receipt = purge(store, now, ["d"], embed, quiet())
+    assert again == now and receipt.documents == ("d",) and receipt.state_after == now.id
+    assert holding(store.folder.parent, paragraph(4).encode()) == []
+
+
+def test_a_fold_is_stopped_and_starts_over(store: Store, state: CorpusState) -> None:
+    class Stops(Activity):
+        def check(self) -> None:
+            raise RealmError("stop")
+
+    with pytest.raises(RealmError, match="stop"):
+        fold(store, state, Stops(quiet=True))
+    assert list(store.corpora.glob("*/.*.fold"))
+    folded = fold(store, state, quiet())
+    assert not list(store.folder.parent.rglob("*.fold")) and Snapshot.open(folded.snapshot).articles == 3
+    assert torch.equal(Generation.open(folded.generation).vectors_ND, vectors_in(folded.snapshot))
+
+
+def vectors_in(folder: Path) -> torch.Tensor:
+    snapshot = Snapshot.open(folder)
+    return vectors(list(zip(*snapshot.titles_texts(0, len(snapshot)), strict=True))).half()

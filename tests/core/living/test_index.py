@@ -1,0 +1,140 @@
+"""Search in a state: masks with exact and approximate search, sharing between states, in place of a snapshot's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from realm_core.errors import RealmError
+from realm_core.evaluation.in_corpus import in_corpus
+from realm_core.index.retriever import DenseRetriever
+from realm_core.index.search import FaissSearch, search_without
+from realm_core.living import search as living_search
+from realm_core.living.documents import Changes, Document, Filter
+from realm_core.living.editing import edit, embedding_of
+from realm_core.living.index import LivingIndex, LivingRetriever
+from realm_core.living.search import Allowed, BaseSearch
+from realm_core.living.state import Base, CorpusState
+from realm_core.living.store import Store
+from realm_core.model.checkpoint import load_model
+from tests.core.conftest import Deployment
+from tests.core.living.building import CountingEmbedder, answers, base_of, document, queries, store_in
+
+CPU = torch.device("cpu")
+
+
+def naive(scores_N: torch.Tensor, allowed: set[int], k: int) -> list[int]:
+    return sorted(allowed, key=lambda row: (-scores_N[row].item(), row))[:k]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 1.0])
+@pytest.mark.parametrize("approximate", [None, lambda v: FaissSearch(v, "Flat"), lambda v: FaissSearch(v, "IVF8,Flat")])
+@pytest.mark.parametrize("slice_rows", [64, 1 << 18])
+def test_the_best_allowed_rows_are_found(
+    monkeypatch: pytest.MonkeyPatch, share: float, approximate: living_search.Approximate | None, slice_rows: int
+) -> None:
+    monkeypatch.setattr(living_search, "_SLICE_ROWS", slice_rows)
+    monkeypatch.setattr(living_search, "_FEW_ROWS", 20)
+    draw = torch.Generator().manual_seed(1)
+    vectors_ND = torch.randint(-2, 3, (500, 6), generator=draw).half()
+    if approximate is not None:  # of equal scores FAISS takes any
+        vectors_ND = torch.randn(500, 6, generator=draw).half()
+    mask_N = torch.rand(500, generator=draw) < share
+    asked, base, allowed = queries(3), BaseSearch(vectors_ND, CPU, approximate), Allowed(mask_N, CPU)
+    for k in (1, 7, 600):
+        rows_BK, scores_BK = base.search(asked, k, allowed)
+        assert rows_BK.shape == scores_BK.shape == (3, min(k, int(mask_N.sum())))
+        for query, rows, scores in zip(asked, rows_BK.tolist(), scores_BK.tolist(), strict=True):
+            exact_N = vectors_ND.float() @ query
+            assert set(rows) <= set(mask_N.nonzero().flatten().tolist()) and len(set(rows)) == len(rows)
+            assert scores == pytest.approx(exact_N[rows].tolist(), abs=1e-4)
+            if approximate is None:
+                assert rows == naive(exact_N, set(mask_N.nonzero().flatten().tolist()), k)
+
+
+def test_what_an_approximate_search_does_not_find_is_found_exactly() -> None:
+    class Blind:
+        def search(self, queries_BD: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+            return torch.full((len(queries_BD), k), -1), torch.full((len(queries_BD), k), -math.inf)
+
+    vectors_ND = torch.randn(100, 6)
+    base = BaseSearch(vectors_ND, CPU, lambda _: Blind())
+    rows, scores = base.search(queries(2), 5, Allowed(torch.ones(100, dtype=torch.bool), CPU))
+    exact, order = (queries(2) @ vectors_ND.T).topk(5)
+    assert rows.tolist() == order.tolist()
+    torch.testing.assert_close(scores, exact)
+
+
+def test_an_approximate_base_answers_as_an_exact_one(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    first = [document(f"a{n}", f"Title {n}", n) for n in range(30)]
+    state = base_of(store, first)
+    state = edit(
+        store, state, Changes((document("new", "New", 50),), tuple(one.id for one in first[:20])), CountingEmbedder()
+    )
+    exact = LivingIndex.open(store, state)
+    for factory in ("Flat", "HNSW8"):
+        index = LivingIndex.open(store, state, approximate=lambda v, name=factory: FaissSearch(v, name))  # type: ignore[misc]
+        assert [scores for _, scores in answers(index, queries(), 11)] == [
+            scores for _, scores in answers(exact, queries(), 11)
+        ]
+        only = Filter(titles=frozenset({"Title 25", "Title 3", "New"}))
+        assert answers(index.where(only), queries(), 5) == answers(exact.where(only), queries(), 5)
+
+
+def test_states_share_what_they_have_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = store_in(tmp_path)
+    state = base_of(store, [document(f"a{n}", f"Title {n}", n) for n in range(10)])
+    first = edit(store, state, Changes((document("x", "X", 20),)), CountingEmbedder())
+    index = LivingIndex.open(store, first)
+    second = edit(store, first, Changes((document("y", "Y", 21),), ("a3",)), CountingEmbedder())
+    loaded: list[str] = []
+    load = living_search.BaseSearch.__init__
+
+    def counted(self: BaseSearch, *arguments: object) -> None:
+        loaded.append("base")
+        load(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BaseSearch, "__init__", counted)
+    later = index.at(second)
+    assert loaded == [] and later.corpus.layers[:2] == index.corpus.layers
+    assert later.rows == 11 and index.rows == 11, "the earlier one answers as before"
+    assert later.where(Filter(documents=frozenset({"y"}))).rows == 1 and loaded == []
+
+
+@pytest.fixture
+def living(deployment: Deployment, tmp_path: Path) -> tuple[Store, CorpusState]:
+    """The tiny deployment's corpus and index as the base of a living corpus."""
+    store = Store(tmp_path / "living", corpora=deployment.corpus.parents[1], indexes=deployment.index.parent)
+    return store, store.first_state("tiny", Base(deployment.corpus.name, deployment.index.name))
+
+
+def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tuple[Store, CorpusState]) -> None:
+    store, state = living
+    model = load_model(deployment.model)
+    questions = ["When was the Suez Canal opened?", "Which moons has Mars?"]
+    dense = DenseRetriever.load(deployment.model, deployment.index, deployment.corpus)
+    index = LivingIndex.open(store, state)
+    retriever = LivingRetriever(model, index)
+    assert retriever.rows(questions, 5) == dense.rows(questions, 5)
+    assert retriever.search(questions, 12)[1] == [pytest.approx(own) for own in dense.search(questions, 12)[1]]
+    new = Document("deimos", "Deimos", "Deimos is a moon of Mars. It was found in 1877.", language="en")
+    after = edit(store, state, Changes((new,), ("Nile",)), embedding_of(model))
+    index = index.at(after)
+    rows, _ = LivingRetriever(model, index).search(questions, 50)
+    titles = [{index.corpus.block(row).title for row in own} for own in rows]
+    assert all("Deimos" in own and "Nile" not in own and len(own) == 12 for own in titles)
+    assert in_corpus(index.corpus, ["1877"]) and not in_corpus(index.corpus, ["Sudan"])  # type: ignore[arg-type]
+    [(own, scores)] = search_without(index, torch.ones(1, 16), [3], [{0, 1}])
+    assert len(own) == len(scores) == 3 and not {0, 1} & set(own)
+
+
+def test_a_model_of_another_embedder_is_refused(deployment: Deployment, living: tuple[Store, CorpusState]) -> None:
+    store, state = living
+    model = replace(load_model(deployment.model), block_hash="another")
+    with pytest.raises(RealmError, match="another block embedder"):
+        LivingRetriever(model, LivingIndex.open(store, state))

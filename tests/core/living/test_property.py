@@ -1,0 +1,182 @@
+"""Whatever is edited, folded and purged in whatever order: a living corpus answers as one that is built anew."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from realm_core.corpus.records import block_id
+from realm_core.errors import RealmError
+from realm_core.living.documents import Changes, Document, DocumentRefused, Filter
+from realm_core.living.editing import edit
+from realm_core.living.folding import fold, rebase
+from realm_core.living.index import LivingIndex
+from realm_core.living.purging import purge
+from realm_core.living.state import CorpusState
+from realm_core.living.store import Store
+from tests.core.living.building import (
+    BLOCK_HASH,
+    NAME,
+    CountingEmbedder,
+    answers,
+    answers_anew,
+    base_of,
+    document,
+    documents_of,
+    of_base,
+    queries,
+    quiet,
+    store_in,
+)
+
+DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3)]
+
+ids = st.sampled_from("abcde")
+documents = st.builds(
+    lambda i, title, paragraphs, language, tags, day, collection: document(
+        i, title, *paragraphs, language=language, tags=tuple(sorted(tags)), date=day, collection=collection
+    ),
+    ids,
+    st.sampled_from(["One", "Two"]),  # few titles and paragraphs, so that documents share passages
+    st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    st.sampled_from(["en", "fr"]),
+    st.sets(st.sampled_from(["x", "y"])),
+    st.sampled_from([None, *DAYS]),
+    st.sampled_from(["", "other"]),
+)
+edits = st.builds(
+    lambda changed, removed: ("edit", Changes(tuple(changed), tuple(removed))),
+    st.lists(documents, max_size=3, unique_by=lambda one: one.id),
+    st.lists(ids, max_size=2, unique=True),
+)
+steps = st.lists(
+    st.one_of(edits, edits, st.tuples(st.just("fold"), edits), st.tuples(st.just("purge"), ids)), min_size=1, max_size=6
+)
+subsets = st.one_of(st.none(), st.frozensets(ids))
+filters = st.builds(
+    Filter,
+    documents=subsets,
+    titles=st.one_of(st.none(), st.just(frozenset({"One"}))),
+    tags=st.one_of(st.none(), st.frozensets(st.sampled_from(["x", "y"]))),
+    languages=st.one_of(st.none(), st.just(frozenset({"fr"}))),
+    collections=st.one_of(st.none(), st.frozensets(st.sampled_from(["", "other", NAME]))),
+    since=st.one_of(st.none(), st.sampled_from(DAYS)),
+    until=st.one_of(st.none(), st.sampled_from(DAYS)),
+)
+
+
+def passes(one: Document, wanted: Filter) -> bool:
+    """The filter by another way than the library's."""
+    return (
+        (wanted.documents is None or one.id in wanted.documents)
+        and (wanted.titles is None or one.title in wanted.titles)
+        and (wanted.tags is None or not wanted.tags.isdisjoint(one.tags))
+        and (wanted.languages is None or one.language in wanted.languages)
+        and (wanted.collections is None or one.collection in wanted.collections)
+        and (wanted.since is None or (one.date is not None and one.date >= wanted.since))
+        and (wanted.until is None or (one.date is not None and one.date <= wanted.until))
+    )
+
+
+def expected(known: dict[str, Document], changes: Changes) -> dict[str, Document] | None:
+    """The documents behind an edit by the rules of edits; None where it is to be refused."""
+    if any(i not in known or i in {one.id for one in changes.documents} for i in changes.removed):
+        return None
+    after = {i: one for i, one in known.items() if i not in changes.removed}
+    changed = [one for one in changes.documents if after.get(one.id) != one]
+    after |= {one.id: one for one in changed}
+    for one in changed:
+        if any(other.id != one.id and (other.title, other.text) == (one.title, one.text) for other in after.values()):
+            return None
+    return after
+
+
+class World:
+    """A living corpus, and what its documents must be."""
+
+    def __init__(self, folder: Path, first: list[Document], *, with_base: bool) -> None:
+        self.folder, self.embed = folder, CountingEmbedder()
+        self.store: Store = store_in(folder)
+        self.known: dict[str, Document] = {}
+        if with_base and first:
+            self.state = base_of(self.store, first)
+            self.known = {one.id: of_base(one) for one in first}
+        else:
+            self.state = CorpusState(NAME, BLOCK_HASH)
+
+    def edit(self, changes: Changes) -> None:
+        after = expected(self.known, changes)
+        layers = self.store.view(self.state).layers
+        vectors_known = {block_id for layer in layers for block_id in layer.block_ids(range(len(layer)))}
+        self.embed.seen.clear()
+        try:
+            state = edit(self.store, self.state, changes, self.embed)
+        except DocumentRefused:
+            assert after is None
+            return
+        assert after is not None
+        embedded = [block_id(title, text) for title, text in self.embed.seen]
+        assert vectors_known.isdisjoint(embedded) and len(set(embedded)) == len(embedded)
+        if after == self.known:
+            assert state == self.state
+        self.state, self.known = state, after
+
+    def fold(self, meanwhile: Changes) -> None:
+        """Fold; an edit happens while it goes on."""
+        before = self.state
+        try:
+            folded = fold(self.store, before, quiet())
+        except RealmError:
+            assert not self.known
+            return
+        self.edit(meanwhile)
+        self.state = rebase(self.store, before, folded, self.state, self.embed)
+
+    def purge(self, document_id: str) -> None:
+        if document_id not in self.known:
+            return
+        self.state, _ = purge(self.store, self.state, [document_id], self.embed, quiet(), fold_base=True)
+        del self.known[document_id]
+
+
+@settings(max_examples=60)
+@given(
+    first=st.lists(documents, max_size=4, unique_by=lambda one: one.id),
+    with_base=st.booleans(),
+    steps=steps,
+    wanted=filters,
+    seed=st.integers(0, 9),
+    k=st.sampled_from([1, 3, 50]),
+)
+def test_any_sequence_of_edits_answers_as_a_corpus_built_anew(
+    first: list[Document], with_base: bool, steps: list[tuple[str, object]], wanted: Filter, seed: int, k: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), first, with_base=with_base)
+        index = LivingIndex.open(world.store, world.state)
+        for kind, what in steps:
+            if kind == "edit":
+                assert isinstance(what, Changes)
+                world.edit(what)
+            elif kind == "fold":
+                assert isinstance(what, tuple) and isinstance(what[1], Changes)
+                world.fold(what[1])
+            else:
+                assert isinstance(what, str)
+                world.purge(what)
+            index = index.at(world.state)
+            listed = documents_of(index.corpus)
+            assert {one.id: one for one in listed} == world.known and len(listed) == len(world.known)
+            # As many as there are tell whether everything is found; the order is compared with ingesting below.
+            assert index.rows == index.corpus.blocks == int(index.corpus.live_rows.sum())
+        asked = queries(seed=seed)
+        anew = Path(folder) / "anew"
+        assert answers(index, asked, k) == answers_anew(listed, anew, asked, k)
+        filtered = answers(index.where(wanted), asked, k)
+        assert filtered == answers_anew(listed, anew, asked, k, lambda one: passes(one, wanted))
+        again = LivingIndex.open(store_in(Path(folder)), world.state)
+        assert answers(again, asked, k) == answers(index, asked, k)

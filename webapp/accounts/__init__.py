@@ -1,0 +1,1 @@
+"""Accounts: login, tokens, passwords, the audit trail."""

@@ -1,0 +1,50 @@
+"""The audit trail: who did what, when, with which settings."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from webapp.models import AuditEntry
+from webapp.pages.guards import staff_only
+
+_PAGE_SIZE: Final = 50
+
+
+@staff_only
+@never_cache
+@require_GET
+def audit_trail(request: HttpRequest) -> HttpResponse:
+    """All entries, the newest first, or those of a person, an action, a day (UTC)."""
+    # No name has a zero character, which PostgreSQL refuses to look for.
+    name, action, day = (request.GET.get(key, "").replace("\x00", "") for key in ("name", "action", "day"))
+    entries = AuditEntry.objects.select_related("job")
+    if name:
+        entries = entries.filter(name=name)
+    if action:
+        entries = entries.filter(action=action)
+    trouble = ""
+    if day:
+        try:
+            start = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
+            end = start + timedelta(days=1)
+        except (ValueError, OverflowError):  # the calendar has a last day
+            trouble = f"“{day[:20]}” is not a day; write it as 2026-01-31."
+        else:
+            entries = entries.filter(at__gte=start, at__lt=end)
+    context = {
+        "page": Paginator(entries, _PAGE_SIZE).get_page(request.GET.get("page")),
+        "names": AuditEntry.objects.order_by("name").values_list("name", flat=True).distinct(),
+        "actions": AuditEntry.objects.order_by("action").values_list("action", flat=True).distinct(),
+        "name": name,
+        "action": action,
+        "day": day,
+        "trouble": trouble,
+    }
+    return render(request, "manage/audit.html", context)

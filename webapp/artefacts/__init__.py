@@ -1,0 +1,1 @@
+"""Corpora, models and indexes: recorded, listed, retained, removed."""

@@ -1,0 +1,213 @@
+"""What exists: corpora, models, indexes, question sets, span sets and evaluations, to list and to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db.models import Model
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.artefacts import examples, removing
+from webapp.artefacts import serializers as shown
+from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, ModelVersion, Purpose, QuestionSet, SpanSet
+from webapp.rest.base import (
+    PAGING,
+    OperatorView,
+    Pages,
+    page_example,
+    page_response,
+    problem_responses,
+    without_body,
+)
+from webapp.rest.parameters import (
+    Filter,
+    by_id,
+    by_text,
+    by_time,
+    by_word,
+    filtered,
+    only_parameters,
+    order_parameter,
+    ordering,
+)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Records that are listed at /NAME and read at /NAME/ID.
+
+    one: what one of them is called. related: other records that name these, shown by their ids.
+    filters: parameters of the address that choose some of them, beside those of the time, which every list has.
+    orders: fields to order them by.
+    removable: whether DELETE removes one.
+    about: what else is to be known of reading one. example: one as it is listed; more: what reading it adds to that.
+    """
+
+    name: str
+    one: str
+    record: type[Model]
+    serializer: type[serializers.ModelSerializer[Any]]
+    detail: type[serializers.ModelSerializer[Any]]
+    example: Mapping[str, Any]
+    related: tuple[str, ...] = ()
+    filters: Sequence[Filter] = ()
+    orders: Sequence[str] = ("created_at",)
+    about: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    removable: bool = False
+
+
+LISTED: Final = (
+    Listed(
+        "corpora",
+        "corpus",
+        CorpusSnapshot,
+        shown.CorpusSerializer,
+        shown.CorpusSerializer,
+        examples.CORPUS,
+        removable=True,
+        related=("indexes", "span_sets", "model_versions"),
+        filters=(by_text("name", CorpusSnapshot), by_text("language", CorpusSnapshot)),
+    ),
+    Listed(
+        "models",
+        "model",
+        ModelVersion,
+        shown.ModelSerializer,
+        shown.ModelDetailSerializer,
+        examples.MODEL,
+        removable=True,
+        more=examples.MODEL_MORE,
+        related=("children", "indexes", "evaluations"),
+        filters=(by_id("parent", ModelVersion), by_id("corpus", CorpusSnapshot)),
+    ),
+    Listed(
+        "indexes",
+        "index",
+        IndexGeneration,
+        shown.IndexSerializer,
+        shown.IndexSerializer,
+        examples.INDEX,
+        removable=True,
+        about="Also one whose files retention has removed, which is in no list any more.",
+        related=("evaluations", "deployments"),
+        filters=(by_id("model", ModelVersion), by_id("corpus", CorpusSnapshot)),
+    ),
+    Listed(
+        "question-sets",
+        "question-set",
+        QuestionSet,
+        shown.QuestionSetSerializer,
+        shown.QuestionSetSerializer,
+        examples.QUESTION_SET,
+        removable=True,
+        related=("evaluations", "created_by"),
+        filters=(by_word("purpose", Purpose.values),),
+    ),
+    Listed(
+        "span-sets",
+        "span-set",
+        SpanSet,
+        shown.SpanSetSerializer,
+        shown.SpanSetSerializer,
+        examples.SPAN_SET,
+        filters=(by_id("corpus", CorpusSnapshot),),
+    ),
+    Listed(
+        "evaluations",
+        "evaluation",
+        Evaluation,
+        shown.EvaluationSerializer,
+        shown.EvaluationDetailSerializer,
+        examples.EVALUATION,
+        more=examples.EVALUATION_MORE,
+        filters=(
+            by_id("model", ModelVersion),
+            by_id("corpus", CorpusSnapshot),
+            by_id("index", IndexGeneration),
+            by_id("questions", QuestionSet),
+        ),
+        orders=("created_at", "exact_match", "recall_at_5"),
+    ),
+)
+
+
+def addresses() -> list[URLPattern]:
+    """The addresses of all lists and of what is in them."""
+    return [pattern for listed in LISTED for pattern in (_list_address(listed), _one_address(listed))]
+
+
+def _list_address(listed: Listed) -> URLPattern:
+    filters = (*listed.filters, *by_time())
+
+    class ListView(OperatorView):
+        """Many records."""
+
+        @extend_schema(
+            operation_id=listed.name.replace("-", "_"),
+            summary=f"List {listed.name.replace('-', ' ')}",
+            parameters=[*PAGING, order_parameter(listed.orders), *(one.parameter for one in filters)],
+            responses={
+                200: page_response(f"{listed.record.__name__}Page", listed.serializer),
+                **problem_responses(400, 403),
+            },
+            examples=[page_example(listed.name.replace("-", " ").capitalize(), listed.example, listed.name)],
+        )
+        def get(self, request: Request) -> Response:
+            pages = Pages(ordering(request, listed.orders))
+            records = listed.record._default_manager.prefetch_related(*listed.related)
+            page = pages.paginate_queryset(filtered(request, records, filters, also=("order",)), request)
+            return pages.get_paginated_response(listed.serializer(page, many=True).data)
+
+    return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
+
+
+def _one_address(listed: Listed) -> URLPattern:
+    class OneView(OperatorView):
+        """One record."""
+
+        @extend_schema(
+            operation_id=listed.one.replace("-", "_"),
+            summary=f"Read one of the {listed.name.replace('-', ' ')}",
+            description=listed.about,
+            responses={200: listed.detail, **problem_responses(400, 403, 404)},
+            examples=[
+                OpenApiExample(
+                    listed.one.replace("-", " ").capitalize(),
+                    value={**listed.example, **listed.more},
+                    response_only=True,
+                    status_codes=["200"],
+                )
+            ],
+        )
+        def get(self, request: Request, record_id: int) -> Response:
+            only_parameters(request, ())
+            # `_base_manager` knows every record, also an index whose files were removed.
+            return Response(listed.detail(get_object_or_404(listed.record._base_manager, pk=record_id)).data)
+
+    if listed.removable:
+
+        class RemovableView(OneView):
+            """One record, and its removal."""
+
+            @extend_schema(
+                operation_id=f"remove_{listed.one.replace('-', '_')}",
+                summary=f"Remove a {listed.one.replace('-', ' ')} that nothing uses",
+                description="Its files go. 409: something uses it; `detail` says what.",
+                request=None,
+                responses={204: None, **problem_responses(400, 403, 404, 409, 422)},
+            )
+            def delete(self, request: Request, record_id: int) -> Response:
+                without_body(request)
+                removing.remove(get_object_or_404(listed.record._default_manager, pk=record_id), by=self.operator)  # type: ignore[arg-type]
+                return Response(status=204)
+
+        return path(f"{listed.name}/<int:record_id>", RemovableView.as_view(), name=f"api-{listed.one}")
+    return path(f"{listed.name}/<int:record_id>", OneView.as_view(), name=f"api-{listed.one}")

@@ -1,0 +1,167 @@
+"""Turn folders on the disk into records. Everything here may be repeated: what is recorded already is found
+again by its hash (by its place, what has none), and a folder that has moved gets its new place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from realm_core.errors import RealmError, printable
+from realm_core.files import disk_errors, publish_folder, read_json, remove_folder
+from realm_core.model.identity import read_hashes
+from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, SpanSet
+from webapp.storage.places import models_dir, portable, resolve
+
+
+def record_corpus(folder: Path, *, job: Job | None = None) -> CorpusSnapshot:
+    """Record the corpus snapshot in `folder`, made by `job`."""
+    manifest = _manifest(folder, "a corpus snapshot", {"snapshot_id", "name", "articles", "blocks"})
+    snapshot, _ = CorpusSnapshot.every.update_or_create(
+        snapshot_id=manifest["snapshot_id"],
+        defaults={"path": portable(folder), "removed_at": None},
+        create_defaults={
+            "path": portable(folder),
+            "name": manifest["name"],
+            "source": manifest.get("source", ""),
+            "language": manifest.get("language", ""),
+            "articles": manifest["articles"],
+            "blocks": manifest["blocks"],
+            "licence": manifest.get("licence", ""),
+            "attribution": manifest.get("attribution", ""),
+            "job": job,
+        },
+    )
+    return snapshot
+
+
+def record_model(
+    folder: Path,
+    *,
+    name: str = "",
+    parent: ModelVersion | None = None,
+    corpus: CorpusSnapshot | None = None,
+    job: Job | None = None,
+) -> ModelVersion:
+    """Record the model in `folder`; its name is `name` or the folder's, its version the start of its hash.
+
+    parent, corpus, job: what it was trained from, on what, and by which job. A job that made the very weights of a
+    model that is there already leaves that one as it is.
+    """
+    model_hash, block_hash = read_hashes(folder)
+    known = ModelVersion.every.filter(model_hash=model_hash).first()
+    if known is not None and job is not None and (resolve(known.path) / "config.json").exists():
+        return known
+    card = folder / "README.md"
+    text = printable(card.read_text(encoding="utf-8", errors="replace")) if card.exists() else ""
+    model, _ = ModelVersion.every.update_or_create(
+        model_hash=model_hash,
+        defaults={"path": portable(folder), "card": text, "removed_at": None},
+        create_defaults={
+            "path": portable(folder),
+            "card": text,
+            "name": name or folder.resolve().name,
+            "version": model_hash[:8],
+            "block_hash": block_hash,
+            "parent": parent,
+            "corpus": corpus,
+            "job": job,
+        },
+    )
+    return model
+
+
+def adopt_model(folder: Path) -> ModelVersion:
+    """Record a model that comes with the source, as a copy in the data folder.
+
+    A newer release replaces the folder that came; the copy stays, named after its hash, and can be gone back to.
+    """
+    model_hash, _ = read_hashes(folder)
+    own = models_dir() / f"{folder.name}-{model_hash[:8]}"
+    if not all((own / path.relative_to(folder)).exists() for path in folder.rglob("*")):
+        remove_folder(own)
+        with disk_errors(own):
+            own.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=own.parent, prefix=".adopt-") as temporary:
+                made = Path(shutil.copytree(folder, Path(temporary, own.name), copy_function=_link))
+                publish_folder(made, own)
+    return record_model(own, name=folder.name)
+
+
+def is_there(model: ModelVersion) -> bool:
+    """Whether the folder of a model is there and holds this model, not another that took its place."""
+    try:
+        return read_hashes(resolve(model.path)) == (model.model_hash, model.block_hash)
+    except RealmError:
+        return False
+
+
+def record_index(folder: Path, *, model: ModelVersion | None = None, job: Job | None = None) -> IndexGeneration:
+    """Record the index generation in `folder`, built by `model` (default: found by the manifest's hash)."""
+    needed = {"generation", "snapshot_id", "model_hash", "block_hash", "rows", "dim"}
+    manifest = _manifest(folder, "an index generation", needed)
+    corpus = CorpusSnapshot.objects.filter(snapshot_id=manifest["snapshot_id"]).first()
+    if corpus is None:
+        raise RealmError(f"{folder} indexes the corpus snapshot {manifest['snapshot_id']}, which is not recorded here.")
+    if model is None:
+        model = _model_of(manifest)
+    if model is None:
+        raise RealmError(f"{folder} was built by the model {manifest['model_hash']}, which is not recorded here.")
+    index, _ = IndexGeneration.every.update_or_create(
+        generation=manifest["generation"],
+        defaults={"path": portable(folder), "removed_at": None},
+        create_defaults={
+            "path": portable(folder),
+            "model": model,
+            "corpus": corpus,
+            "rows": manifest["rows"],
+            "dim": manifest["dim"],
+            "job": job,
+        },
+    )
+    return index
+
+
+def record_spans(
+    folder: Path, *, corpus: CorpusSnapshot, tagger: str, counts: Mapping[str, int], job: Job | None = None
+) -> SpanSet:
+    """Record the salient spans in `folder`. counts: `spans` and `blocks`, as `realm_core spans` gives them."""
+    spans, _ = SpanSet.objects.get_or_create(
+        path=portable(folder),
+        defaults={
+            "corpus": corpus,
+            "tagger": tagger,
+            "spans": counts["spans"],
+            "blocks": counts["blocks"],
+            "job": job,
+        },
+    )
+    return spans
+
+
+def _link(source: str, target: str) -> str:
+    """A second name of the same file; a copy where the file system or its owner do not allow that."""
+    with suppress(OSError):
+        os.link(source, target)
+        return target
+    return shutil.copy2(source, target)
+
+
+def _model_of(manifest: dict[str, Any]) -> ModelVersion | None:
+    """The model that an index names: by its own hash, or by its block embedder's."""
+    return (
+        ModelVersion.objects.filter(model_hash=manifest["model_hash"]).first()
+        or ModelVersion.objects.filter(block_hash=manifest["block_hash"]).first()
+    )
+
+
+def _manifest(folder: Path, what: str, needed: set[str]) -> dict[str, Any]:
+    manifest = read_json(folder / "manifest.json")
+    if not isinstance(manifest, dict) or (missing := needed - manifest.keys()):
+        lacking = f": it lacks {', '.join(sorted(missing))}" if isinstance(manifest, dict) else ""
+        raise RealmError(f"{folder / 'manifest.json'} does not describe {what}{lacking}.")
+    return manifest

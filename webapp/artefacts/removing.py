@@ -1,0 +1,156 @@
+"""Remove a corpus, a model, an index or a question set that nothing uses.
+
+    reasons = removing.uses(record)     # why it must stay, a sentence each
+    removing.remove(record, by=person)
+
+Its files go; the row stays, marked, because kept answers, evaluations and lineage name it, except that of a question
+set, which goes only when no evaluation names it. What is ingested, trained or built again is there again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import singledispatch
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors
+from webapp.artefacts.retention import recent_deployments, take_away, unfinished
+from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
+from webapp.refusals import StateConflict
+from webapp.storage.holding import files_may_go
+from webapp.storage.places import resolve
+
+Artefact = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
+WORDS: dict[type[Artefact], str] = {
+    CorpusSnapshot: "corpus",
+    ModelVersion: "model",
+    IndexGeneration: "index",
+    QuestionSet: "question set",
+}
+
+
+class StillUsed(StateConflict, RealmError):
+    """Something uses what was to be removed; says what."""
+
+
+def uses(record: Artefact) -> list[str]:
+    """Why a record must stay, a sentence each; empty if it may be removed."""
+    return list(_uses(record))
+
+
+def size_bytes(record: Artefact) -> int:
+    """Of the files that would go."""
+    return sum(file.stat().st_size for path in _paths(record) for file in _files(path))
+
+
+def remove(record: Artefact, *, by: User | str | None) -> int:
+    """Remove it; returns how many bytes went. StillUsed where it must stay; RealmError while a backup is written."""
+    with files_may_go():
+        with transaction.atomic():
+            # Who deploys it or starts a job on it holds the same lock.
+            held: Artefact = type(record)._base_manager.select_for_update().get(pk=record.pk)
+            if reasons := uses(held):
+                raise StillUsed(" ".join(reasons))
+            paths, size = _paths(held), size_bytes(held)
+            action = f"{WORDS[type(held)].replace(' ', '-')}.remove"
+            AuditEntry.record(action, held, by=by, bytes=size, **{WORDS[type(held)].replace(" ", "_"): held.pk})
+            _mark(held)
+        for path in paths:
+            if path.is_dir():
+                take_away(path)
+            else:
+                with disk_errors(path):
+                    path.unlink(missing_ok=True)
+    return size
+
+
+def _mark(record: Artefact) -> None:
+    if isinstance(record, QuestionSet):
+        record.delete()
+        return
+    type(record)._base_manager.filter(pk=record.pk, removed_at=None).update(removed_at=timezone.now())
+    if isinstance(record, CorpusSnapshot):
+        record.span_sets.all().delete()
+
+
+def _paths(record: Artefact) -> list[Path]:
+    """Its folders or files below the data folder; what lies elsewhere is somebody else's, and stays."""
+    named: list[Artefact | SpanSet] = [record]
+    if isinstance(record, CorpusSnapshot):
+        named += record.span_sets.all()
+    data = Path(settings.REALM_DATA).resolve()
+    paths = [resolve(one.path) for one in named]
+    return [path for path in paths if path.exists() and path.resolve().is_relative_to(data)]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    else:
+        yield from (file for file in path.rglob("*") if file.is_file())
+
+
+# ---- what uses it
+
+
+@singledispatch
+def _uses(record: Artefact) -> Iterator[str]:
+    raise TypeError(record)
+
+
+@_uses.register
+def _of_corpus(corpus: CorpusSnapshot) -> Iterator[str]:
+    for index in corpus.indexes.all():
+        yield f"The index {index.generation} is of this corpus; remove that first."
+    yield from _jobs("corpus", corpus.pk)
+    for spans in corpus.span_sets.all():
+        yield from _jobs("spans", spans.pk)
+    alone = not CorpusSnapshot.objects.filter(name=corpus.name).exclude(pk=corpus.pk).exists()
+    if alone and Schedule.objects.filter(corpus_name=corpus.name).exists():
+        yield f"A schedule builds the index of {corpus.name}."
+
+
+@_uses.register
+def _of_model(model: ModelVersion) -> Iterator[str]:
+    if model.pinned:
+        yield "It is pinned."
+    for deployment in recent_deployments():
+        if deployment.model_id == model.pk:
+            yield f"Deployment {deployment.pk}, one of the last, answers by it."
+    for index in model.indexes.all():
+        yield f"The index {index.generation} was built by it; remove that first."
+    yield from _jobs("model", model.pk)
+    if Schedule.objects.filter(model=model).exists():
+        yield "A schedule builds indexes by it."
+
+
+@_uses.register
+def _of_index(index: IndexGeneration) -> Iterator[str]:
+    if index.pinned or index.model.pinned:
+        yield "It is pinned." if index.pinned else f"It was built by {index.model}, which is pinned."
+    for deployment in recent_deployments():
+        if deployment.index_id == index.pk:
+            yield f"Deployment {deployment.pk}, one of the last, answers from it."
+    yield from _jobs("index", index.pk)
+
+
+@_uses.register
+def _of_questions(questions: QuestionSet) -> Iterator[str]:
+    if (settings.MODELS_DIR / "questions" / f"{questions.name}.jsonl").exists():
+        yield "It comes with the program, and would be there again at the next start."
+    if Schedule.objects.filter(questions=questions).exists():
+        yield "A schedule checks by it."
+    if count := questions.evaluations.count():
+        yield "An evaluation was made by it." if count == 1 else f"{count:,} evaluations were made by it."
+    yield from _jobs("questions", questions.pk)
+
+
+def _jobs(name: str, pk: int) -> Iterator[str]:
+    for job in unfinished(name, pk):
+        yield f"Job {job.pk} ({job.get_kind_display()}) works on it."

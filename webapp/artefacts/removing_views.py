@@ -1,0 +1,61 @@
+"""Removing what nothing uses: a page that says what goes, or what uses it, and the button."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.defaultfilters import filesizeformat
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from realm_core.errors import RealmError
+from webapp.artefacts import removing
+from webapp.artefacts.removing import Artefact
+from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet
+from webapp.pages.guards import curators_only, staff_member, staff_only
+
+_LISTS: Final[dict[type[Artefact], str]] = {
+    CorpusSnapshot: "manage-corpora",
+    ModelVersion: "manage-models",
+    IndexGeneration: "manage-indexes",
+    QuestionSet: "manage-questions",
+}
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def remove_artefact(request: HttpRequest, kind: type[Artefact], pk: int) -> HttpResponse:
+    """Of a corpus, a model or an index."""
+    return _remove(request, kind, pk)
+
+
+@curators_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def remove_questions(request: HttpRequest, pk: int) -> HttpResponse:
+    """Of a question set."""
+    return _remove(request, QuestionSet, pk)
+
+
+def _remove(request: HttpRequest, kind: type[Artefact], pk: int) -> HttpResponse:
+    record = cast(Artefact, get_object_or_404(kind, pk=pk))
+    if request.method == "POST":
+        try:
+            size = removing.remove(record, by=staff_member(request))
+        except RealmError as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, f"{record} is removed, {filesizeformat(size)}.")
+            return redirect(_LISTS[kind])
+    context = {
+        "record": record,
+        "word": removing.WORDS[kind],
+        "back": _LISTS[kind],
+        "uses": removing.uses(record),
+        "size_bytes": removing.size_bytes(record),
+    }
+    return render(request, "manage/remove.html", context, status=409 if request.method == "POST" else 200)

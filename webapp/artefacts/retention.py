@@ -1,0 +1,262 @@
+"""What is kept of old work: the rule, what it would remove, and removing it.
+
+By the rule never removed: corpora and models (`removing` does that for a person), what is deployed or was lately, what
+is pinned, what a pinned model built, what an unfinished job works on. A generation keeps its row, so that lineage and
+old answers still name it; its files go, and with them it goes out of every list.
+
+Questions asked without an account go `answer_days` after they were asked, whether the rest is switched on or not; what
+a curator accepted to learn from stays.
+
+Each thing is claimed before it is removed: in a transaction that locks its row, looks once more whether it may go, and
+writes into the audit trail. Its folder then goes out of sight by one rename. What a removal that was cut short has left
+is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from realm_core.files import disk_errors, remove_folder
+from webapp.models import (
+    AskedAnswer,
+    AuditEntry,
+    Deployment,
+    Feedback,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    RetentionRule,
+    Review,
+)
+from webapp.models.job import ACTIVE
+from webapp.storage.holding import files_may_go
+from webapp.storage.places import corpora_dir, indexes_dir, models_dir, resolve
+
+DEPLOYMENTS_KEPT: Final = 5  # so many can be gone back to at once
+_UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
+_ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD)  # with a folder beside what they will publish
+_REMOVED: Final = ".removed"
+_AT_ONCE: Final = 500  # answers forgotten in one transaction, so that nobody who asks waits long
+
+
+@dataclass(frozen=True)
+class Removal:
+    """One thing that the rule removes.
+
+    record: the generation, or the job whose run folder it is; None: what a build left that never ended.
+    folder: where its files lie. size_bytes: of them.
+    """
+
+    record: IndexGeneration | Job | None
+    folder: Path
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        if isinstance(self.record, Job):
+            return f"Run folder of job {self.record.pk}: {self.record}"
+        return str(self.record) if self.record is not None else f"Unfinished build {self.folder.name}"
+
+
+def change_rule(
+    *, enabled: bool, generations: int, run_days: int, answer_days: int, by: User | str | None
+) -> RetentionRule:
+    """Change what is kept. ValidationError (Django's) for numbers that are too small."""
+    rule = RetentionRule.current()
+    rule.enabled, rule.generations = enabled, generations
+    rule.run_days, rule.answer_days = run_days, answer_days
+    rule.full_clean()
+    with transaction.atomic():
+        rule.save()
+        said = {"enabled": enabled, "generations": generations, "run_days": run_days, "answer_days": answer_days}
+        AuditEntry.record("retention.edit", rule, by=by, **said)
+    return rule
+
+
+def removable(rule: RetentionRule | None = None, now: datetime | None = None) -> list[Removal]:
+    """What a rule (default: the current one, switched on or not) would remove now."""
+    rule, now = rule or RetentionRule.current(), now or timezone.now()
+    ended = [_removal(job, job.run_dir) for job in _ended(rule, now).defer("log") if job.run_dir.is_dir()]
+    return [*_generations(rule), *ended, *_never_ended(rule, now)]
+
+
+def remove(*, by: User | str | None, now: datetime | None = None) -> list[Removal]:
+    """Remove what the current rule says; returns what went. Whether it is switched on is for the caller to ask.
+
+    RealmError while a backup is being written.
+    """
+    rule, now = RetentionRule.current(), now or timezone.now()
+    gone = []
+    with files_may_go():
+        for left in _left():
+            remove_folder(left)
+        for removal in removable(rule, now):
+            if _claim(removal, rule, now, by):
+                if isinstance(removal.record, Job):  # whose folder may be there again, for its next attempt
+                    remove_folder(_hidden(removal.folder))
+                else:
+                    take_away(removal.folder)
+                gone.append(removal)
+    return gone
+
+
+def forget_answers(*, by: User | str | None, now: datetime | None = None) -> int:
+    """Remove questions asked without an account that the rule keeps no longer; how many."""
+    rule, now = RetentionRule.current(), now or timezone.now()
+    if not rule.answer_days:
+        return 0
+    before = now - timedelta(days=rule.answer_days)
+    accepted = Feedback.objects.filter(review=Review.ACCEPTED).values("answer")
+    old = AskedAnswer.objects.filter(asker=None, created_at__lt=before).exclude(pk__in=accepted)
+    forgotten = 0
+    while some := list(old.order_by("created_at").values_list("pk", flat=True)[:_AT_ONCE]):
+        with transaction.atomic():
+            AskedAnswer.objects.filter(pk__in=some).delete()
+        forgotten += len(some)
+    if forgotten:
+        AuditEntry.record(
+            "answers.forget", rule, by=by, answers=forgotten, asked_before=before.isoformat(timespec="seconds")
+        )
+    return forgotten
+
+
+# ---- what may go
+
+
+def _generations(rule: RetentionRule) -> list[Removal]:
+    """All but the newest of each corpus, by its name: snapshots of one corpus follow one another.
+
+    With those that were removed and whose files are there all the same, because a removal was cut short.
+    """
+    seen: dict[str, int] = {}
+    found = []
+    kept = _kept_indexes()
+    for index in IndexGeneration.every.select_related("corpus", "model"):
+        if index.removed_at is None:
+            seen[index.corpus.name] = seen.get(index.corpus.name, 0) + 1
+            old = seen[index.corpus.name] > rule.generations
+        else:
+            old = resolve(index.path).is_dir()
+        if old and index.pk not in kept:
+            found.append(_removal(index, resolve(index.path)))
+    return found
+
+
+def _kept_indexes() -> set[int]:
+    """Generations that are pinned, or their models, that are deployed or were lately, or that a job works on."""
+    pinned = set(IndexGeneration.every.filter(Q(pinned=True) | Q(model__pinned=True)).values_list("pk", flat=True))
+    lately = {deployment.index_id for deployment in recent_deployments()}
+    parameters = Job.objects.filter(state__in=_UNFINISHED).values_list("parameters", flat=True)
+    return pinned | lately | {index for one in parameters if isinstance(index := one.get("index"), int)}
+
+
+def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
+    """Jobs that ended long ago; no part whose whole goes on, and no whole in whose run folder a part works."""
+    old = Job.objects.filter(state__in=_ENDED, finished_at__lt=_long_ago(rule, now), pinned=False)
+    wholes = Job.objects.filter(state__in=_UNFINISHED).exclude(parent=None).values("parent")
+    return old.exclude(parent__state__in=_UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=wholes)
+
+
+def _never_ended(rule: RetentionRule, now: datetime) -> list[Removal]:
+    """Folders of ingests and index builds that nobody has gone on with for as long as run folders are kept."""
+    if Job.objects.filter(state__in=_UNFINISHED, kind__in=_BUILDING).exists():
+        return []
+    before = _long_ago(rule, now).timestamp()
+    folders = (folder for place in (indexes_dir(), corpora_dir()) for folder in sorted(place.glob(".*.partial*")))
+    return [_removal(None, folder) for folder in folders if _changed_at(folder) < before]
+
+
+def _long_ago(rule: RetentionRule, now: datetime) -> datetime:
+    return now - timedelta(days=rule.run_days)
+
+
+# ---- removing
+
+
+def take_away(folder: Path) -> None:
+    """Remove a folder, which goes out of sight at once."""
+    _hide(folder)
+    remove_folder(_hidden(folder))
+
+
+def recent_deployments() -> list[Deployment]:
+    """Those that can be gone back to at once, and the one that answers."""
+    lately = Deployment.objects.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
+    return list(Deployment.objects.filter(Q(pk__in=list(lately)) | Q(is_active=True)))
+
+
+def unfinished(name: str, pk: int) -> list[Job]:
+    """Jobs that wait, run or will resume and whose parameter `name` is a record's id, or holds it."""
+    jobs = Job.objects.filter(state__in=_UNFINISHED).defer("log")
+    return [job for job in jobs if pk in (given if isinstance(given := job.parameters.get(name), list) else [given])]
+
+
+def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str | None) -> bool:
+    """Look once more, with the row locked, and write down that it goes. False: it is wanted by now."""
+    with transaction.atomic():
+        record = removal.record
+        if isinstance(record, IndexGeneration):
+            held = IndexGeneration.every.select_for_update().get(pk=record.pk)
+            # Asked with the lock held: who deploys it or starts a job on it holds the same one.
+            if held.pk in _kept_indexes():
+                return False
+            IndexGeneration.every.filter(pk=held.pk).update(removed_at=now)
+        elif isinstance(record, Job):
+            list(Job.objects.select_for_update().filter(Q(pk=record.pk) | Q(pk=record.parent_id)).order_by("pk"))
+            if not _ended(rule, now).filter(pk=record.pk).exists():
+                return False
+            _hide(removal.folder)  # while nobody can resume it
+        AuditEntry.record("retention.remove", removal.name, by=by, bytes=removal.size_bytes)
+    return True
+
+
+def _hidden(folder: Path) -> Path:
+    """Where a folder is until its files are removed: readers do not see it there, and the next removal finds it."""
+    return folder.with_name(f".{folder.name.removeprefix('.')}{_REMOVED}")
+
+
+def _hide(folder: Path) -> None:
+    """Take a folder out of sight, if it is there still."""
+    if folder.is_dir():
+        remove_folder(_hidden(folder))
+        with disk_errors(folder):
+            os.rename(folder, _hidden(folder))
+
+
+def _left() -> Iterator[Path]:
+    """Folders that are out of sight, and were not removed to the end."""
+    for place in (indexes_dir(), corpora_dir(), models_dir(), Path(settings.REALM_DATA) / "runs"):
+        yield from place.glob(f".*{_REMOVED}")
+    yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # of the snapshots of a corpus
+
+
+def _removal(record: IndexGeneration | Job | None, folder: Path) -> Removal:
+    return Removal(record, folder, sum(one.st_size for one in _files(folder)))
+
+
+def _changed_at(folder: Path) -> float:
+    """When something in it was last changed, in seconds since 1970; infinity if it has gone."""
+    return max((one.st_mtime for one in _files(folder)), default=float("inf"))
+
+
+def _files(folder: Path) -> Iterator[os.stat_result]:
+    """What is known of each file of a folder that somebody may be removing."""
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                yield path.stat()

@@ -1,0 +1,121 @@
+"""Corpora, models, indexes, question sets, span sets, evaluations and deployments, as the API shows them.
+
+Records name one another by ids. `job` is what made a record, null where that was no job.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from webapp.models import (
+    CorpusSnapshot,
+    Evaluation,
+    IndexGeneration,
+    ModelVersion,
+    QuestionSet,
+    SpanSet,
+)
+from webapp.rest.serializers import (
+    RecordSerializer,
+    person_field,
+)
+
+
+def _ids(help_text: str) -> serializers.ManyRelatedField:
+    related = serializers.PrimaryKeyRelatedField[Any](read_only=True)
+    return serializers.ManyRelatedField(child_relation=related, read_only=True, help_text=help_text)
+
+
+class CorpusSerializer(RecordSerializer):
+    """A corpus snapshot."""
+
+    indexes = _ids("Indexes of it.")
+    span_sets = _ids("Salient spans of it.")
+    model_versions = _ids("Models that were trained on it.")
+
+    class Meta:
+        model = CorpusSnapshot
+        fields = [
+            *("id", "name", "snapshot_id", "path", "source", "language", "articles", "blocks", "licence"),
+            *("attribution", "job", "indexes", "span_sets", "model_versions", "removed_at", "created_at"),
+        ]
+
+
+class ModelSerializer(RecordSerializer):
+    """A model version."""
+
+    children = _ids("Models that were trained from it.")
+    indexes = _ids("Indexes that it built; an index fits every model of the same `block_hash`.")
+    evaluations = _ids("Measurements of it.")
+
+    class Meta:
+        model = ModelVersion
+        fields = [
+            *("id", "name", "version", "model_hash", "block_hash", "path", "parent", "corpus", "job", "children"),
+            *("indexes", "evaluations", "pinned", "removed_at", "created_at"),
+        ]
+
+
+class ModelDetailSerializer(ModelSerializer):
+    """A model version with its card."""
+
+    class Meta(ModelSerializer.Meta):
+        fields = [*ModelSerializer.Meta.fields, "card"]
+
+
+class IndexSerializer(RecordSerializer):
+    """An index generation."""
+
+    evaluations = _ids("Measurements over it.")
+    deployments = _ids("When it was deployed.")
+
+    class Meta:
+        model = IndexGeneration
+        fields = [
+            *("id", "generation", "model", "corpus", "path", "rows", "dim", "job", "evaluations", "deployments"),
+            *("pinned", "removed_at", "created_at"),
+        ]
+
+
+class QuestionSetSerializer(RecordSerializer):
+    """A file of questions with answers."""
+
+    evaluations = _ids("Measurements by it.")
+    created_by = person_field()
+
+    class Meta:
+        model = QuestionSet
+        fields = [
+            *("id", "name", "purpose", "path", "sha256", "questions", "origin", "evaluations", "created_by"),
+            "created_at",
+        ]
+
+
+class SpanSetSerializer(RecordSerializer):
+    """The salient spans of a corpus snapshot."""
+
+    class Meta:
+        model = SpanSet
+        fields = ["id", "corpus", "path", "tagger", "spans", "blocks", "job", "created_at"]
+
+
+class EvaluationSerializer(RecordSerializer):
+    """A measurement."""
+
+    class Meta:
+        model = Evaluation
+        fields = [
+            *("id", "model", "corpus", "index", "questions", "retriever", "k", "normalisation", "sample", "asked"),
+            *("exact_match", "recall_at_5", "predictions", "job", "created_at"),
+        ]
+
+
+class EvaluationDetailSerializer(EvaluationSerializer):
+    """A measurement with everything that was measured."""
+
+    figures = serializers.DictField(help_text="Everything that `realm_core evaluate` measured.")
+
+    class Meta(EvaluationSerializer.Meta):
+        fields = [*EvaluationSerializer.Meta.fields, "figures"]

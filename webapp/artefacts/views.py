@@ -1,0 +1,179 @@
+"""Models, indexes, corpora and salient spans: what there is, what each was made from, and what was made from it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Count, Prefetch
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from webapp.evaluations.service import latest_figures
+from webapp.feedback.service import by_deployment
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    Evaluation,
+    IndexGeneration,
+    ModelVersion,
+    SpanSet,
+)
+from webapp.pages.guards import staff_member, staff_only
+from webapp.storage.places import resolve
+
+_PAGE_SIZE: Final = 25
+_MOST_ANCESTORS: Final = 20
+_SETS_SHOWN: Final = 3  # of a model's figures, in the list of all
+
+
+@staff_only
+@never_cache
+@require_GET
+def model_list(request: HttpRequest) -> HttpResponse:
+    """All models, the newest first, each with its latest figures."""
+    evaluations = Prefetch("evaluations", Evaluation.objects.select_related("questions"))
+    models = ModelVersion.objects.select_related("parent", "corpus", "job").prefetch_related(evaluations)
+    page = Paginator(models, _PAGE_SIZE).get_page(request.GET.get("page"))
+    rows = [(model, latest_figures(model)[:_SETS_SHOWN]) for model in page]
+    return render(request, "manage/models.html", {"page": page, "rows": rows, "active": Deployment.active()})
+
+
+@staff_only
+@never_cache
+@require_GET
+def model_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """One model, also one whose files were removed."""
+    model = get_object_or_404(ModelVersion.every.select_related("parent", "corpus", "job"), pk=pk)
+    fitting = IndexGeneration.objects.filter(model__block_hash=model.block_hash).select_related("corpus", "model")
+    return render(
+        request,
+        "manage/model.html",
+        {
+            "model": model,
+            "folder": resolve(model.path),
+            "ancestors": _ancestors(model),
+            "children": model.children.all(),
+            "indexes": fitting,
+            "evaluations": model.evaluations.select_related("questions", "corpus", "index"),
+            "deployments": by_deployment(model.deployments.select_related("model", "index")[:10]),
+            "active": Deployment.active(),
+        },
+    )
+
+
+@staff_only
+@never_cache
+@require_GET
+def index_list(request: HttpRequest) -> HttpResponse:
+    """All indexes whose files are there, the newest first."""
+    return _list(request, "manage/indexes.html", IndexGeneration.objects.select_related("model", "corpus", "job"))
+
+
+@staff_only
+@never_cache
+@require_GET
+def index_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """One index, also one whose files were removed."""
+    index = get_object_or_404(IndexGeneration.every.select_related("model", "corpus", "job"), pk=pk)
+    return render(
+        request,
+        "manage/index.html",
+        {
+            "index": index,
+            "folder": resolve(index.path),
+            "fitting": ModelVersion.objects.filter(block_hash=index.model.block_hash),
+            "evaluations": index.evaluations.select_related("questions", "model"),
+            "deployments": index.deployments.select_related("model")[:10],
+            "active": Deployment.active(),
+        },
+    )
+
+
+@staff_only
+@never_cache
+@require_GET
+def corpus_list(request: HttpRequest) -> HttpResponse:
+    """All snapshots of corpora, the newest first."""
+    counted = CorpusSnapshot.objects.select_related("job").annotate(
+        index_count=Count("indexes", distinct=True), model_count=Count("model_versions", distinct=True)
+    )
+    counted = counted.order_by("-created_at", "-pk")  # counting would drop it
+    return _list(request, "manage/corpora.html", counted)
+
+
+@staff_only
+@never_cache
+@require_GET
+def corpus_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """One snapshot of a corpus, also one whose files were removed."""
+    corpus = get_object_or_404(CorpusSnapshot.every.select_related("job"), pk=pk)
+    return render(
+        request,
+        "manage/corpus.html",
+        {
+            "corpus": corpus,
+            "folder": resolve(corpus.path),
+            "indexes": corpus.indexes.select_related("model"),
+            "span_sets": corpus.span_sets.select_related("job"),
+            "models": corpus.model_versions.all(),
+            "others": CorpusSnapshot.objects.filter(name=corpus.name).exclude(pk=pk),
+            "active": Deployment.active(),
+        },
+    )
+
+
+@staff_only
+@never_cache
+@require_GET
+def spans_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """The salient spans of a corpus that one tagger found."""
+    spans = get_object_or_404(SpanSet.objects.select_related("corpus", "job"), pk=pk)
+    return render(request, "manage/spans.html", {"spans": spans, "folder": resolve(spans.path)})
+
+
+@staff_only
+@require_POST
+def pin_model(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep what a model built for ever, or no longer; and the model itself."""
+    model = get_object_or_404(ModelVersion, pk=pk)
+    _pin(request, ModelVersion, model, "model", "The model and its indexes")
+    return redirect("manage-model", pk)
+
+
+@staff_only
+@require_POST
+def pin_index(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep an index for ever, or no longer."""
+    index = get_object_or_404(IndexGeneration, pk=pk)
+    _pin(request, IndexGeneration, index, "index", "Its files")
+    return redirect("manage-index", pk)
+
+
+def _pin(request: HttpRequest, records: Any, record: Any, what: str, kept: str) -> None:
+    """Set or take off a pin, and say what becomes of what it keeps."""
+    pinned = request.POST.get("pinned") == "1"
+    if record.pinned == pinned:
+        return
+    records.objects.filter(pk=record.pk).update(pinned=pinned)
+    AuditEntry.record(f"{what}.{'pin' if pinned else 'unpin'}", record, by=staff_member(request), **{what: record.pk})
+    says = "are kept until somebody unpins it." if pinned else "may be removed by retention."
+    messages.info(request, f"{kept} {says}")
+
+
+def _list(request: HttpRequest, template: str, records: Any) -> HttpResponse:
+    page = Paginator(records, _PAGE_SIZE).get_page(request.GET.get("page"))
+    return render(request, template, {"page": page, "active": Deployment.active()})
+
+
+def _ancestors(model: ModelVersion) -> list[ModelVersion]:
+    """What it was trained from, and what that was, back to the first."""
+    found: list[ModelVersion] = []
+    while model.parent is not None and len(found) < _MOST_ANCESTORS:
+        model = model.parent
+        found.append(model)
+    return found

@@ -1,0 +1,1 @@
+"""Blocks and articles of the corpora, to read."""

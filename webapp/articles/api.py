@@ -1,0 +1,89 @@
+"""Blocks and articles over REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.articles import examples
+from webapp.articles import service as articles
+from webapp.articles.serializers import ArticleSerializer, BlockSerializer
+from webapp.rest.base import problem_responses
+from webapp.rest.parameters import only_parameters
+from webapp.rest.unchanging import UNCHANGED, UNLESS, KeptView
+
+
+class BlockView(KeptView):
+    """A block of a corpus."""
+
+    @extend_schema(
+        operation_id="block",
+        summary="A block of a corpus",
+        description="Looked for in the corpus that is being served, then in the others. Needs no model.",
+        parameters=[UNLESS],
+        responses={200: BlockSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Block", value=examples.BLOCK, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, block_id: str) -> Response:
+        only_parameters(request, ())
+        return Response(block_json(_source(block_id)))
+
+
+class ArticleView(KeptView):
+    """The article of a block."""
+
+    @extend_schema(
+        operation_id="article",
+        summary="The article of a block",
+        description="The whole text of which the block is a piece, and where its blocks stand in it.",
+        parameters=[UNLESS],
+        responses={200: ArticleSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Article", value=examples.ARTICLE, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, block_id: str) -> Response:
+        only_parameters(request, ())
+        source = _source(block_id)
+        article, corpus = source.article, source.corpus
+        return Response(
+            {
+                "title": article.title,
+                "text": article.text,
+                "url": article.url,
+                "licence": corpus.licence,
+                "attribution": corpus.attribution,
+                "blocks": [
+                    {"block_id": block.block_id, "section": block.section, "start": block.start, "end": block.end}
+                    for block in articles.blocks(source)
+                ],
+                "corpus": f"{corpus.name}@{corpus.snapshot_id}",
+            }
+        )
+
+
+def block_json(source: articles.Source) -> dict[str, Any]:
+    """The block object of API and MCP."""
+    block = source.block
+    previous, following = articles.neighbours(source)
+    return {
+        "block_id": block.block_id,
+        "title": block.title,
+        "text": block.text,
+        "section": block.section,
+        "url": block.url,
+        "start": block.start,
+        "end": block.end,
+        "previous": previous,
+        "next": following,
+        "corpus": f"{source.corpus.name}@{source.corpus.snapshot_id}",
+    }
+
+
+def _source(block_id: str) -> articles.Source:
+    source = articles.find(block_id)
+    if source is None:
+        raise Http404
+    return source

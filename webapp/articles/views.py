@@ -1,0 +1,115 @@
+"""The article behind a block, with the block marked in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from webapp.access.roles import Action
+from webapp.articles import service as articles
+from webapp.asking.reading import Passage
+from webapp.models import AskedAnswer
+from webapp.pages.guards import allowed
+
+if TYPE_CHECKING:
+    from realm_core.corpus.records import Article, Block
+
+_PATH = " › "  # between a heading and those above it
+_DEEPEST = 4  # levels of headings that the page tells apart
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph; `inside` is what of it belongs to the block, with the answer marked in it."""
+
+    before: str
+    inside: Passage | None
+    after: str
+    first: bool  # the block begins here
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of the article; the lead has no heading."""
+
+    heading: str
+    level: int
+    paragraphs: tuple[Paragraph, ...]
+
+
+@allowed(Action.READ)
+@require_safe
+def block(request: HttpRequest, block_id: str) -> HttpResponse:
+    """The article of a block. `answer` is the answer that one comes from: its words are marked as well."""
+    asked = _asked(request.GET.get("answer", ""))
+    start, end = _span(asked, block_id)
+    source = articles.find(block_id, asked)
+    if source is not None:
+        parts = list(article_parts(source.article, source.block, start, end))
+        return render(request, "article/article.html", {"source": source, "parts": parts, "asked": asked})
+    copy = articles.kept_copy(block_id, asked)
+    if copy is None:
+        raise Http404
+    passage = Passage.cut(copy.text, start, end)
+    return render(request, "article/copy.html", {"copy": copy, "passage": passage, "asked": asked})
+
+
+def article_parts(article: Article, block: Block, start: int | None, end: int | None) -> Iterator[Part]:
+    """Cut an article at its sections and paragraphs, and those at the block and at the answer.
+
+    start, end: the answer's characters within the block, None where there is none to mark.
+    """
+    answer = (block.start + start, block.start + end) if start is not None and end is not None else None
+    shown: dict[str, int] = {}
+    bounds = [(section.heading, section.start) for section in article.sections]
+    starts = [("", 0), *bounds]
+    for number, (path, first) in enumerate(starts):
+        last = starts[number + 1][1] if number + 1 < len(starts) else len(article.text)
+        above, _, own = path.rpartition(_PATH)
+        heading, level = (own, shown[above] + 1) if above in shown else (path, 2)
+        if path:
+            shown[path] = level
+        paragraphs = tuple(_paragraphs(article.text, first, last, block, answer))
+        if paragraphs:
+            yield Part(heading, min(level, _DEEPEST), paragraphs)
+
+
+def _paragraphs(text: str, first: int, last: int, block: Block, answer: tuple[int, int] | None) -> Iterator[Paragraph]:
+    position = first
+    for line in text[first:last].splitlines(keepends=True):
+        start, end = position, position + len(line)
+        position = end
+        if not line.strip():
+            continue
+        block_start, block_end = max(start, block.start), min(end, block.end)
+        if block_start >= block_end:
+            yield Paragraph(line, None, "", False)
+            continue
+        inside = Passage(text[block_start:block_end], "", "")
+        if answer is not None:
+            answer_start, answer_end = max(block_start, answer[0]), min(block_end, answer[1])
+            if answer_start < answer_end:
+                inside = Passage.cut(text[block_start:block_end], answer_start - block_start, answer_end - block_start)
+        yield Paragraph(text[start:block_start], inside, text[block_end:end], start <= block.start)
+
+
+def _asked(identity: str) -> AskedAnswer | None:
+    try:
+        answer_id = UUID(identity)
+    except ValueError:
+        return None
+    return AskedAnswer.objects.select_related("deployment__index__corpus").filter(pk=answer_id).first()
+
+
+def _span(asked: AskedAnswer | None, block_id: str) -> tuple[int | None, int | None]:
+    """Where `asked` found its answer in the block."""
+    for evidence in asked.payload["evidence"] if asked else ():
+        if evidence["block_id"] == block_id:
+            return evidence["start"], evidence["end"]
+    return None, None

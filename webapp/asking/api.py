@@ -1,0 +1,103 @@
+"""Asking over REST: questions and retrieval."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import Any, Final
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from webapp.access.limits import asker_name
+from webapp.asking import examples, idempotency
+from webapp.asking import service as asking
+from webapp.asking.history import asker_key
+from webapp.asking.kept_api import answer_json
+from webapp.asking.serializers import AnswerSerializer, QuestionSerializer, RetrievalSerializer
+from webapp.models import AskedAnswer
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.base import AskingView, checked, problem_responses
+from webapp.rest.throttle import AskThrottle
+
+_KEY: Final = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="1 to 255 visible characters, such as a UUID. The same key and question within 24 hours give the "
+    "answer that was kept (200, `Idempotency-Replayed: true`), another question 422, and 409 while the first is under "
+    "way.",
+)
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class AskView(AskingView):
+    """Ask a question."""
+
+    throttle_classes = [AskThrottle]
+
+    @extend_schema(
+        operation_id="ask",
+        summary="Ask a question",
+        description="Retrieves the k best blocks, reads them and keeps the answer; `Location` is its address.",
+        parameters=[_KEY],
+        request=QuestionSerializer,
+        responses={
+            200: OpenApiResponse(AnswerSerializer, description="The answer that the key has already."),
+            201: AnswerSerializer,
+            **problem_responses(400, 403, 409, 413, 415, 422, 429, 503),
+        },
+        examples=[
+            OpenApiExample("Question", value=examples.QUESTION, request_only=True),
+            OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["201"]),
+            OpenApiExample("Invalid", value=examples.PROBLEM, response_only=True, status_codes=["400"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        question = checked(request, QuestionSerializer)
+        asked, replayed = self._answer(request, question)
+        headers = {"Location": reverse("api-answer", args=[asked.pk], request=request)}
+        if replayed:
+            headers["Idempotency-Replayed"] = "true"
+        return Response(answer_json(asked), status=200 if replayed else 201, headers=headers)
+
+    def _answer(self, request: Request, question: dict[str, Any]) -> tuple[AskedAnswer, bool]:
+        """The answer, and whether it had been given before."""
+        # A program with a token has no history in a browser, whatever cookies it brings along.
+        history = "" if request.auth else asker_key(request)
+        key = request.headers.get("Idempotency-Key")
+        if key is None:
+            return asking.ask(**question, asker=request.user, session_key=history), False
+        if not _VISIBLE.fullmatch(key):
+            raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
+        asking.checked(**question)
+        claim = idempotency.claim(asker_name(request), key, question)
+        if isinstance(claim, AskedAnswer):
+            return claim, True
+        try:
+            return asking.ask(**question, asker=request.user, session_key=history, kept=claim.fulfil), False
+        except BaseException:
+            claim.give_up()
+            raise
+
+
+class RetrieveView(AskingView):
+    """Find blocks without reading them."""
+
+    throttle_classes = [AskThrottle]
+
+    @extend_schema(
+        operation_id="retrieve",
+        summary="Find blocks without reading them",
+        request=QuestionSerializer,
+        responses={200: RetrievalSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
+        examples=[
+            OpenApiExample("Question", value=examples.QUESTION, request_only=True),
+            OpenApiExample("Blocks", value=examples.RETRIEVAL, response_only=True, status_codes=["200"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        return Response(asdict(asking.retrieve(**checked(request, QuestionSerializer))))

@@ -1,0 +1,199 @@
+"""Many questions in one request: answered in the model's batches, told in the order in which they were asked.
+
+Up to a hundred come back as one JSON object; up to ten thousand as JSON lines (`Accept: application/jsonl`), each as
+soon as it is known. A question that cannot be answered has a problem in its place, and the others are answered.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, Final
+
+from django.http import StreamingHttpResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.exceptions import Throttled
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from realm_core.settings import MAX_K
+from webapp.access import limits
+from webapp.asking import examples
+from webapp.asking import service as asking
+from webapp.asking.history import asker_key
+from webapp.asking.kept_api import answer_json
+from webapp.asking.serializers import AnswerSerializer, QuestionSerializer
+from webapp.asking.service import DEFAULT_K
+from webapp.metrics.middleware import Asking, current_asking
+from webapp.models import AskedAnswer
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
+from webapp.rest.problems import described_in_place
+from webapp.rest.serializers import ProblemSerializer, StrictCharField, StrictIntegerField, StrictSerializer
+from webapp.serving.engine import EngineUnavailable, serving
+
+MOST: Final = 100
+MOST_STREAMED: Final = 10_000
+
+# A batch keeps one of the server's threads until its last answer, a stream perhaps for minutes; so many at once in a
+# process, and the other threads go on answering.
+_BATCHES: Final = threading.BoundedSemaphore(8)
+_STREAMS: Final = threading.BoundedSemaphore(4)  # of those
+_RETRY_S: Final = 10
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"$ref": "#/components/schemas/QuestionRequest"}]})
+class _AnyField(serializers.Field[Any, Any, Any, Any]):
+    """A question: a text, or an object as of `POST /ask`. What is wrong with one is told in its place."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return data
+
+
+class BatchSerializer(StrictSerializer):
+    """Many questions."""
+
+    questions = serializers.ListField(
+        child=_AnyField(allow_null=True),
+        help_text=f"1 to {MOST}, or to {MOST_STREAMED:,} as JSON lines: texts, or objects as of `ask`.",
+    )
+    k = StrictIntegerField(
+        default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}, where a question does not say so itself."
+    )
+    exclude = serializers.ListField(
+        child=StrictCharField(trim_whitespace=False, allow_blank=True),
+        default=list,
+        help_text="Ids of blocks that must not be read, where a question does not say so itself.",
+    )
+
+
+class ResultSerializer(serializers.Serializer[Any]):
+    """What came of one question: an answer or a problem."""
+
+    index = serializers.IntegerField(help_text="Which of the questions, from 0.")
+    answer = AnswerSerializer(required=False)
+    problem = ProblemSerializer(required=False)
+
+
+class ResultsSerializer(serializers.Serializer[Any]):
+    """What came of each question."""
+
+    results = ResultSerializer(many=True, help_text="In the order of the questions.")
+
+
+class BatchView(AskingView):
+    """Ask many questions."""
+
+    renderer_classes = [Renderer, LinesRenderer]
+
+    @extend_schema(
+        operation_id="ask_batch",
+        summary="Ask many questions",
+        description=f"Up to {MOST} questions, or with `Accept: {JSON_LINES}` up to {MOST_STREAMED:,}, of which each is "
+        "told as soon as it is answered. Answers are kept as those of `ask`. Each question counts for the rate limit; "
+        "those beyond it have a problem of status 429 in their place, those that the engine could not take one of "
+        "status 503, both with `retry_after_s`.",
+        request=BatchSerializer,
+        responses={
+            (200, "application/json"): ResultsSerializer,
+            (200, JSON_LINES): OpenApiResponse(ResultSerializer, description="One a line."),
+            **problem_responses(400, 403, 413, 415, 429, 503),
+        },
+        examples=[
+            OpenApiExample("Questions", value=examples.BATCH, request_only=True),
+            OpenApiExample(
+                "Results",
+                value=examples.RESULTS,
+                response_only=True,
+                status_codes=["200"],
+                media_type="application/json",
+            ),
+        ],
+    )
+    def post(self, request: Request) -> Response | StreamingHttpResponse:
+        batch = checked(request, BatchSerializer)
+        streamed = request.accepted_renderer.media_type == JSON_LINES
+        most, number = MOST_STREAMED if streamed else MOST, len(batch["questions"])
+        if not 1 <= number <= most:
+            raise InvalidRequest(FieldError("questions", f"There must be 1 to {most:,} questions, not {number:,}."))
+        with serving():  # else the whole batch is refused, with 503
+            pass
+        history = "" if request.auth else asker_key(request)
+        current = current_asking() or Asking(None)
+        with _place(streamed) as place:
+            wanted = self._counted(request, batch)
+            answers = asking.ask_many(wanted, asker=request.user, session_key=history, listens=current.listens)
+            results = _results(answers, current)
+            if not streamed:
+                told = list(results)
+                current.renders()
+                return Response({"results": told})
+            response = StreamingHttpResponse(_Lines(results, current, place.pop_all()), content_type=JSON_LINES)
+        response["X-Accel-Buffering"] = "no"  # a proxy shall hand on each line as it comes
+        return response
+
+    def _counted(self, request: Request, batch: dict[str, Any]) -> list[asking.Request | Exception]:
+        """The questions, checked; with an error where one is wrong or beyond the limit."""
+        questions = batch["questions"]
+        granted = len(questions)
+        if (allowance := limits.count(request, granted)) is not None:
+            self.headers = {**self.headers, **allowance.headers()}
+            if not (granted := allowance.granted):
+                raise Throttled(wait=allowance.reset_s)
+        common = {"k": batch["k"], "exclude": batch["exclude"]}
+        wanted = [_checked(question, common) for question in questions[:granted]]
+        return [*wanted, *(Throttled(wait=allowance.reset_s) for _ in questions[granted:] if allowance)]
+
+
+def _place(streamed: bool) -> ExitStack:
+    """A batch's place among those that are answered at once, until it is closed; EngineUnavailable: all are taken."""
+    with ExitStack() as held:
+        for places in (_BATCHES, _STREAMS) if streamed else (_BATCHES,):
+            if not places.acquire(blocking=False):
+                raise EngineUnavailable("Several batches are being answered already.", retry_after_s=_RETRY_S)
+            held.callback(places.release)
+        return held.pop_all()
+
+
+class _Lines:
+    """Results as JSON lines; gives the batch's place back when it is closed, also where nobody began to read it."""
+
+    def __init__(self, results: Iterator[dict[str, Any]], current: Asking, place: ExitStack) -> None:
+        self._results = results
+        self._current = current
+        self._renderer = Renderer()
+        self._place = place
+
+    def __iter__(self) -> Iterator[bytes]:
+        for result in self._results:
+            began = time.perf_counter()
+            line = self._renderer.render(result) + b"\n"
+            self._current.add("render", (time.perf_counter() - began) * 1e3)
+            yield line
+
+    def close(self) -> None:
+        """No more lines are wanted. A second time changes nothing."""
+        self._place.close()
+
+
+def _checked(question: Any, common: dict[str, Any]) -> asking.Request | Exception:
+    if isinstance(question, str):
+        question = {"question": question}
+    serializer = QuestionSerializer(data={**common, **question} if isinstance(question, dict) else question)
+    try:
+        serializer.is_valid(raise_exception=True)
+        return asking.checked(**serializer.validated_data)
+    except (serializers.ValidationError, InvalidRequest) as error:
+        return error
+
+
+def _results(answers: Iterator[AskedAnswer | Exception], current: Asking) -> Iterator[dict[str, Any]]:
+    for index, answer in enumerate(answers):
+        if isinstance(answer, Exception):
+            yield {"index": index, "problem": described_in_place(answer)}
+        else:
+            current.add("store", answer.serving_ms["store"])
+            yield {"index": index, "answer": answer_json(answer)}

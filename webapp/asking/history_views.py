@@ -1,0 +1,38 @@
+"""What one has asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.access.roles import Action
+from webapp.asking import history as service
+from webapp.pages.guards import allowed
+
+_PER_PAGE: Final = 25
+
+
+@allowed(Action.ASK)
+@require_safe
+@cache_control(private=True, no_cache=True)
+def history(request: HttpRequest) -> HttpResponse:
+    """One's own questions, latest first."""
+    answers = service.own_answers(request).defer("payload")
+    page = Paginator(answers, _PER_PAGE).get_page(request.GET.get("page"))
+    return render(request, "history/history.html", {"page": page})
+
+
+@allowed(Action.ASK)
+@require_POST
+def forget(request: HttpRequest) -> HttpResponse:
+    """Empty one's history."""
+    forgotten = service.forget(request)
+    noun = "question is" if forgotten == 1 else "questions are"
+    messages.success(request, f"{forgotten} {noun} no longer connected with you.")
+    return redirect("history")

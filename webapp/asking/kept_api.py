@@ -1,0 +1,91 @@
+"""Kept answers over REST: one's own, and any by its address."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.asking import examples
+from webapp.asking import service as asking
+from webapp.asking.history import own_answers
+from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
+from webapp.models import AskedAnswer, Deployment
+from webapp.rest.base import (
+    PAGING,
+    AskingView,
+    Pages,
+    page_example,
+    page_response,
+    problem_responses,
+)
+from webapp.rest.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
+from webapp.rest.unchanging import UNCHANGED, UNLESS, KeptView
+
+_ORDERS: Final = ("created_at", "latency_ms")
+_FILTERS: Final = (
+    by_id("deployment", Deployment),
+    by_truth("answered", "answer_text__isnull", "Whether an answer was found.", inverted=True),
+    *by_time(),
+)
+
+
+def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
+    """The answer object of API and command line: what was stored, or recomputed `without` some blocks."""
+    reading = asking.without(asked, without).as_dict() if without else asked.reading
+    return {
+        "id": str(asked.pk),
+        "created_at": asked.created_at.isoformat(),
+        "without": without or [],
+        # What rendering took is known only when this has been rendered, and this must stay as it was first given.
+        "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
+        **reading,
+    }
+
+
+class AnswersView(AskingView):
+    """One's own answers."""
+
+    @extend_schema(
+        operation_id="answers",
+        summary="List one's own answers",
+        description="Of the account, or without one of the session that the cookie carries.",
+        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
+        responses={200: page_response("AnswerPage", ListedAnswerSerializer), **problem_responses(400, 403)},
+        examples=[page_example("Answers", examples.LISTED_ANSWER, "answers")],
+    )
+    def get(self, request: Request) -> Response:
+        # A program with a token has no history in a browser, whatever cookies it brings along.
+        own = AskedAnswer.objects.filter(asker=request.user.pk) if request.auth else own_answers(request)
+        answers = filtered(request, own.defer("payload"), _FILTERS, also=("order",))
+        pages = Pages(ordering(request, _ORDERS))
+        page = pages.paginate_queryset(answers, request)
+        return pages.get_paginated_response(ListedAnswerSerializer(page, many=True).data)
+
+
+class AnswerView(KeptView):
+    """A kept answer."""
+
+    @extend_schema(
+        operation_id="answer",
+        summary="A kept answer",
+        description="Stays the same for ever. With `without`, the answer had those blocks not been read: "
+        "priors renormalised and everything recomputed in closed form; the kept answer does not change.",
+        parameters=[
+            OpenApiParameter(
+                "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to take away."
+            ),
+            UNLESS,
+        ],
+        responses={200: AnswerSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, answer_id: UUID) -> Response:
+        only_parameters(request, ("without",))
+        asked = get_object_or_404(AskedAnswer, pk=answer_id)
+        return Response(answer_json(asked, list(dict.fromkeys(request.query_params.getlist("without")))))

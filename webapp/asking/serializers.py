@@ -1,0 +1,167 @@
+"""What goes into the API and what comes out, as its documentation describes it.
+
+Requests are checked strictly: a field of the wrong type, or one that does not exist, is an error that names
+it, never silently converted or ignored. Answers are sent as they were stored, so their serialisers describe
+and do not convert; a test compares them with the fields of realm_core.serving.provenance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from realm_core.settings import MAX_K
+from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
+from webapp.models import AskedAnswer
+from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictIntegerField, StrictSerializer
+
+
+class QuestionSerializer(StrictSerializer):
+    """A question. Lengths and ranges are checked where all ways of asking pass."""
+
+    question = StrictCharField(
+        trim_whitespace=False,
+        allow_blank=True,
+        help_text=f"At most {MAX_QUESTION_CHARACTERS} characters after folding white space; must not be empty.",
+    )
+    k = StrictIntegerField(default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}.")
+    exclude = serializers.ListField(
+        child=StrictCharField(trim_whitespace=False, allow_blank=True),
+        default=list,
+        help_text=f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.",
+    )
+
+
+class RankedAnswerSerializer(serializers.Serializer[Any]):
+    """A candidate answer with its probability."""
+
+    text = serializers.CharField(help_text="In the casing and spacing of the text that it was read from.")
+    probability = serializers.FloatField(help_text="Sum over the blocks read of prior × likelihood.")
+    also = serializers.ListField(
+        child=serializers.CharField(),
+        required=False,  # answers that were kept before it existed have none
+        help_text="Other wordings in the evidence that name the same thing; their probability is in the sum.",
+    )
+    likelihood = serializers.FloatField(
+        required=False,  # likewise
+        allow_null=True,
+        help_text="p(answer | block, question) of the block where it is highest.",
+    )
+
+
+class CandidateSerializer(serializers.Serializer[Any]):
+    """An answer that one block offers."""
+
+    key = serializers.CharField(help_text="The normalised answer: equal keys are the same answer.")
+    text = serializers.CharField()
+    likelihood = serializers.FloatField(help_text="p(answer | block, question).")
+    start = serializers.IntegerField(help_text="Where its best reading starts, in characters of the block's text.")
+    end = serializers.IntegerField()
+
+
+class EvidenceSerializer(serializers.Serializer[Any]):
+    """A block that was read. Likelihood, posterior and support refer to what the answer `explains`."""
+
+    rank = serializers.IntegerField(help_text="1 is the highest posterior.")
+    block_id = serializers.CharField()
+    title = serializers.CharField()
+    text = serializers.CharField()
+    section = serializers.CharField(allow_blank=True)
+    url = serializers.CharField(allow_blank=True)
+    start = serializers.IntegerField(allow_null=True, help_text="Where the block says it; null: it offers no span.")
+    end = serializers.IntegerField(allow_null=True)
+    prior = serializers.FloatField(help_text="p(block | question); sums to one over the blocks read.")
+    likelihood = serializers.FloatField(help_text="p(answer | block, question).")
+    posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")
+    support = serializers.FloatField(help_text="Posterior − prior; positive: the block spoke for the answer.")
+    retriever_score = serializers.FloatField(
+        help_text="f(block, question): inner product of their vectors, divided by the model's prior temperature."
+    )
+    retriever_prior = serializers.FloatField(help_text="Softmax of the retriever's scores over the blocks read.")
+    no_answer_likelihood = serializers.FloatField(allow_null=True, help_text='p("not here" | block, question).')
+    candidates = CandidateSerializer(many=True)
+
+
+class ReadingSerializer(serializers.Serializer[Any]):
+    """An answer with everything that it was made from."""
+
+    question = serializers.CharField()
+    answer = RankedAnswerSerializer(allow_null=True, help_text="Null: no answer was found in the blocks read.")
+    no_answer_probability = serializers.FloatField(
+        allow_null=True, help_text="Probability that the blocks hold no answer; null where it is not defined."
+    )
+    answers = RankedAnswerSerializer(many=True, help_text="All candidates, the most probable first.")
+    evidence = EvidenceSerializer(many=True, help_text="The blocks read, the highest posterior first.")
+    explains = serializers.ChoiceField(
+        choices=["answer", "no_answer", "candidate"],
+        help_text="What the evidence's likelihood, posterior and support are about.",
+    )
+    normalisation = serializers.CharField(help_text="How the reader's probabilities are normalised.")
+    min_probability = serializers.FloatField(
+        help_text="A candidate below this is not given as the answer (its share against “not here”, if there is one)."
+    )
+    confidence = serializers.FloatField(
+        allow_null=True,
+        help_text="How often answers like the best one are right, as measured on questions with known answers: "
+        "σ(slope · logit(share) + likelihood · logit(likelihood) + margin · log(p / p of the next answer) + offset), "
+        "its share being that against “not here”; null: no block offers one.",
+    )
+    confidence_slope = serializers.FloatField(help_text="Of the model, see `confidence`.")
+    confidence_offset = serializers.FloatField(help_text="Of the model, see `confidence`.")
+    confidence_likelihood = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
+    confidence_margin = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
+    model = serializers.CharField()
+    index = serializers.CharField()
+    corpus = serializers.CharField()
+    latency_ms = serializers.FloatField()
+    timings_ms = serializers.DictField(child=serializers.FloatField())
+
+
+class AnswerSerializer(ReadingSerializer):
+    """A kept answer."""
+
+    id = serializers.UUIDField()
+    created_at = serializers.DateTimeField()
+    without = serializers.ListField(
+        child=serializers.CharField(), help_text="Blocks that were taken away again by `?without=`."
+    )
+    serving_ms = serializers.DictField(
+        child=serializers.FloatField(), help_text="What keeping the answer took: `store`; {} where that is not known."
+    )
+
+
+class ListedAnswerSerializer(RecordSerializer):
+    """A kept answer in a list; at its own address it is whole."""
+
+    answer = serializers.CharField(source="answer_text", allow_null=True, help_text="Null: none was found.")
+
+    class Meta:
+        model = AskedAnswer
+        fields = [
+            *("id", "question", "answer", "probability", "no_answer_probability", "k", "deployment", "latency_ms"),
+            "created_at",
+        ]
+
+
+class RetrievedBlockSerializer(serializers.Serializer[Any]):
+    """A block that was found and not read."""
+
+    rank = serializers.IntegerField()
+    block_id = serializers.CharField()
+    title = serializers.CharField()
+    text = serializers.CharField()
+    section = serializers.CharField(allow_blank=True)
+    url = serializers.CharField(allow_blank=True)
+    score = serializers.FloatField(help_text="Inner product of question and block vectors.")
+    prior = serializers.FloatField(help_text="Softmax of the scores over the blocks found.")
+
+
+class RetrievalSerializer(serializers.Serializer[Any]):
+    """The best blocks for a question."""
+
+    question = serializers.CharField()
+    blocks = RetrievedBlockSerializer(many=True)
+    model = serializers.CharField()
+    index = serializers.CharField()
+    corpus = serializers.CharField()

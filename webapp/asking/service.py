@@ -1,0 +1,290 @@
+"""Ask a question: the one way that page, REST API and command line take.
+
+check → engine → store answer and evidence in one short transaction. The engine runs outside the transaction,
+so SQLite's only writer is never kept waiting for it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import Error, close_old_connections, transaction
+
+from realm_core.settings import MAX_K
+from webapp import metrics
+from webapp.metrics.middleware import current_asking, listens, served
+from webapp.models import AskedAnswer, EvidenceBlock
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.request_id import set_answer_id
+from webapp.serving.engine import EngineUnavailable, Serving, serving
+from webapp.text import one_line
+
+if TYPE_CHECKING:
+    from realm_core.serving.engine import RetrievedBlock
+    from realm_core.serving.provenance import Answer
+
+# The model reads 64 wordpieces of a question, some 300 characters of English. A thousand leaves room for any
+# script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
+MAX_QUESTION_CHARACTERS: Final = 1000
+DEFAULT_K: Final = 5
+MAX_EXCLUDED: Final = 100
+# Of all batches together so many questions are at the engine: it has enough to do while answers are kept, and others
+# have their turn.
+_LANES: Final = 32
+_CHUNK: Final = 64  # after so many the batch looks at which deployment is active
+
+_BLOCK_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked question."""
+
+    question: str
+    k: int
+    exclude: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """Blocks found for a question, and what found them."""
+
+    question: str
+    blocks: list[RetrievedBlock]
+    model: str
+    index: str
+    corpus: str
+
+
+def checked(question: str, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Request:
+    """What was asked, cleaned. InvalidRequest names every field that is wrong."""
+    errors = []
+    cleaned = one_line(question)
+    if not cleaned:
+        errors.append(FieldError("question", "Write a question."))
+    elif len(cleaned) > MAX_QUESTION_CHARACTERS:
+        errors.append(
+            FieldError(
+                "question",
+                f"A question may have at most {MAX_QUESTION_CHARACTERS} characters; this one has {len(cleaned)}.",
+            )
+        )
+    if not 1 <= k <= MAX_K:
+        errors.append(FieldError("k", f"k, the number of blocks to read, must be between 1 and {MAX_K}."))
+    errors += wrong_ids(exclude)
+    if errors:
+        raise InvalidRequest(*errors)
+    return Request(cleaned, k, tuple(dict.fromkeys(exclude)))
+
+
+def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
+    """What is wrong with the ids of the blocks that must not be read."""
+    errors = []
+    if len(exclude) > MAX_EXCLUDED:
+        errors.append(FieldError("exclude", f"At most {MAX_EXCLUDED} blocks can be excluded."))
+    for position, block_id in enumerate(exclude):
+        if not _BLOCK_ID.fullmatch(block_id):
+            errors.append(FieldError(f"exclude[{position}]", "A block's id is 32 hexadecimal digits."))
+    return errors
+
+
+def ask(
+    question: str,
+    *,
+    k: int = DEFAULT_K,
+    exclude: Sequence[str] = (),
+    asker: User | AnonymousUser | None = None,
+    session_key: str = "",
+    kept: Callable[[AskedAnswer], None] | None = None,
+) -> AskedAnswer:
+    """Answer `question` from the `k` best blocks and keep the answer.
+
+    exclude:     ids of blocks that must not be read.
+    asker:       who asks; an anonymous one is remembered by `session_key` alone.
+    kept:        called in the transaction that keeps the answer; what it raises undoes that.
+    InvalidRequest, EngineUnavailable, or RealmError from the engine.
+    """
+    request = checked(question, k, exclude)
+    try:
+        with serving() as service:
+            answer = _answer(service, request, listens())
+        asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
+    except Exception as error:
+        _count(error)
+        raise
+    set_answer_id(str(asked.pk))
+    if (current := current_asking()) is None:
+        served(asked)
+    else:
+        current.answer = asked
+        current.add("store", asked.serving_ms["store"])
+        current.renders()
+    return asked
+
+
+def ask_many(
+    requests: Iterable[Request | Exception],
+    *,
+    asker: User | AnonymousUser | None = None,
+    session_key: str = "",
+    listens: Callable[[], bool] | None = None,
+) -> Iterator[AskedAnswer | Exception]:
+    """Answer checked questions in batches, keep each answer, and yield them in the order in which they were asked.
+
+    Where a question could not be answered, what `ask` would have raised stands in the answer's place, and the others
+    are answered all the same; so stays an exception among the requests where it is.
+
+    listens: says whether whoever asked is still there. It is handed over because the lanes, and a stream after its
+             request, are outside of the request that could tell.
+    """
+    remaining = iter(requests)
+    while chunk := list(islice(remaining, _CHUNK)):
+        with ExitStack() as held:
+            try:
+                service = held.enter_context(serving())
+            except (EngineUnavailable, Error) as unavailable:
+                close_old_connections()  # a broken one, so that what follows gets another
+                _count(unavailable, sum(isinstance(request, Request) for request in chunk))
+                yield from (request if isinstance(request, Exception) else unavailable for request in chunk)
+                continue
+            # Answers are kept while those after them are computed. Whoever wants no more leaves the rest uncomputed.
+            for request, answer in zip(chunk, _lanes().map(partial(_attempt, service, listens), chunk), strict=True):
+                if isinstance(answer, Exception):  # also what stood among the requests
+                    yield answer
+                    continue
+                assert isinstance(request, Request)
+                try:
+                    asked = _store(request, answer, service.deployment_id, asker, session_key)
+                except Error as error:  # also InterfaceError, which is no DatabaseError
+                    close_old_connections()
+                    _count(error)
+                    yield error
+                    continue
+                served(asked)
+                yield asked
+
+
+def retrieve(question: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Retrieval:
+    """The `k` best blocks for `question`, unread; nothing is kept. Errors as `ask`."""
+    request = checked(question, k, exclude)
+    with serving() as service:
+        engine = service.engine
+        blocks = engine.retrieve(request.question, k=request.k, exclude=request.exclude, listens=listens())
+        return Retrieval(request.question, list(blocks), engine.model_id, engine.index_id, engine.corpus_id)
+
+
+def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
+    """What the kept answer would be, had the blocks not been read: closed form, no model run.
+
+    InvalidRequest when a block is not among those that were read.
+    """
+    from realm_core.serving.provenance import Answer
+
+    answer = Answer.from_dict(asked.payload)
+    read = {block.block_id for block in answer.evidence}
+    unknown = [block_id for block_id in block_ids if block_id not in read]
+    if unknown:
+        raise InvalidRequest(FieldError("without", f"{unknown[0]!r} is not one of the blocks read for this answer."))
+    return answer.without(frozenset(block_ids)) if block_ids else answer
+
+
+def _answer(service: Serving, request: Request, listens: Callable[[], bool] | None) -> Answer:
+    """What the engine says, or said of the same a short while ago.
+
+    Also called in threads that have no connection to the database, and need none.
+    """
+    began = time.perf_counter()
+    if (repeated := service.repeats.get(request)) is not None:
+        metrics.REPEATS.inc()
+        found_ms = (time.perf_counter() - began) * 1e3
+        return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
+    answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude, listens=listens)
+    service.repeats.put(request, answer)
+    return answer
+
+
+@cache
+def _lanes() -> ThreadPoolExecutor:
+    """The threads that wait at the engine for the questions of batches, however many batches there are.
+
+    No more than a quarter of the engine's line, so that others always find room.
+    """
+    most = max(1, min(_LANES, settings.ASK_QUEUE // 4))
+    return ThreadPoolExecutor(max_workers=most, thread_name_prefix="ask-many")
+
+
+def _attempt(service: Serving, listens: Callable[[], bool] | None, request: Request | Exception) -> Answer | Exception:
+    if isinstance(request, Exception):
+        return request
+    try:
+        if listens is not None and not listens():  # a lane came free too late
+            raise EngineUnavailable("Whoever asked is gone.", retry_after_s=1)
+        return _answer(service, request, listens)
+    except Exception as error:  # whoever sent the batch is told of it where this question's answer would stand
+        _count(error)
+        return error
+
+
+def _count(error: Exception, questions: int = 1) -> None:
+    metrics.QUESTIONS.labels("refused" if isinstance(error, EngineUnavailable) else "failed").inc(questions)
+
+
+def _store(
+    request: Request,
+    answer: Answer,
+    deployment_id: int,
+    asker: User | AnonymousUser | None,
+    session_key: str,
+    kept: Callable[[AskedAnswer], None] | None = None,
+) -> AskedAnswer:
+    """The answer as it is kept; `serving_ms` has what that took, and is not kept yet."""
+    began = time.perf_counter()
+    asked = AskedAnswer(
+        question=request.question,
+        asker=asker if isinstance(asker, User) else None,
+        session_key=session_key or "",
+        k=request.k,
+        exclude=list(request.exclude),
+        answer_text=answer.answer.text if answer.answer else None,
+        probability=answer.answer.probability if answer.answer else None,
+        no_answer_probability=answer.no_answer_probability,
+        confidence=answer.confidence if answer.answer else None,
+        payload=answer.as_dict(),
+        deployment_id=deployment_id,
+        latency_ms=answer.latency_ms,
+    )
+    evidence = [
+        EvidenceBlock(
+            answer=asked,
+            rank=block.rank,
+            block_id=block.block_id,
+            title=block.title,
+            text=block.text,
+            url=block.url,
+            prior=block.prior,
+            likelihood=block.likelihood,
+            posterior=block.posterior,
+            support=block.support,
+        )
+        for block in answer.evidence
+    ]
+    with transaction.atomic():
+        asked.save(force_insert=True)
+        EvidenceBlock.objects.bulk_create(evidence)
+        if kept is not None:
+            kept(asked)
+    asked.serving_ms = {"store": (time.perf_counter() - began) * 1e3}
+    metrics.QUESTIONS.labels("answered" if answer.answer else "abstained").inc()
+    metrics.LATENCY.observe(answer.latency_ms / 1e3)
+    metrics.observe_stages(answer.timings_ms)
+    return asked

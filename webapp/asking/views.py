@@ -1,0 +1,120 @@
+"""Ask a question, and look at an answer with or without some of its blocks.
+
+A request by htmx gets the part of the page that changes; the same address without htmx gives the whole page. Pages
+that report an error are always whole: htmx takes the content out of them (see `responseHandling` in base.html).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from realm_core.errors import RealmError
+from webapp.access import limits
+from webapp.access.roles import Action
+from webapp.asking import service as asking
+from webapp.asking.history import asker_key, asker_of
+from webapp.asking.reading import read
+from webapp.models import AskedAnswer
+from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
+from webapp.serving.engine import EngineUnavailable
+
+# Answered correctly over the default corpus; each from another part of knowledge.
+EXAMPLES: Final = (
+    ("Film", "Who directed 2001: A Space Odyssey?"),
+    ("Literature", "Who wrote Pride and Prejudice?"),
+    ("Art", "Who painted Guernica?"),
+    ("History", "When did the construction of the Berlin Wall begin?"),
+    ("Music", "Who composed The Four Seasons?"),
+    ("Chemistry", "What is the chemical symbol of tungsten?"),
+)
+_STAGES: Final = (
+    ("wait", "Waiting for others"),
+    ("repeat", "Finding the same question, asked a short while ago"),
+    ("embed", "Turning the question into a vector"),
+    ("search", "Searching the index"),
+    ("read", "Reading the blocks"),
+    ("marginalise", "Adding up"),
+    ("store", "Storing the answer"),
+    ("render", "Writing the page or the JSON"),
+)
+_RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # as the forms of feedback have them
+
+
+@allowed(Action.ASK)
+@require_http_methods(["GET", "HEAD", "POST"])
+@vary_on_headers("HX-Request")
+def ask(request: HtmxRequest) -> HttpResponse:
+    """The question box. A question that is posted is answered, kept and shown at its permanent address."""
+    if request.method != "POST":
+        return _box(request, question=request.GET.get("q", ""))
+    question = request.POST.get("example") or request.POST.get("question", "")
+    try:
+        checked = asking.checked(question)
+        if (wait_s := limits.seconds_to_wait(request)) is not None:
+            error = f"That was a lot of questions. Ask again in {wait_s} seconds."
+            response = _box(request, question, error, status=429)
+            response["Retry-After"] = str(wait_s)
+            return response
+        asked = asking.ask(checked.question, asker=request.user, session_key=asker_key(request, create=True))
+    except InvalidRequest as invalid:
+        return _box(request, question, str(invalid), status=422)
+    except EngineUnavailable as unavailable:
+        context = {"question": question, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
+        response = render(request, "503.html", context, status=503)
+        response["Retry-After"] = str(unavailable.retry_after_s)
+        return response
+    except RealmError as refused:
+        return _box(request, question, str(refused), status=422)
+    address = reverse("answer", args=[asked.pk])
+    if not request.htmx:
+        return redirect(address)
+    response = render(request, "ask/partial_answer.html", answer_context(request, asked, []))
+    response["HX-Push-Url"] = address
+    return response
+
+
+@allowed(Action.READ)
+@require_safe
+@vary_on_headers("HX-Request", "HX-Target")
+def answer(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """An answer as it was given, for ever; `without` (repeatable) takes blocks away from it."""
+    asked = kept_answer(answer_id)
+    context = answer_context(request, asked, request.GET.getlist("without"))
+    whole = not request.htmx or request.htmx.history_restore_request
+    return render(request, "ask/answer.html" if whole else "ask/partial_outcome.html", context)
+
+
+def kept_answer(answer_id: UUID) -> AskedAnswer:
+    """An answer with all that its page names, or 404."""
+    answers = AskedAnswer.objects.select_related("deployment__model", "deployment__index__corpus")
+    return get_object_or_404(answers, pk=answer_id)
+
+
+def _box(request: HttpRequest, question: str, error: str = "", status: int = 200) -> HttpResponse:
+    return render(request, "ask/ask.html", {"question": question, "error": error, "examples": EXAMPLES}, status=status)
+
+
+def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
+    """What the answer's page says, and what whoever looks at it has said of it."""
+    reading = read(asked.payload, without)
+    said = asker_of(request).word_on(asked)
+    query = urlencode([("without", block_id) for block_id in reading.removed_ids])
+    timings_ms = {**reading.full.timings_ms, **asked.serving_ms}
+    return {
+        "asked": asked,
+        "reading": reading,
+        "said": said,
+        "right": _RIGHT_WORDS[said.right if said else None],
+        "stages": [(label, timings_ms[stage]) for stage, label in _STAGES if stage in timings_ms],
+        "json_url": reverse("api-answer", args=[asked.pk]) + (f"?{query}" if query else ""),
+    }

@@ -1,0 +1,1 @@
+"""Which model and index answer."""

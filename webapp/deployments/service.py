@@ -1,0 +1,229 @@
+"""Deploy a model and an index, or go back to an earlier pair: the same step, with a look at the pair beforehand.
+
+    check = deploying.check(index, model)          # what speaks for and against it, for a page or an API
+    deploying.deploy(index, model=model, by=person, confirmed=check.digest)
+
+What cannot work is refused. What may be a mistake (the pair measures worse than what answers now, or was never
+measured beside it) is done only when a person confirms it, and the audit trail keeps what was confirmed. Who confirms
+gives back the digest of what was read: it does not cover what another look finds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from realm_core.errors import RealmError
+from realm_core.files import read_json
+from realm_core.index.manifest import verify as verify_index
+from realm_core.model.identity import read_hashes, verified_weights
+from realm_core.pace import others_first
+from webapp.evaluations import service as comparing
+from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
+from webapp.refusals import StateConflict
+from webapp.storage.places import resolve
+
+CONFIRMATION = "I have read this and want it to answer all the same."
+
+
+class Verdict(StrEnum):
+    """GOOD: as it should be. DOUBT: a person must confirm it. BAD: it cannot be deployed."""
+
+    GOOD = "good"
+    DOUBT = "doubt"
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. about: what, in a few words. says: what was found, in a sentence."""
+
+    about: str
+    verdict: Verdict
+    says: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """A pair and what was found. instead_of: the deployment that answers now, None if nothing does."""
+
+    model: ModelVersion
+    index: IndexGeneration
+    instead_of: Deployment | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def refusal(self) -> str:
+        """Why it cannot be deployed; empty if it can."""
+        return " ".join(one.says for one in self.findings if one.verdict is Verdict.BAD)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What a person must confirm, a sentence each."""
+        return tuple(one.says for one in self.findings if one.verdict is Verdict.DOUBT)
+
+    @property
+    def digest(self) -> str:
+        """Of what a person confirms: this pair in the place of that deployment, with these doubts."""
+        said = [self.model.pk, self.index.pk, self.instead_of.pk if self.instead_of else None, *self.doubts]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
+class NotConfirmed(StateConflict, RealmError):
+    """The check has doubts that nobody confirmed, or others than were confirmed. check: with what it found."""
+
+    def __init__(self, check: Check) -> None:
+        super().__init__(f"{' '.join(check.doubts)} To deploy it all the same, confirm that.")
+        self.check = check
+
+    def members(self) -> dict[str, Any]:
+        """The doubts, and what confirms them."""
+        return {"doubts": list(self.check.doubts), "confirm": self.check.digest}
+
+
+def check(index: IndexGeneration, model: ModelVersion | None = None) -> Check:
+    """Look at `index` with `model` (default: the one that built it): do they fit, are they whole, are they as good?
+
+    Reads every file of the pair once; the same files are not read again until they change.
+    """
+    model = model or index.model
+    active = Deployment.active()
+    findings = [_fit(model, index), *_files(model, index)]
+    if all(one.verdict is Verdict.GOOD for one in findings):
+        findings += _quality(model, index, active)
+    return Check(model, index, active, tuple(findings))
+
+
+def deploy(
+    index: IndexGeneration,
+    *,
+    model: ModelVersion | None = None,
+    by: User | str | None = None,
+    note: str = "",
+    confirmed: str | bool = False,
+) -> Deployment:
+    """Let `model` (default: the one that built `index`) answer from `index` from now on.
+
+    Every web process loads the pair beside what it has and then changes over. confirmed: the digest of the `check`
+    whose doubts a person has read; True for a program that takes whatever doubts there are. RealmError when the pair
+    cannot answer, NotConfirmed for doubts that nobody confirmed.
+    """
+    return _activate("deploy", check(index, model), by, note, confirmed)
+
+
+def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | bool = False) -> Deployment:
+    """Let an earlier deployment's pair answer again. Errors as `deploy`; RealmError, too, if it is what answers."""
+    active = Deployment.active()
+    if active is not None and (active.model_id, active.index_id) == (earlier.model_id, earlier.index_id):
+        raise RealmError(f"Deployment {active.pk} is what answers now, with the same model and the same index.")
+    return _activate(
+        "roll-back", check(earlier.index, earlier.model), by, f"Back to deployment {earlier.pk}", confirmed
+    )
+
+
+def _activate(action: str, found: Check, by: User | str | None, note: str, confirmed: str | bool) -> Deployment:
+    if found.refusal:
+        raise RealmError(found.refusal)
+    if found.doubts and confirmed is not True and confirmed != found.digest:
+        raise NotConfirmed(found)
+    with transaction.atomic():
+        if Deployment.active() != found.instead_of:
+            raise RealmError("Another deployment was activated meanwhile; look again.")
+        person = by if isinstance(by, User) else None
+        deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
+        AuditEntry.record(
+            action,
+            f"{found.model} over {found.index.generation}",
+            by=by,
+            deployment=deployment.pk,
+            instead_of=found.instead_of.pk if found.instead_of else None,
+            found={one.about: one.says for one in found.findings},
+            confirmed=[CONFIRMATION, *found.doubts] if found.doubts else [],
+        )
+    return deployment
+
+
+# ---- what is looked at
+
+
+def _fit(model: ModelVersion, index: IndexGeneration) -> Finding:
+    about = "Model and index"
+    if model.block_hash != index.model.block_hash:
+        says = f"{model} embeds blocks differently from {index.model}, which built {index.generation}."
+        return Finding(about, Verdict.BAD, says)
+    own = model.pk == index.model_id
+    says = "The model built this index." if own else f"It embeds blocks as {index.model} does, which built this index."
+    return Finding(about, Verdict.GOOD, says)
+
+
+def _files(model: ModelVersion, index: IndexGeneration) -> Iterator[Finding]:
+    for what, path, verify in (
+        ("model", model.path, partial(_verify_model, model)),
+        ("index", index.path, verify_index),
+        ("corpus", index.corpus.path, _verify_corpus),
+    ):
+        about = f"Files of the {what}"
+        try:
+            with others_first():
+                count = verify(resolve(path))
+        except RealmError as error:
+            yield Finding(about, Verdict.BAD, f"The {what} cannot be used: {error}")
+        else:
+            checked = "its file has" if count == 1 else f"all {count} files have"
+            yield Finding(about, Verdict.GOOD, f"The {what} is whole: {checked} the checksum written beside it.")
+
+
+def _verify_model(model: ModelVersion, folder: Path) -> int:
+    """How many files it has; `RealmError` when one is damaged, or the folder holds another model than the record."""
+    found = read_hashes(folder)
+    if found != (model.model_hash, model.block_hash):
+        raise RealmError(f"{folder} holds another model by now: {found[0]}, not {model.model_hash}.")
+    verified_weights(folder, read_json(folder / "config.json"))
+    return 1
+
+
+def _verify_corpus(folder: Path) -> int:
+    from realm_core.corpus.store import verify_files  # with pyarrow, which other processes need not load
+
+    return verify_files(folder)
+
+
+def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | None) -> list[Finding]:
+    """How it did beside what answers now, on each question set that both were asked."""
+    about = "Quality"
+    if active is None:
+        return [Finding(about, Verdict.GOOD, "Nothing answers now, so there is nothing to be compared with.")]
+    if active.model_id == model.pk and active.index.corpus_id == index.corpus_id:
+        return [Finding(about, Verdict.GOOD, "The same model over the same corpus answers now.")]
+    pairs = comparing.measured_alike(
+        comparing.Candidate(active.model, active.index.corpus), comparing.Candidate(model, index.corpus)
+    )
+    if not pairs:
+        says = "It was never measured on the same questions as what answers now."
+        return [Finding(about, Verdict.DOUBT, says)]
+    return [_compared(now, new) for now, new in pairs]
+
+
+def _compared(now: Evaluation, new: Evaluation) -> Finding:
+    about = f"Quality on {new.questions.name}"
+    try:
+        difference = comparing.difference(now, new)
+    except RealmError as error:
+        return Finding(about, Verdict.DOUBT, f"How it does on {new.questions.name} cannot be compared: {error}")
+    figures = (
+        f"{100 * new.exact_match:.1f} % of {difference.n:,} questions right, {100 * now.exact_match:.1f} % by what "
+        f"answers now (difference {100 * difference.difference:+.1f}, 95 % interval {100 * difference.low:+.1f} to "
+        f"{100 * difference.high:+.1f} points)."
+    ).replace("-", "\N{MINUS SIGN}")
+    if difference.difference < 0:
+        return Finding(about, Verdict.DOUBT, f"It answers worse on {new.questions.name}: {figures}")
+    return Finding(about, Verdict.GOOD, f"It does not answer worse on {new.questions.name}: {figures}")

@@ -1,0 +1,219 @@
+"""Deployments: what answers now, what could, what did, and the way back. A pair is looked at before it is deployed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from realm_core.errors import RealmError
+from webapp.deployments import service as deploying
+from webapp.deployments.service import CONFIRMATION, NotConfirmed
+from webapp.evaluations.service import QUICK_SAMPLE, Candidate
+from webapp.evaluations.views import start_missing
+from webapp.models import Deployment, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
+from webapp.models.job import ACTIVE
+from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.htmx import STOP_POLLING
+from webapp.serving.presence import answering
+from webapp.text import one_line
+
+_PAGE_SIZE: Final = 20
+
+
+class MeasureForm(forms.Form):
+    """What both pairs are asked. Its fields stand in the form that deploys, so that nothing typed there is lost."""
+
+    questions = forms.ModelChoiceField(
+        QuestionSet.objects.filter(purpose=Purpose.MEASURE),
+        empty_label=None,
+        widget=forms.Select(attrs={"form": "pair"}),
+    )
+    sample = forms.IntegerField(
+        label="How many of them",
+        min_value=0,
+        max_value=10**9,
+        initial=QUICK_SAMPLE,
+        help_text="The same ones every time; 0: all.",
+        widget=forms.NumberInput(attrs={"form": "pair"}),
+    )
+
+
+@staff_only
+@never_cache
+@require_GET
+def deployment_list(request: HttpRequest) -> HttpResponse:
+    """The active deployment, the indexes that could take its place, and the history."""
+    history = Deployment.objects.select_related("model", "index", "index__corpus", "activated_by")
+    web = answering(Deployment.active())
+    active = web.deployment
+    context = {
+        "web": web,
+        "indexes": IndexGeneration.objects.select_related("model", "corpus").exclude(
+            pk__in=[active.index_id] if active else []
+        ),
+        "page": Paginator(history, _PAGE_SIZE).get_page(request.GET.get("page")),
+    }
+    return render(request, "manage/deployments.html", context)
+
+
+@staff_only
+@never_cache
+@require_GET
+def deployed(request: HttpRequest) -> HttpResponse:
+    """What answers now, for polling until every web process has loaded it; what failed is tried again by itself."""
+    web = answering(Deployment.active())
+    return render(request, "manage/_deployed.html", {"web": web}, status=STOP_POLLING if web.all_loaded else 200)
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def deploy(request: HttpRequest) -> HttpResponse:
+    """The check of a pair (?index= and ?model=), and deploying it."""
+    index, model = _pair(request.POST if request.method == "POST" else request.GET)
+    if request.method == "POST":
+        return _do(
+            request,
+            lambda confirmed: deploying.deploy(
+                index,
+                model=model,
+                by=staff_member(request),
+                note=_note(request),
+                confirmed=confirmed,
+            ),
+            model,
+            index,
+        )
+    return _checked(request, model, index)
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
+    """The check of an earlier deployment's pair, and going back to it."""
+    earlier = get_object_or_404(Deployment.objects.select_related("model", "index__corpus"), pk=deployment_id)
+    if earlier.is_active:
+        messages.info(request, f"Deployment {earlier.pk} is what answers now.")
+        return redirect("manage-deployments")
+    if request.method == "POST":
+        return _do(
+            request,
+            lambda confirmed: deploying.roll_back(earlier, by=staff_member(request), confirmed=confirmed),
+            earlier.model,
+            earlier.index,
+            earlier,
+        )
+    return _checked(request, earlier.model, earlier.index, earlier)
+
+
+@staff_only
+@require_POST
+def measure(request: HttpRequest) -> HttpResponse:
+    """Ask a pair and what answers now the same questions, where that has not been done."""
+    earlier = None
+    if request.POST.get("deployment"):
+        earlier = get_object_or_404(Deployment, pk=_number(request.POST["deployment"]))
+    index, model = _pair(request.POST)
+    form = MeasureForm(request.POST)
+    if not form.is_valid():
+        return _checked(request, model, index, earlier, form=form)
+    start_missing(request, _candidates(model, index), form.cleaned_data["questions"], form.cleaned_data["sample"])
+    return redirect(_address(model, index, earlier, _note(request)))
+
+
+def _do(
+    request: HttpRequest, activate: Any, model: ModelVersion, index: IndexGeneration, earlier: Deployment | None = None
+) -> HttpResponse:
+    try:
+        deployment = activate(request.POST.get("confirmed", ""))
+    except NotConfirmed as doubt:
+        return _checked(request, model, index, earlier, check=doubt.check)
+    except RealmError as error:
+        return _checked(request, model, index, earlier, refusal=str(error))
+    messages.success(request, f"Deployment {deployment.pk} answers questions as soon as it is loaded.")
+    return redirect("manage-deployments")
+
+
+def _checked(
+    request: HttpRequest,
+    model: ModelVersion,
+    index: IndexGeneration,
+    earlier: Deployment | None = None,
+    *,
+    check: deploying.Check | None = None,
+    form: MeasureForm | None = None,
+    refusal: str = "",
+) -> HttpResponse:
+    """The page that says what speaks for and against a pair. check: one with doubts that stopped it."""
+    note = one_line((request.POST if request.method == "POST" else request.GET).get("note", ""))
+    context = {
+        "check": check or deploying.check(index, model),
+        "earlier": earlier,
+        "unconfirmed": check is not None,
+        "changed": check is not None and "confirmed" in request.POST,
+        "refusal": refusal,
+        "confirmation": CONFIRMATION,
+        "note": note,
+        "address": _address(model, index, earlier, note),
+        "measure": form or MeasureForm(),
+        "measurable": QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists(),
+        "measuring": _measuring(_candidates(model, index)),
+    }
+    return render(request, "manage/deploy.html", context, status=422 if check or form or refusal else 200)
+
+
+def _address(model: ModelVersion, index: IndexGeneration, earlier: Deployment | None, note: str) -> str:
+    """Where the check of a pair can be looked at again: what was posted has no address of its own."""
+    if earlier is not None:
+        return reverse("manage-roll-back", args=[earlier.pk])
+    query: dict[str, Any] = {"index": index.pk, "model": model.pk}
+    if note:
+        query["note"] = note
+    return f"{reverse('manage-deploy')}?{urlencode(query)}"
+
+
+def _candidates(model: ModelVersion, index: IndexGeneration) -> list[Candidate]:
+    """A pair, and beside it what answers now."""
+    active = Deployment.active()
+    now = [Candidate(active.model, active.index.corpus)] if active is not None else []
+    return [Candidate(model, index.corpus), *now]
+
+
+def _measuring(candidates: list[Candidate]) -> list[Job]:
+    """The evaluations of these candidates that wait or run."""
+    jobs = list(Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log", "result"))
+    indexes = IndexGeneration.every.in_bulk({job.parameters.get("index") for job in jobs} - {None})
+    wanted = {(one.model.pk, one.corpus.pk) for one in candidates}
+    return [
+        job
+        for job in jobs
+        if (index := indexes.get(job.parameters.get("index"))) is not None
+        and (job.parameters.get("model") or index.model_id, index.corpus_id) in wanted
+    ]
+
+
+def _pair(given: Any) -> tuple[IndexGeneration, ModelVersion]:
+    index = get_object_or_404(IndexGeneration.objects.select_related("model", "corpus"), pk=_number(given.get("index")))
+    if not given.get("model"):
+        return index, index.model
+    return index, get_object_or_404(ModelVersion, pk=_number(given.get("model")))
+
+
+def _note(request: HttpRequest) -> str:
+    return one_line(request.POST.get("note", ""))
+
+
+def _number(text: str | None) -> int:
+    if text is None or not text.isdecimal() or len(text) > 9:
+        raise Http404
+    return int(text)

@@ -1,0 +1,1 @@
+"""What was measured of models, and their comparison."""

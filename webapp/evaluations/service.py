@@ -1,0 +1,197 @@
+"""Two models on the same questions: what was measured, what is missing, and where they differ.
+
+Two evaluations are comparable when question set, sample, k and retriever are the same. The corpora may differ: it is
+the same questions that are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from django.contrib.auth.models import User
+
+from realm_core.errors import RealmError
+from realm_core.evaluation.predictions import Prediction, read_predictions
+from realm_core.evaluation.significance import Difference, paired_difference
+from realm_core.evaluation.tasks import Evaluate
+from realm_core.files import read_json
+from realm_core.model.tasks import OWN
+from webapp.jobs import service as jobs
+from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
+from webapp.storage.places import resolve
+
+_K: Final = Evaluate.model_fields["k"].default
+QUICK_SAMPLE: Final = 200  # questions of a quick evaluation: about a minute on two cores
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What could answer: a model over a corpus."""
+
+    model: ModelVersion
+    corpus: CorpusSnapshot
+
+    def index(self) -> IndexGeneration | None:
+        """The newest index of the corpus that the model can search, if there is one."""
+        same = IndexGeneration.objects.filter(corpus=self.corpus, model__block_hash=self.model.block_hash)
+        return same.select_related("model", "corpus").first()
+
+
+class Differ(StrEnum):
+    """How two models can differ on a question."""
+
+    FIRST = "first"  # the first alone is right
+    SECOND = "second"  # the second alone is right
+    ANSWER = "answer"  # both are right or both are wrong, with different answers
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What both said to one question."""
+
+    first: Prediction
+    second: Prediction
+
+    @property
+    def differ(self) -> Differ | None:
+        """How they differ, None if they do not."""
+        if self.first.right != self.second.right:
+            return Differ.FIRST if self.first.right else Differ.SECOND
+        return Differ.ANSWER if self.first.prediction != self.second.prediction else None
+
+
+def measured(candidate: Candidate, *, questions: QuestionSet | None = None) -> Iterator[Evaluation]:
+    """Evaluations of the model as it would answer (its own retriever, its own way of reading), the newest first."""
+    found = Evaluation.objects.filter(model=candidate.model, corpus=candidate.corpus, retriever="dense")
+    if questions is not None:
+        found = found.filter(questions=questions)
+    own = {OWN, own_normalisation(candidate.model)}
+    for evaluation in found.select_related("questions", "model", "corpus").order_by("-created_at", "-pk"):
+        if evaluation.normalisation in own:
+            yield evaluation
+
+
+def measured_alike(first: Candidate, second: Candidate) -> list[tuple[Evaluation, Evaluation]]:
+    """Of each question set that both were asked, the newest comparable pair with the most questions."""
+    best: dict[int, tuple[Evaluation, Evaluation]] = {}
+    theirs = list(measured(second))
+    for one in measured(first):
+        for other in theirs:
+            known = best.get(one.questions_id)
+            if not why_not_comparable(one, other) and (known is None or known[0].asked < one.asked):
+                best[one.questions_id] = (one, other)
+    return sorted(best.values(), key=lambda pair: pair[0].questions.name)
+
+
+def latest_figures(model: ModelVersion) -> list[Evaluation]:
+    """What the model itself did on whole question sets, read as a question is: the newest of each set, newest first.
+
+    Neither BM25's figures nor those of a sample, of another k or of another way of reading: beside one another on a
+    page they would be taken for the model's own. Reads `evaluations`, which callers of many models have prefetched.
+    """
+    own = {OWN, own_normalisation(model)}
+    newest: dict[int, Evaluation] = {}
+    for one in model.evaluations.all():
+        if (one.retriever, one.k, one.sample) == ("dense", _K, 0) and one.normalisation in own:
+            newest.setdefault(one.questions_id, one)
+    return list(newest.values())
+
+
+def own_normalisation(model: ModelVersion) -> str:
+    """How the model itself reads, as its folder says; empty when that cannot be read."""
+    try:
+        return str(read_json(resolve(model.path) / "config.json")["model"]["normalisation"])
+    except (RealmError, KeyError, TypeError):
+        return ""
+
+
+def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
+    """A sentence; empty when they can be compared."""
+    if first.questions_id != second.questions_id:
+        return f"They were asked different questions: {first.questions.name} and {second.questions.name}."
+    if first.sample != second.sample:
+        return "They were asked different samples of the questions."
+    if first.retriever != second.retriever:
+        return f"Other retrievers found their blocks: {first.retriever} and {second.retriever}."
+    if first.k != second.k:
+        return f"They read a different number of blocks: {first.k} and {second.k}."
+    return ""
+
+
+def difference(first: Evaluation, second: Evaluation) -> Difference:
+    """Exact match of the second minus that of the first, with its interval; RealmError when that cannot be said."""
+    return paired_difference((pair.first.right, pair.second.right) for pair in pairs(first, second))
+
+
+def pairs(first: Evaluation, second: Evaluation) -> Iterator[Pair]:
+    """What both said to each question, in their order. RealmError where the two are not of the same questions."""
+    if reason := why_not_comparable(first, second):
+        raise RealmError(reason)
+    theirs = read_predictions(resolve(second.predictions))
+    for one in read_predictions(resolve(first.predictions)):
+        other = next(theirs, None)
+        if other is None or other.question != one.question:
+            raise RealmError(f"The predictions of {first} and {second} are not of the same questions.")
+        yield Pair(one, other)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two evaluations side by side. counts: how often they differ, in each way."""
+
+    difference: Difference
+    counts: dict[Differ, int]
+    shown: list[Pair]
+
+
+def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Comparison:
+    """Compare two evaluations; `show` chooses the questions to be shown (None: all on which one alone is right)."""
+    counts = dict.fromkeys(Differ, 0)
+    outcomes: list[tuple[bool, bool]] = []
+    shown: list[Pair] = []
+    for pair in pairs(first, second):
+        outcomes.append((pair.first.right, pair.second.right))
+        how = pair.differ
+        if how is None:
+            continue
+        counts[how] += 1
+        if how is show or (show is None and how is not Differ.ANSWER):
+            shown.append(pair)
+    return Comparison(paired_difference(outcomes), counts, shown)
+
+
+def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluation | None:
+    """The newest evaluation of a candidate on these questions that reads as many blocks as a question does."""
+    for evaluation in measured(candidate, questions=questions):
+        if evaluation.sample == sample and evaluation.k == _K:
+            return evaluation
+    return None
+
+
+def measure_missing(
+    candidates: Iterable[Candidate], questions: QuestionSet, sample: int, *, by: User | str | None
+) -> tuple[list[Evaluation], list[Job]]:
+    """(evaluations that are there, jobs that make the others: started now, or running already).
+
+    RealmError where a candidate has no index.
+    """
+    if questions.purpose != Purpose.MEASURE:
+        raise RealmError(f"{questions.name} is there to learn from; models are not measured by it.")
+    there, started = [], []
+    for candidate in candidates:
+        evaluation = find(candidate, questions, sample)
+        if evaluation is not None:
+            there.append(evaluation)
+            continue
+        index = candidate.index()
+        if index is None:
+            raise RealmError(f"{candidate.corpus.name} has no index for {candidate.model}; build one first.")
+        parameters = {"index": index.pk, "model": candidate.model.pk, "questions": questions.pk, "sample": sample}
+        try:
+            started.append(jobs.start(JobKind.EVALUATE, parameters, by=by))
+        except jobs.AlreadyActive as active:
+            started.append(active.job)
+    return there, started

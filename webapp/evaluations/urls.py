@@ -1,0 +1,13 @@
+"""Addresses of evaluations and comparisons."""
+
+from django.urls import path
+
+from webapp.evaluations import views
+
+console = [
+    path("evaluations/<int:pk>/", views.evaluation_page, name="manage-evaluation"),
+    path("evaluations/<int:pk>/<slug:panel>.svg", views.evaluation_plot, name="manage-evaluation-plot"),
+    path("compare/", views.compare, name="manage-compare"),
+    path("compare/measure/", views.measure, name="manage-compare-measure"),
+    path("compare/<int:first_pk>/<int:second_pk>/", views.comparison, name="manage-comparison"),
+]

@@ -1,0 +1,45 @@
+"""Why an answer is wrong, over REST."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.explaining import examples
+from webapp.explaining import service as why
+from webapp.explaining.serializers import RightAnswerSerializer, WhySerializer
+from webapp.models import AskedAnswer
+from webapp.rest.authentication import MayExplain
+from webapp.rest.base import PublicView, checked, problem_responses
+from webapp.rest.throttle import AskThrottle
+
+
+class WhyView(PublicView):
+    """Why a kept answer is wrong, for those who know the right one and are signed in."""
+
+    permission_classes = [MayExplain]
+    throttle_classes = [AskThrottle]
+
+    @extend_schema(
+        operation_id="why",
+        summary="Why an answer is wrong",
+        description="Given the right answer, tells where it was lost: not in the corpus, not retrieved, misread, "
+        "outweighed, withheld. Nothing is kept. Ranks are told as long as the model and the index that gave the answer "
+        "are deployed, and whether the corpus says it as long as it is there.",
+        request=RightAnswerSerializer,
+        responses={200: WhySerializer, **problem_responses(400, 403, 404, 413, 415, 429)},
+        examples=[
+            OpenApiExample("The right answer", value={"answer": "Arthur C. Clarke"}, request_only=True),
+            OpenApiExample("Why", value=examples.WHY, response_only=True, status_codes=["200"]),
+        ],
+    )
+    def post(self, request: Request, answer_id: UUID) -> Response:
+        told = checked(request, RightAnswerSerializer)
+        answers = AskedAnswer.objects.select_related("deployment__index__corpus")
+        explained = why.explain(get_object_or_404(answers, pk=answer_id), told["answer"])
+        return Response({"detail": explained.detail, **asdict(explained.why)})

@@ -1,0 +1,39 @@
+"""Why an answer is wrong, for those who know the right one; without htmx, on the answer's whole page."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from webapp.access import limits
+from webapp.access.roles import Action
+from webapp.asking.views import answer_context, kept_answer
+from webapp.explaining import service as why
+from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
+
+
+@allowed(Action.EXPLAIN)
+@require_http_methods(["GET", "POST"])
+def explain(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """Say it; nothing is kept. A link here, such as the login's, leads to the answer."""
+    asked = kept_answer(answer_id)
+    if request.method != "POST":
+        return redirect(f"{reverse('answer', args=[asked.pk])}#why")
+    right_answer = request.POST.get("right_answer", "")
+    context = answer_context(request, asked, []) | {"right_answer": right_answer}
+    if (wait_s := limits.seconds_to_wait(request)) is not None:
+        context["why_error"] = f"That was a lot at once. Come back in {wait_s} seconds."
+        response = render(request, "ask/answer.html", context, status=429)
+        response["Retry-After"] = str(wait_s)
+        return response
+    try:
+        context["why"] = why.explain(asked, right_answer)
+    except InvalidRequest as invalid:
+        return render(request, "ask/answer.html", context | {"why_error": str(invalid)}, status=422)
+    return render(request, "ask/partial_why.html" if request.htmx else "ask/answer.html", context)

@@ -1,0 +1,1 @@
+"""What askers say of answers, and what curators make of it."""

@@ -1,0 +1,136 @@
+"""Feedback over REST: one's own word on a kept answer."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle
+
+from webapp.asking.history import Asker, asker_key
+from webapp.feedback import service as feedback
+from webapp.feedback.service import LONGEST_ANSWER
+from webapp.models import AskedAnswer, Feedback, Review
+from webapp.rest.authentication import MayGiveFeedback
+from webapp.rest.base import PublicView, checked, problem_responses, without_body
+from webapp.rest.parameters import only_parameters
+from webapp.rest.serializers import StrictBooleanField, StrictCharField, StrictSerializer
+from webapp.rest.throttle import AskThrottle
+
+_SAID: Final = {
+    "right": False,
+    "block_id": "0f6c3d9c4be1f2a35c6e0d7a8b91e2c4",
+    "better_answer": "Stanley Kubrick",
+}
+_KEPT: Final = _SAID | {
+    "answer": "4f5e3c1a-0d2b-4c8e-9a67-1b2c3d4e5f60",
+    "review": "waiting",
+    "changed_at": "2026-01-31T12:00:00.000000Z",
+}
+
+
+class SaidSerializer(StrictSerializer):
+    """What one thinks of an answer; at least one of the three. What is left out is taken as not said."""
+
+    right = StrictBooleanField(allow_null=True, default=None, help_text="Whether the answer is right.")
+    block_id = StrictCharField(
+        default="",
+        allow_blank=True,
+        help_text="The block that is the right evidence: one that was read, or another of the same corpus.",
+    )
+    better_answer = StrictCharField(
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text=f"What should have been answered: at most {LONGEST_ANSWER} characters.",
+    )
+
+
+class FeedbackSerializer(serializers.ModelSerializer[Feedback]):
+    """One's word, and whether a curator has accepted it to learn from."""
+
+    review = serializers.ChoiceField(Review.choices, read_only=True)
+
+    class Meta:
+        model = Feedback
+        fields = ["answer", "right", "block_id", "better_answer", "review", "changed_at"]
+        read_only_fields = fields
+
+
+class FeedbackView(PublicView):
+    """One's own word on an answer."""
+
+    permission_classes = [AllowAny, MayGiveFeedback]
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """What writes is counted, together with the questions."""
+        return [AskThrottle()] if self.request.method == "POST" else []
+
+    @extend_schema(
+        operation_id="feedback",
+        summary="What one said of an answer",
+        description="404 where one has said nothing.",
+        responses={200: FeedbackSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Feedback", value=_KEPT, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, answer_id: UUID) -> Response:
+        only_parameters(request, ())
+        said = self._asker().word_on(_answer(answer_id))
+        if said is None:
+            raise Http404
+        return Response(FeedbackSerializer(said).data)
+
+    @extend_schema(
+        operation_id="giveFeedback",
+        summary="Say what one thinks of an answer",
+        description="Takes the place of what one said before. An account has one word on each answer; without one, "
+        "the session that the cookie carries has. A curator decides whether it is learnt from; changing it lets it "
+        "wait anew.",
+        request=SaidSerializer,
+        responses={
+            200: FeedbackSerializer,
+            201: FeedbackSerializer,
+            **problem_responses(400, 403, 404, 413, 415, 429),
+        },
+        examples=[
+            OpenApiExample("Wrong, and what is right", value=_SAID, request_only=True),
+            OpenApiExample("Feedback", value=_KEPT, response_only=True, status_codes=["201"]),
+        ],
+    )
+    def post(self, request: Request, answer_id: UUID) -> Response:
+        word = checked(request, SaidSerializer)
+        answer = _answer(answer_id)
+        said, first = feedback.say(self._asker(create=True), answer, **word)
+        return Response(FeedbackSerializer(said).data, status=201 if first else 200)
+
+    @extend_schema(
+        operation_id="takeFeedbackBack",
+        summary="Take back what one said of an answer",
+        description="404 where one has said nothing.",
+        request=None,
+        responses={204: None, **problem_responses(400, 403, 404)},
+    )
+    def delete(self, request: Request, answer_id: UUID) -> Response:
+        without_body(request)
+        if not feedback.take_back(self._asker(), _answer(answer_id)):
+            raise Http404
+        return Response(status=204)
+
+    def _asker(self, *, create: bool = False) -> Asker:
+        """Whose word it is: the account's, of a token or a session, or else the session's."""
+        request = self.request
+        in_account = request.user.is_authenticated
+        # A program with a token has no history in a browser, whatever cookies it brings along.
+        key = "" if request.auth is not None else asker_key(request, create=create and not in_account)
+        return Asker(request.user, key)
+
+
+def _answer(answer_id: UUID) -> AskedAnswer:
+    return get_object_or_404(AskedAnswer.objects.defer("payload"), pk=answer_id)

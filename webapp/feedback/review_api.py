@@ -1,0 +1,94 @@
+"""What everybody said of answers, over REST, for those who run the site; curators decide about it in the console."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.feedback import service as feedback
+from webapp.models import Deployment, Feedback, Review
+from webapp.rest.base import (
+    PAGING,
+    OperatorView,
+    Pages,
+    page_example,
+    page_response,
+    problem_responses,
+)
+from webapp.rest.parameters import (
+    by_id,
+    by_time,
+    by_truth,
+    by_word,
+    filtered,
+    order_parameter,
+    ordering,
+)
+from webapp.rest.serializers import RecordSerializer, person_field
+
+_ORDERS: Final = ("changed_at",)
+_FILTERS: Final = (
+    by_word("review", Review.values),
+    by_truth("teaches", "teaches", "Whether something can be learnt from it; a curator looks at nothing else."),
+    by_truth("right", "right", "What was said of the answer; where nothing was, neither finds it."),
+    by_id("deployment", Deployment, "answer__deployment"),
+    *by_time("changed_at"),
+)
+_BLOCK: Final = "0f6c3d9c4be1f2a35c6e0d7a8b91e2c4"
+_ANSWER: Final = "4f5e3c1a-0d2b-4c8e-9a67-1b2c3d4e5f60"
+_SAID: Final[dict[str, Any]] = {
+    "id": 21,
+    "answer": _ANSWER,
+    "question": "Who directed 2001: A Space Odyssey?",
+    "answered": "Arthur C. Clarke",
+    "deployment": 12,
+    "right": False,
+    "better_answer": "Stanley Kubrick",
+    "block_id": _BLOCK,
+    "teaches": True,
+    "review": "accepted",
+    "by": "memo",
+    "changed_at": "2026-01-31T12:00:00Z",
+    "reviewed_by": "cora",
+    "reviewed_at": "2026-01-31T13:00:00Z",
+}
+
+
+class SaidOfAnswerSerializer(RecordSerializer):
+    """One asker's word on an answer, and what a curator made of it."""
+
+    question = serializers.CharField(source="answer.question")
+    answered = serializers.CharField(source="answer.answer_text", allow_null=True, help_text="Null: none was found.")
+    deployment = serializers.IntegerField(source="answer.deployment_id", help_text="Which one answered.")
+    teaches = serializers.BooleanField(help_text="Whether something can be learnt from it, once it is accepted.")
+    by = person_field()
+    reviewed_by = person_field()
+
+    class Meta:
+        model = Feedback
+        fields = [
+            *("id", "answer", "question", "answered", "deployment", "right", "better_answer", "block_id", "teaches"),
+            *("review", "by", "changed_at", "reviewed_by", "reviewed_at"),
+        ]
+
+
+class AllFeedbackView(OperatorView):
+    """What everybody said."""
+
+    @extend_schema(
+        operation_id="all_feedback",
+        summary="List what everybody said of answers",
+        description="A curator's list in the console is `review=waiting&teaches=true`.",
+        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
+        responses={200: page_response("FeedbackPage", SaidOfAnswerSerializer), **problem_responses(400, 403)},
+        examples=[page_example("Feedback", _SAID, "feedback")],
+    )
+    def get(self, request: Request) -> Response:
+        said = filtered(request, feedback.all_of_it(), _FILTERS, also=("order",))
+        pages = Pages(ordering(request, _ORDERS))
+        page = pages.paginate_queryset(said, request)
+        return pages.get_paginated_response(SaidOfAnswerSerializer(page, many=True).data)

@@ -1,0 +1,98 @@
+"""What people said of answers, for curators: accept it to learn from, or refuse it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Count, Q
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from realm_core.errors import RealmError
+from webapp.articles import service as articles
+from webapp.feedback import service as services
+from webapp.models import Deployment, EvidenceBlock, Feedback, Review
+from webapp.pages.guards import curators_only, staff_member
+
+if TYPE_CHECKING:
+    from realm_core.corpus.records import Block
+
+_PAGE_SIZE: Final = 25
+_LATEST_DEPLOYMENTS: Final = 10
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# What a list shows; the first is shown unless another is asked for.
+_SHOWS: Final = {
+    "waiting": Q(services.TEACHES, review=Review.WAITING),
+    "accepted": Q(review=Review.ACCEPTED),
+    "refused": Q(review=Review.REFUSED),
+    "all": Q(),
+}
+
+
+@curators_only
+@never_cache
+@require_GET
+def feedback_list(request: HttpRequest) -> HttpResponse:
+    """What waits for a curator, or what was accepted, refused or said at all; the newest first."""
+    show = request.GET.get("show", "")
+    show = show if show in _SHOWS else "waiting"
+    said = services.all_of_it().filter(_SHOWS[show])
+    page = Paginator(said, _PAGE_SIZE).get_page(request.GET.get("page"))
+    counts = Feedback.objects.aggregate(**{name: Count("pk", filter=which) for name, which in _SHOWS.items()})
+    context = {
+        "page": page,
+        "rows": _with_blocks(list(page)),
+        "show": show,
+        "tabs": [(name, counts[name]) for name in _SHOWS],
+        "accepted": services.accepted_count(),
+        "deployments": services.by_deployment(
+            Deployment.objects.select_related("model", "index")[:_LATEST_DEPLOYMENTS]
+        ),
+    }
+    return render(request, "manage/feedback.html", context)
+
+
+@curators_only
+@require_POST
+def review(request: HttpRequest, pk: int) -> HttpResponse:
+    """Accept or refuse what somebody said, as the curator saw it; or let it wait again."""
+    said = get_object_or_404(Feedback.objects.select_related("answer").defer("answer__payload"), pk=pk)
+    verdict = request.POST.get("verdict", "")
+    if verdict in Review.values:
+        try:
+            services.review(said, Review(verdict), seen=_seen(request), by=staff_member(request))
+        except RealmError as error:
+            messages.error(request, str(error))
+    back = request.POST.get("back", "")
+    # `redirect` would take a word for the name of a view.
+    return HttpResponseRedirect(back if url_has_allowed_host_and_scheme(back, None) else reverse("manage-feedback"))
+
+
+def _seen(request: HttpRequest) -> datetime:
+    """When the word that the curator looked at had been said; nothing was said at a time that cannot be read."""
+    try:
+        seen = parse_datetime(request.POST.get("seen", ""))
+    except ValueError:
+        return _NEVER
+    return seen if seen is not None and timezone.is_aware(seen) else _NEVER
+
+
+def _with_blocks(said: list[Feedback]) -> list[tuple[Feedback, EvidenceBlock | Block | None]]:
+    """Each word, and the block that it points at, which need not be one that was read."""
+    ids = {one.block_id for one in said if one.block_id}
+    pointed_at = EvidenceBlock.objects.filter(answer__in=[one.answer_id for one in said], block_id__in=ids)
+    blocks = {(block.answer_id, block.block_id): block for block in pointed_at}
+    return [(one, blocks.get((one.answer_id, one.block_id)) or _not_read(one)) for one in said]
+
+
+def _not_read(said: Feedback) -> Block | None:
+    return articles.in_its_corpus(said.block_id, said.answer) if said.block_id else None

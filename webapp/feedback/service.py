@@ -1,0 +1,208 @@
+"""What askers say of answers: right or wrong, which block is the right evidence, a better answer.
+
+Each asker has one word on an answer, which they may change and take back. Nothing is learnt from it before a curator
+has accepted it: on an open site anybody can say anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import BooleanField, Case, Count, Q, QuerySet, When
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from realm_core.questions.answers import holds_answer
+from webapp.articles import service as articles
+from webapp.asking.history import Asker
+from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.text import one_line
+
+LONGEST_ANSWER: Final = 300  # characters; answers are names, dates and short phrases
+# A better answer was given, or the one there was is right.
+TEACHES: Final = ~Q(better_answer="") | Q(right=True, answer__answer_text__isnull=False)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A block that somebody pointed at, or that says an answer. rank: among those read; None: it was not."""
+
+    block_id: str
+    title: str
+    text: str
+    rank: int | None
+
+
+def say(
+    asker: Asker, answer: AskedAnswer, *, right: bool | None = None, block_id: str = "", better_answer: str = ""
+) -> tuple[Feedback, bool]:
+    """(their word, whether they had said nothing before); it takes the place of an earlier one.
+
+    right:          whether the answer is; None: not said. Where none was found: whether that is right.
+    block_id:       the block that is the right evidence: one that was read, or another of the same corpus.
+    better_answer:  as in a question file: a name, a date, a phrase.
+    InvalidRequest names every field that is wrong.
+    """
+    better_answer = one_line(better_answer)
+    _check(answer, right, block_id, better_answer)
+    word: dict[str, Any] = {"right": right, "block_id": block_id, "better_answer": better_answer}
+    try:
+        return _say(asker, answer, word)
+    except IntegrityError:  # the same asker said something at the same moment, in another window
+        return _say(asker, answer, word)
+
+
+def take_back(asker: Asker, answer: AskedAnswer) -> bool:
+    """Forget their word on an answer; False when there is none."""
+    deleted, _ = asker.words.filter(answer=answer).delete()
+    return bool(deleted)
+
+
+def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None:
+    """Accept or refuse what somebody said, or let it wait again.
+
+    seen: `changed_at` of the word that was looked at. RealmError when it has changed since, and when a word from which
+    nothing can be learnt is to be accepted: there is no right answer, or it stands nowhere in the corpus.
+    """
+    if verdict == Review.ACCEPTED and not Feedback.objects.filter(TEACHES, pk=said.pk).exists():
+        raise RealmError("There is nothing to learn from this: the answer is not right and no better one was given.")
+    use = where_it_stands(said) if verdict == Review.ACCEPTED else ""
+    waits = verdict == Review.WAITING
+    with transaction.atomic():
+        changed = Feedback.objects.filter(pk=said.pk, changed_at=seen).update(
+            review=verdict, use=use, reviewed_by=None if waits else by, reviewed_at=None if waits else timezone.now()
+        )
+        if not changed:
+            raise RealmError("What was said has been changed or taken back in the meantime; look again.")
+        AuditEntry.record(
+            f"feedback.{_VERBS[verdict]}",
+            f"“{said.answer.question}”",
+            by=by,
+            answer=str(said.answer_id),
+            feedback=said.pk,
+            right=said.right,
+            better_answer=said.better_answer,
+            block_id=said.block_id,
+            use=use,
+        )
+
+
+def right_answer(said: Feedback) -> str:
+    """What was said to be better, else the answer if it was said to be right; empty if neither."""
+    return said.better_answer.strip() or (said.answer.answer_text or "" if said.right else "")
+
+
+def evidence_of(said: Feedback) -> Told | None:
+    """The block that says the right answer: the one that was named, else the best of those read; None: neither does."""
+    answer = [right_answer(said)]
+    read = [Told(one.block_id, one.title, one.text, one.rank) for one in said.answer.evidence.all()]
+    read.sort(key=lambda one: one.rank or 0)
+    named = [one for one in read if one.block_id == said.block_id] if said.block_id else read
+    if said.block_id and not named and (block := articles.in_its_corpus(said.block_id, said.answer)) is not None:
+        named = [Told(block.block_id, block.title, block.text, None)]
+    return next((one for one in named if holds_answer(one.text, answer)), None)
+
+
+def where_it_stands(said: Feedback) -> str:
+    """Where the right answer stands, which is what learning from it takes, in a sentence. RealmError: nowhere."""
+    answer = right_answer(said)
+    if (block := evidence_of(said)) is not None:
+        which = f"block {block.rank}, which was read" if block.rank is not None else "the block that was named"
+        return f"It stands in {which}: {block.title}."[:200]
+    count = articles.count_holding(answer, said.answer)
+    if count is None:
+        return "The corpus is too large to look through at once; whether it stands there is seen in the training."
+    if not count:
+        raise RealmError(
+            f"“{answer}” stands in no block of the corpus, so nothing could be learnt from it. "
+            "Refuse it, or put a text that says it into the corpus first."
+        )
+    return f"It stands in {count:,} other block{'' if count == 1 else 's'} of the corpus."
+
+
+def all_of_it() -> QuerySet[Feedback]:
+    """What everybody said, with `teaches`: whether something can be learnt from it."""
+    teaches = Case(When(TEACHES, then=True), default=False, output_field=BooleanField())
+    said = Feedback.objects.select_related("answer__deployment__index__corpus", "by", "reviewed_by").defer(
+        "answer__payload"
+    )
+    return said.annotate(teaches=teaches)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How the answers of a deployment were judged. right_share: 0 to 1; None where nobody said right or wrong."""
+
+    deployment: Deployment
+    answers: int
+    judged: int
+    right: int
+
+    @property
+    def right_share(self) -> float | None:
+        """Of the words that say right or wrong, those that say right."""
+        return self.right / self.judged if self.judged else None
+
+
+def by_deployment(deployments: QuerySet[Deployment]) -> list[Judged]:
+    """Each deployment, in the order given, with what people said of its answers."""
+    deployments_of = list(deployments)
+    ids = [deployment.pk for deployment in deployments_of]
+    asked = AskedAnswer.objects.filter(deployment__in=ids).order_by().values_list("deployment")
+    answers = dict(asked.annotate(number=Count("pk")))
+    said = Feedback.objects.filter(answer__deployment__in=ids, right__isnull=False).order_by()
+    counted = said.values_list("answer__deployment").annotate(all=Count("pk"), good=Count("pk", filter=Q(right=True)))
+    judged = {deployment: (all_of_them, right) for deployment, all_of_them, right in counted}
+    return [Judged(one, answers.get(one.pk, 0), *judged.get(one.pk, (0, 0))) for one in deployments_of]
+
+
+def waiting_count() -> int:
+    """How many words that something can be learnt from no curator has looked at."""
+    return Feedback.objects.filter(TEACHES, review=Review.WAITING).count()
+
+
+def accepted_count() -> int:
+    """How many accepted words something can be learnt from."""
+    return Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).count()
+
+
+_VERBS: Final = {Review.ACCEPTED: "accept", Review.REFUSED: "refuse", Review.WAITING: "reopen"}
+
+
+def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer: str) -> None:
+    errors = []
+    if right is None and not block_id and not better_answer:
+        errors.append(FieldError("", "Say at least one thing: right or wrong, the right block, or a better answer."))
+    read = set(answer.evidence.values_list("block_id", flat=True)) if block_id else set()
+    if block_id and block_id not in read and articles.in_its_corpus(block_id, answer) is None:
+        says = "This is not one of the blocks of the corpus that this was answered from."
+        errors.append(FieldError("block_id", says))
+    if len(better_answer) > LONGEST_ANSWER:
+        errors.append(
+            FieldError(
+                "better_answer",
+                f"An answer may have at most {LONGEST_ANSWER} characters; this one has {len(better_answer)}.",
+            )
+        )
+    if errors:
+        raise InvalidRequest(*errors)
+
+
+@transaction.atomic
+def _say(asker: Asker, answer: AskedAnswer, word: dict[str, Any]) -> tuple[Feedback, bool]:
+    who = {"by": asker.user, "session_key": ""} if isinstance(asker.user, User) else {"session_key": asker.session_key}
+    said = asker.word_on(answer)
+    if said is None:
+        return Feedback.objects.create(answer=answer, **who, **word), True
+    unchanged = all(getattr(said, name) == value for name, value in word.items())
+    fresh = {} if unchanged else {"review": Review.WAITING, "reviewed_by": None, "reviewed_at": None}
+    for name, value in (who | word | fresh).items():
+        setattr(said, name, value)
+    if not unchanged or said.by_id != asker.user.pk:
+        said.save()
+    return said, False

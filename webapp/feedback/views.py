@@ -1,0 +1,84 @@
+"""Say of an answer whether it is right, and take that back; without htmx, the forms lead back to the answer."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from webapp.access import limits
+from webapp.access.roles import Action
+from webapp.asking.history import asker_of
+from webapp.asking.views import answer_context, kept_answer
+from webapp.feedback import service as feedback
+from webapp.models import AskedAnswer
+from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
+
+_BLOCK_ID: Final = re.compile(r"[0-9a-f]{32}")
+_RIGHT: Final = {"yes": True, "no": False}
+
+
+@allowed(Action.FEEDBACK)
+@require_http_methods(["GET", "POST"])
+def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """Keep what somebody says; a link here, such as the login's, leads to the answer."""
+    answer = kept_answer(answer_id)
+    if request.method != "POST":
+        return _back(answer)
+    if (wait_s := limits.seconds_to_wait(request)) is not None:
+        response = _refused(request, answer, f"That was a lot at once. Come back in {wait_s} seconds.", status=429)
+        response["Retry-After"] = str(wait_s)
+        return response
+    try:
+        feedback.say(
+            asker_of(request, create=True),
+            answer,
+            right=_RIGHT.get(request.POST.get("right", "")),
+            block_id=_block(request),
+            better_answer=request.POST.get("better_answer", ""),
+        )
+    except InvalidRequest as invalid:
+        return _refused(request, answer, str(invalid), status=422)
+    return _said(request, answer)
+
+
+@allowed(Action.FEEDBACK)
+@require_http_methods(["GET", "POST"])
+def take_back(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """Forget what somebody said."""
+    answer = kept_answer(answer_id)
+    if request.method != "POST":
+        return _back(answer)
+    feedback.take_back(asker_of(request), answer)
+    return _said(request, answer)
+
+
+def _said(request: HtmxRequest, answer: AskedAnswer) -> HttpResponse:
+    if not request.htmx:
+        return _back(answer)
+    return render(request, "ask/partial_feedback.html", answer_context(request, answer, []))
+
+
+def _block(request: HtmxRequest) -> str:
+    """The block that was chosen, else the one whose link, or id, was written; what is neither is refused as it is."""
+    written = request.POST.get("other_block", "").strip()
+    found = _BLOCK_ID.search(written)
+    return request.POST.get("block_id", "") or (found.group() if found else written)
+
+
+def _back(answer: AskedAnswer) -> HttpResponse:
+    return redirect(f"{reverse('answer', args=[answer.pk])}#feedback")
+
+
+def _refused(request: HtmxRequest, answer: AskedAnswer, why: str, status: int) -> HttpResponse:
+    """The answer's page again, with what is wrong and what was typed."""
+    typed = {name: request.POST.get(name, "") for name in ("better_answer", "block_id", "other_block")}
+    context = answer_context(request, answer, []) | {"feedback_error": why, "typed": typed}
+    return render(request, "ask/answer.html", context, status=status)

@@ -1,0 +1,1 @@
+"""Masked sentences and what fills them."""

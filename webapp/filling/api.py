@@ -1,0 +1,36 @@
+"""Masked sentences over REST."""
+
+from __future__ import annotations
+
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.filling import examples
+from webapp.filling import service as filling
+from webapp.filling.serializers import FillingSerializer, SentenceSerializer
+from webapp.rest.base import AskingView, checked, problem_responses
+from webapp.rest.throttle import AskThrottle
+
+
+class FillView(AskingView):
+    """Fill a masked sentence."""
+
+    throttle_classes = [AskThrottle]
+
+    @extend_schema(
+        operation_id="fill",
+        summary="Fill the masks of a sentence",
+        description="What a pre-trained model expects behind each [MASK]: without retrieval (from the null block), "
+        "from the best block, and from the null block and the k − 1 best blocks together. Nothing is kept. A model "
+        "that was not pre-trained answers questions only (409).",
+        request=SentenceSerializer,
+        responses={200: FillingSerializer, **problem_responses(400, 403, 409, 413, 415, 422, 429, 503)},
+        examples=[
+            OpenApiExample("Sentence", value=examples.SENTENCE, request_only=True),
+            OpenApiExample("Filling", value=examples.FILLING, response_only=True, status_codes=["200"]),
+            OpenApiExample("Not possible", value=examples.CANNOT_FILL, response_only=True, status_codes=["409"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        return Response(filling.fill(**checked(request, SentenceSerializer)).as_dict())

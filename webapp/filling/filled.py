@@ -1,0 +1,117 @@
+"""A filling made ready to be shown, as `asking.reading` does it for answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from realm_core.text.masked import fill_masks
+from webapp.asking.reading import Passage, add_up
+
+if TYPE_CHECKING:
+    from realm_core.serving.filled import Filling, FillingEvidence, Guess, Word
+
+_LEAST_SCALE = 1.0  # of a utility's bar, so that differences that mean nothing stay small
+
+
+@dataclass(frozen=True)
+class WordView:
+    """One of the likeliest wordpieces. looked_for: it is the one that the figures of the page are about."""
+
+    word: Word
+    looked_for: bool
+
+
+@dataclass(frozen=True)
+class WayView:
+    """One of the three ways: how likely what is looked for is in it, and its likeliest words for each mask."""
+
+    name: str  # also the bar's colour
+    probability: float | None  # None: there is no such block
+    block: FillingEvidence | None  # that this way reads
+    masks: tuple[tuple[WordView, ...], ...]
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """A block that was read. Figures named `…_tenths` are tenths of a percent, rounded so that they add up."""
+
+    evidence: FillingEvidence
+    anchor: str  # what its place in the page is called
+    best: bool
+    passage: Passage
+    prior_tenths: int
+    posterior_tenths: int
+    contribution: float  # prior · likelihood
+    utility_share: float  # of the largest of all blocks, −1 to 1
+
+
+@dataclass(frozen=True)
+class FillingView:
+    """Everything that the page says about one filling."""
+
+    filling: Filling
+    sentence: list[tuple[str, bool]]  # with the best guess: texts, and whether they were filled in
+    best: Guess
+    looked_for: Guess  # the truth, where it was given
+    ways: tuple[WayView, ...]
+    blocks: tuple[BlockView, ...]
+
+
+def look_at(filling: Filling) -> FillingView:
+    """What the page shows of a filling."""
+    best, looked_for = filling.guesses[0], filling.explained
+    best_block = next((e for e in filling.evidence if e.block_id and e.block_id == filling.best_block_id), None)
+    without = _marked([mask.without_retrieval for mask in filling.masks], looked_for)
+    from_best = _marked([mask.best_block for mask in filling.masks], looked_for)
+    marginal = _marked([mask.marginal for mask in filling.masks], looked_for)
+    return FillingView(
+        filling=filling,
+        sentence=fill_masks(filling.sentence, best.words),
+        best=best,
+        looked_for=looked_for,
+        ways=(
+            WayView("without", looked_for.without_retrieval, None, without),
+            WayView("best", looked_for.best_block, best_block, from_best),
+            WayView("marginal", looked_for.marginal, None, marginal),
+        ),
+        blocks=_blocks(filling, looked_for),
+    )
+
+
+def _marked(masks: Sequence[Sequence[Word]], looked_for: Guess) -> tuple[tuple[WordView, ...], ...]:
+    return tuple(
+        tuple(WordView(word, word.text == wanted) for word in words)
+        for words, wanted in zip(masks, looked_for.words, strict=True)
+    )
+
+
+def _blocks(filling: Filling, looked_for: Guess) -> tuple[BlockView, ...]:
+    evidence = filling.evidence
+    priors = add_up([block.prior for block in evidence], 1.0)
+    posteriors = add_up([block.posterior for block in evidence], 1.0)
+    scale = max(_LEAST_SCALE, *(abs(block.utility) for block in evidence))
+    return tuple(
+        BlockView(
+            evidence=block,
+            anchor=block.block_id or "null",
+            best=block.block_id is not None and block.block_id == filling.best_block_id,
+            passage=_passage(block.text, looked_for.text),
+            prior_tenths=prior,
+            posterior_tenths=posterior,
+            contribution=block.prior * block.likelihood,
+            utility_share=block.utility / scale,
+        )
+        for block, prior, posterior in zip(evidence, priors, posteriors, strict=True)
+    )
+
+
+def _passage(text: str, wording: str) -> Passage:
+    """The text, cut where it first says one of the things that are looked for."""
+    for words in wording.split(" … "):
+        found = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE)
+        if found:
+            return Passage.cut(text, *found.span())
+    return Passage.cut(text, None, None)

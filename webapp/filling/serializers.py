@@ -1,0 +1,104 @@
+"""A masked sentence and what fills it, as the API describes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from realm_core.settings import MAX_K
+from realm_core.text.masked import MOST_MASKS
+from webapp.asking.service import MAX_EXCLUDED
+from webapp.filling.service import DEFAULT_K, MAX_SENTENCE_CHARACTERS
+from webapp.rest.serializers import StrictCharField, StrictIntegerField, StrictSerializer
+
+
+class SentenceSerializer(StrictSerializer):
+    """A sentence with gaps. Lengths and ranges are checked where page and API pass."""
+
+    sentence = StrictCharField(
+        trim_whitespace=False,
+        allow_blank=True,
+        help_text=f"With [MASK] for each missing wordpiece, 1 to {MOST_MASKS} of them; at most "
+        f"{MAX_SENTENCE_CHARACTERS} characters after folding white space.",
+    )
+    k = StrictIntegerField(
+        default=DEFAULT_K, help_text=f"How many blocks to read, the null block counted, 2 to {MAX_K}."
+    )
+    exclude = serializers.ListField(
+        child=StrictCharField(trim_whitespace=False, allow_blank=True),
+        default=list,
+        help_text=f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.",
+    )
+    truth = StrictCharField(
+        default=None,
+        allow_null=True,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="What stands behind the masks; its probabilities are given, too. A single [MASK] becomes as many as "
+        "it has wordpieces, several must be as many.",
+    )
+
+
+class WordSerializer(serializers.Serializer[Any]):
+    """A wordpiece for one mask."""
+
+    text = serializers.CharField(help_text="As in the vocabulary: lower case, ## where it goes on with a word.")
+    probability = serializers.FloatField()
+
+
+class MaskSerializer(serializers.Serializer[Any]):
+    """The likeliest wordpieces for one mask, in each of the three ways."""
+
+    without_retrieval = WordSerializer(many=True)
+    best_block = WordSerializer(many=True, help_text="Empty where no block but the null block was read.")
+    marginal = WordSerializer(many=True)
+
+
+class GuessSerializer(serializers.Serializer[Any]):
+    """Wordpieces for all masks together, with their probability in each of the three ways."""
+
+    words = serializers.ListField(child=serializers.CharField())
+    text = serializers.CharField(help_text="The same as one reads them.")
+    without_retrieval = serializers.FloatField(help_text="p(y | ∅, x), ∅ the null block.")
+    best_block = serializers.FloatField(allow_null=True, help_text="p(y | z, x), z the best block.")
+    marginal = serializers.FloatField(help_text="p(y | x): the sum over the blocks read of prior × likelihood.")
+
+
+class FillingEvidenceSerializer(serializers.Serializer[Any]):
+    """A block that was read. Likelihood, posterior and utility are about what the filling `explains`."""
+
+    rank = serializers.IntegerField(help_text="1 is the highest posterior.")
+    block_id = serializers.CharField(allow_null=True, help_text="Null: the null block, which has no text.")
+    title = serializers.CharField(allow_blank=True)
+    text = serializers.CharField(allow_blank=True)
+    section = serializers.CharField(allow_blank=True)
+    url = serializers.CharField(allow_blank=True)
+    prior = serializers.FloatField(help_text="p(z | x); sums to one over the blocks read.")
+    likelihood = serializers.FloatField(help_text="p(y | z, x).")
+    posterior = serializers.FloatField(help_text="p(z | y, x); sums to one over the blocks read.")
+    utility = serializers.FloatField(
+        help_text="Retrieval utility, log p(y | z, x) − log p(y | ∅, x); positive: the block helps."
+    )
+    retriever_score = serializers.FloatField(help_text="Inner product of sentence and block vectors.")
+
+
+class FillingSerializer(serializers.Serializer[Any]):
+    """A sentence filled without retrieval, from its best block, and from all blocks read together."""
+
+    sentence = serializers.CharField(help_text="With one [MASK] for each wordpiece that was looked for.")
+    guesses = GuessSerializer(many=True, help_text="Words for all masks together, the highest marginal first.")
+    truth = GuessSerializer(allow_null=True, help_text="The same of the truth, where it was given.")
+    explains = serializers.ChoiceField(
+        choices=["truth", "guess"], help_text="What the evidence is about: the truth, or the first guess."
+    )
+    masks = MaskSerializer(many=True, help_text="The likeliest wordpieces for each mask by itself.")
+    best_block_id = serializers.CharField(
+        allow_null=True, help_text="Which block “best block” means: the one with the highest posterior."
+    )
+    evidence = FillingEvidenceSerializer(many=True, help_text="The blocks read, the highest posterior first.")
+    model = serializers.CharField()
+    index = serializers.CharField()
+    corpus = serializers.CharField()
+    latency_ms = serializers.FloatField()
+    timings_ms = serializers.DictField(child=serializers.FloatField())

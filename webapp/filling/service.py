@@ -1,0 +1,82 @@
+"""Fill the masks of a sentence: the one way that page and REST API take. Nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from realm_core.settings import MAX_K
+from realm_core.text.masked import MASK, MOST_MASKS, between_masks
+from webapp.asking.service import wrong_ids
+from webapp.metrics.middleware import listens
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.serving.engine import EngineUnavailable, serving
+from webapp.text import one_line
+
+if TYPE_CHECKING:
+    from realm_core.serving.filled import Filling
+
+# The model reads 94 wordpieces of a sentence, some 450 characters of English.
+MAX_SENTENCE_CHARACTERS: Final = 1000
+MAX_TRUTH_CHARACTERS: Final = 200
+DEFAULT_K: Final = 8  # as in the paper; the null block is one of them
+
+
+@dataclass(frozen=True)
+class Request:
+    """A checked sentence. truth: what stands behind the masks, None where that was not said."""
+
+    sentence: str
+    k: int
+    exclude: tuple[str, ...]
+    truth: str | None
+
+
+def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), truth: str | None = None) -> Request:
+    """What is to be filled, cleaned. InvalidRequest names every field that is wrong."""
+    errors = []
+    cleaned, truth = one_line(sentence), one_line(truth or "")
+    masks = len(between_masks(cleaned)) - 1
+    if not cleaned:
+        errors.append(FieldError("sentence", f"Write a sentence with {MASK} where a word is missing."))
+    elif len(cleaned) > MAX_SENTENCE_CHARACTERS:
+        errors.append(
+            FieldError(
+                "sentence",
+                f"A sentence may have at most {MAX_SENTENCE_CHARACTERS} characters; this one has {len(cleaned)}.",
+            )
+        )
+    elif masks == 0:
+        errors.append(FieldError("sentence", f"Nothing is missing in this sentence: write {MASK} in place of a word."))
+    elif masks > MOST_MASKS:
+        errors.append(FieldError("sentence", f"A sentence may have at most {MOST_MASKS} {MASK}; this one has {masks}."))
+    if not 2 <= k <= MAX_K:
+        errors.append(FieldError("k", f"k, the number of blocks with the null block, must be between 2 and {MAX_K}."))
+    errors += wrong_ids(exclude)
+    if len(truth) > MAX_TRUTH_CHARACTERS:
+        errors.append(FieldError("truth", f"What is missing may have at most {MAX_TRUTH_CHARACTERS} characters."))
+    if errors:
+        raise InvalidRequest(*errors)
+    return Request(cleaned, k, tuple(dict.fromkeys(exclude)), truth or None)
+
+
+def fill(sentence: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = (), truth: str | None = None) -> Filling:
+    """Fill `sentence` without retrieval, from its best block, and from `k` blocks together.
+
+    InvalidRequest, EngineUnavailable, CannotFill where the model answers questions only, or another RealmError.
+    """
+    request = checked(sentence, k, exclude, truth)
+    with serving() as service:
+        return service.engine.fill(
+            request.sentence, k=request.k, exclude=request.exclude, truth=request.truth, listens=listens()
+        )
+
+
+def can_fill() -> bool | None:
+    """Whether the deployed model fills sentences; None while none is loaded (which this begins to do)."""
+    try:
+        with serving() as service:
+            return service.engine.can_fill
+    except EngineUnavailable:
+        return None

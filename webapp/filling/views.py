@@ -1,0 +1,85 @@
+"""Fill the gaps of a sentence: without retrieval, from the best block, and from all blocks together.
+
+The sentence is part of the address, for nothing is kept: the page can be linked, reloaded and gone back to. htmx gets
+the content alone, errors are whole pages, as in asking.views.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
+
+from realm_core.errors import CannotFill, RealmError
+from webapp.access import limits
+from webapp.access.roles import Action
+from webapp.filling import service as filling
+from webapp.filling.filled import look_at
+from webapp.models import Deployment
+from webapp.pages.guards import allowed
+from webapp.pages.htmx import HtmxRequest
+from webapp.refusals import InvalidRequest
+from webapp.serving.engine import EngineUnavailable
+
+# A sentence and what is missing in it. The first is the paper's own (Table 3).
+EXAMPLES: Final = (
+    (
+        "Mathematics",
+        "An equilateral triangle is easily constructed using a straightedge and compass, because 3 is a [MASK] prime.",
+        "Fermat",
+    ),
+    ("History", "After twenty-eight years the Berlin Wall came down on 9 November [MASK].", "1989"),
+    ("Chemistry", "Photosynthesis turns water and carbon dioxide into sugar and [MASK].", "oxygen"),
+    ("Film", "The science fiction film 2001: A Space Odyssey was directed by [MASK].", "Stanley Kubrick"),
+    ("Geography", "The Nile flows through Egypt and Sudan into the [MASK] Sea.", "Mediterranean"),
+    ("Space", "In [MASK], Apollo 11 brought the first people to the [MASK].", "1969 Moon"),
+)
+
+
+@allowed(Action.ASK)
+@require_safe
+@vary_on_headers("HX-Request")
+def fill(request: HtmxRequest) -> HttpResponse:
+    """The box; with a `sentence`, and perhaps its `truth`, in the address also what fills it."""
+    sentence, truth = request.GET.get("sentence", ""), request.GET.get("truth", "")
+    typed = {"sentence": sentence, "truth": truth}
+    if "sentence" not in request.GET:
+        return _cannot(request, 200) if filling.can_fill() is False else _box(request, typed)
+    try:
+        checked = filling.checked(sentence, truth=truth)
+        if (wait_s := limits.seconds_to_wait(request)) is not None:
+            response = _box(request, typed, f"That was a lot of sentences. Come back in {wait_s} seconds.", status=429)
+            response["Retry-After"] = str(wait_s)
+            return response
+        filled = filling.fill(checked.sentence, truth=checked.truth)
+    except EngineUnavailable as unavailable:
+        context = {**typed, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
+        response = render(request, "fill/waiting.html", context, status=503)
+        response["Retry-After"] = str(unavailable.retry_after_s)
+        return response
+    except CannotFill:
+        return _cannot(request, 409)
+    except (InvalidRequest, RealmError) as refused:
+        return _box(request, typed, str(refused), status=422)
+    whole = not request.htmx or request.htmx.history_restore_request
+    context = {"typed": typed, "shown": look_at(filled)}
+    return render(request, "fill/filled.html" if whole else "fill/partial_filled.html", context)
+
+
+def _box(request: HttpRequest, typed: dict[str, str], error: str = "", status: int = 200) -> HttpResponse:
+    address = reverse("fill")
+    examples = [
+        (topic, sentence, f"{address}?{urlencode({'sentence': sentence, 'truth': truth})}")
+        for topic, sentence, truth in EXAMPLES
+    ]
+    context: dict[str, Any] = {"typed": typed, "error": error, "examples": examples}
+    return render(request, "fill/fill.html", context, status=status)
+
+
+def _cannot(request: HttpRequest, status: int) -> HttpResponse:
+    return render(request, "fill/cannot.html", {"deployment": Deployment.active()}, status=status)

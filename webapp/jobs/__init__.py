@@ -1,0 +1,1 @@
+"""Jobs: kinds, forms, start, follow, stop, resume."""

@@ -1,0 +1,263 @@
+"""Jobs over REST: what kinds there are, start, follow, stop, resume."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from webapp.jobs import examples
+from webapp.jobs import service as services
+from webapp.jobs.logs import read_log
+from webapp.jobs.schema import kind_json, startable
+from webapp.jobs.serializers import (
+    JobDetailSerializer,
+    JobSerializer,
+    KindSerializer,
+    LogSerializer,
+    MetricSerializer,
+    MetricsSerializer,
+    NewJobSerializer,
+)
+from webapp.kinds import KINDS, ParameterError
+from webapp.models import Job, JobKind, JobState, Queue
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.base import (
+    PAGING,
+    OperatorView,
+    Pages,
+    checked,
+    page_example,
+    page_response,
+    problem_responses,
+    without_body,
+)
+from webapp.rest.parameters import (
+    by_time,
+    by_truth,
+    by_word,
+    filtered,
+    only_parameters,
+    order_parameter,
+    ordering,
+    whole_number,
+)
+from webapp.rest.problems import Conflict
+
+_LOG_BYTES: Final = 1 << 16
+_METRICS: Final = 1000
+_ORDERS: Final = ("created_at", "queued_at")
+_FILTERS: Final = (
+    by_word("state", JobState.values),
+    by_word("kind", list(KINDS)),
+    by_word("queue", Queue.values),
+    by_truth("part", "parent__isnull", "Whether it is a part of another job.", inverted=True),
+    *by_time(),
+)
+
+
+_INDEXING: Final = kind_json(KINDS[JobKind.INDEX])
+
+
+class KindsView(OperatorView):
+    """The kinds of job."""
+
+    @extend_schema(
+        operation_id="job_kinds",
+        summary="The kinds of job",
+        description="What each works on and may be told, with defaults, limits and explanations.",
+        responses={200: KindSerializer(many=True), **problem_responses(400, 403)},
+        examples=[OpenApiExample("Kinds", value=_INDEXING, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request) -> Response:
+        only_parameters(request, ())
+        return Response([kind_json(kind) for kind in startable()])
+
+
+class JobsView(OperatorView):
+    """All jobs."""
+
+    @extend_schema(
+        operation_id="jobs",
+        summary="List jobs",
+        description="Shards and other parts of jobs included.",
+        parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
+        responses={200: page_response("JobPage", JobSerializer), **problem_responses(400, 403)},
+        examples=[page_example("Jobs", examples.LISTED_JOB, "jobs")],
+    )
+    def get(self, request: Request) -> Response:
+        jobs = filtered(request, _jobs(), _FILTERS, also=("order",))
+        pages = Pages(ordering(request, _ORDERS))
+        page = pages.paginate_queryset(jobs, request)
+        return pages.get_paginated_response(JobSerializer(page, many=True).data)
+
+    @extend_schema(
+        operation_id="start_job",
+        summary="Start a job",
+        description="Settings that are not given have their defaults, or, with `settings_of`, those of an earlier job. "
+        "`Location` is the job's address. While another job does the same, the answer is 409, with that one's "
+        "address as `job`.",
+        request=NewJobSerializer,
+        responses={201: JobDetailSerializer, **problem_responses(400, 403, 409, 413, 415, 422)},
+        examples=[
+            *(OpenApiExample(title, value=new, request_only=True) for title, new in examples.NEW_JOBS.items()),
+            OpenApiExample("Job", value=examples.JOB, response_only=True, status_codes=["201"]),
+            OpenApiExample("Wrong parameters", value=examples.WRONG_JOB, response_only=True, status_codes=["400"]),
+            OpenApiExample("Duplicate", value=examples.DUPLICATE, response_only=True, status_codes=["409"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        body = checked(request, NewJobSerializer)
+        earlier = _earlier(body["settings_of"], body["kind"])
+        parameters = {**(services.carried_over(earlier) if earlier else {}), **body["parameters"]}
+        try:
+            job = services.start(body["kind"], parameters, by=self.operator, settings_of=earlier)
+        except ParameterError as error:
+            raise InvalidRequest(*_parameter_errors(error)) from None
+        except services.AlreadyActive as error:
+            raise _duplicate(request, error) from None
+        address = reverse("api-job", args=[job.pk], request=request)
+        return Response(JobDetailSerializer(job).data, status=201, headers={"Location": address})
+
+
+class JobView(OperatorView):
+    """One job."""
+
+    @extend_schema(
+        operation_id="job",
+        summary="A job",
+        description="With its progress, what it measured last, its parts and the records that it made.",
+        responses={200: JobDetailSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Job", value=examples.JOB, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, job_id: UUID) -> Response:
+        only_parameters(request, ())
+        return Response(JobDetailSerializer(_job(job_id)).data)
+
+
+class StopView(OperatorView):
+    """Stop a job."""
+
+    @extend_schema(
+        operation_id="stop_job",
+        summary="Stop a job",
+        description="At once while it waits or is interrupted, at its next safe point while it runs (it is `stopping` "
+        "until then).",
+        request=None,
+        responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415)},
+        examples=[OpenApiExample("Job", value=examples.STOPPING, response_only=True, status_codes=["200"])],
+    )
+    def post(self, request: Request, job_id: UUID) -> Response:
+        without_body(request)
+        job = _job(job_id)
+        if not services.stop(job, by=self.operator):
+            raise Conflict(f"The job is {job.get_state_display()}; there is nothing to stop.")
+        return Response(JobDetailSerializer(job).data)
+
+
+class ResumeView(OperatorView):
+    """Resume a job."""
+
+    @extend_schema(
+        operation_id="resume_job",
+        summary="Resume a job",
+        description="Queues a failed, stopped or interrupted job again; it goes on from what it had finished.",
+        request=None,
+        responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422)},
+        examples=[OpenApiExample("Job", value=examples.RESUMED, response_only=True, status_codes=["200"])],
+    )
+    def post(self, request: Request, job_id: UUID) -> Response:
+        without_body(request)
+        job = _job(job_id)
+        try:
+            resumed = services.resume(job, by=self.operator)
+        except services.AlreadyActive as error:
+            raise _duplicate(request, error) from None
+        if not resumed:
+            raise Conflict(f"The job is {job.get_state_display()}; it cannot be resumed.")
+        return Response(JobDetailSerializer(job).data)
+
+
+class LogView(OperatorView):
+    """A job's log."""
+
+    @extend_schema(
+        operation_id="job_log",
+        summary="A job's log",
+        description="A piece of it, by byte offset. To follow it, ask again from `next_offset` while it is `active`.",
+        parameters=[
+            OpenApiParameter("offset", OpenApiTypes.INT64, description="Where to begin, in bytes; 0 if not given."),
+            OpenApiParameter("limit", OpenApiTypes.INT, description=f"At most so many bytes, 4 to {_LOG_BYTES}."),
+        ],
+        responses={200: LogSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Log", value=examples.LOG, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, job_id: UUID) -> Response:
+        only_parameters(request, ("offset", "limit"))
+        offset = whole_number(request, "offset", 0)
+        limit = whole_number(request, "limit", _LOG_BYTES, low=4, high=_LOG_BYTES)  # a character has up to 4 bytes
+        job = _job(job_id)
+        piece = read_log(job, offset, limit)
+        body = {"text": piece.text, "next_offset": piece.end, "size": piece.size, "active": job.is_active}
+        return Response(body)
+
+
+class MetricsView(OperatorView):
+    """A job's metrics."""
+
+    @extend_schema(
+        operation_id="job_metrics",
+        summary="A job's metrics",
+        description="The earliest first. To follow them, ask again with `after` = `cursor`.",
+        parameters=[
+            OpenApiParameter("after", OpenApiTypes.INT64, description="A `cursor`; 0, from the first, if not given."),
+            OpenApiParameter("limit", OpenApiTypes.INT, description=f"At most so many rows, 1 to {_METRICS}."),
+        ],
+        responses={200: MetricsSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Metrics", value=examples.METRICS, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, job_id: UUID) -> Response:
+        only_parameters(request, ("after", "limit"))
+        after = whole_number(request, "after", 0)
+        limit = whole_number(request, "limit", _METRICS, low=1, high=_METRICS)
+        rows = list(_job(job_id).metrics.filter(pk__gt=after).order_by("pk")[: limit + 1])
+        shown = rows[:limit]
+        cursor = shown[-1].pk if shown else after
+        return Response({"rows": MetricSerializer(shown, many=True).data, "cursor": cursor, "more": len(rows) > limit})
+
+
+def _jobs() -> QuerySet[Job]:
+    return Job.objects.select_related("created_by", "parent").defer("log", "parent__log", "parent__result")
+
+
+def _job(job_id: UUID) -> Job:
+    return get_object_or_404(_jobs(), pk=job_id)
+
+
+def _earlier(job_id: UUID | None, kind: str) -> Job | None:
+    """The job whose settings a new one begins with."""
+    if job_id is None:
+        return None
+    earlier = _jobs().filter(pk=job_id, kind=kind).first()
+    if earlier is None:
+        raise InvalidRequest(FieldError("settings_of", f"There is no job {job_id} of the kind {kind}."))
+    return earlier
+
+
+def _parameter_errors(error: ParameterError) -> list[FieldError]:
+    """Each where it stands in the body."""
+    return [
+        FieldError("kind" if name == "kind" else f"parameters.{name}".rstrip("."), says)
+        for name, says in error.errors.items()
+    ]
+
+
+def _duplicate(request: Request, error: services.AlreadyActive) -> Conflict:
+    return Conflict(str(error), job=reverse("api-job", args=[error.job.pk], request=request))

@@ -1,0 +1,333 @@
+"""The form that starts a job, made of what `webapp.kinds` knows of its kind.
+
+The form only reads what a person typed; what is allowed is decided where every job is started, and what it says stands
+beside the field that it speaks of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django import forms
+from django.db import models
+from django.http import QueryDict
+from django.template.defaultfilters import filesizeformat
+from django.urls import reverse
+from django.utils.text import Truncator
+
+from realm_core.errors import printable
+from realm_core.settings import ANY, FILE, Setting
+from webapp.jobs import service as jobs
+from webapp.kinds import KINDS, Input, Kind, ParameterError
+from webapp.models import (
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobKind,
+    ModelVersion,
+    Purpose,
+    QuestionSet,
+    SpanSet,
+)
+from webapp.sources.service import sources
+from webapp.storage.places import sources_dir
+
+_FEW: Final = 6  # settings that are all shown at once
+_MOST_DIGITS: Final = 18  # a number of so many fits into a database's column of ids, and into a setting
+_QUOTED: Final = 80  # characters of a wrong line that are shown
+# What people change from run to run; the rest is folded away.
+_OFTEN: Final = frozenset(
+    "name steps epochs batch learning_rate query_lr reader_lr k refresh refresh_every retriever normalisation sample "
+    "leave_out_measured".split()
+)
+_BUDGET: Final = frozenset("steps epochs batch k refresh_every".split())  # the same where there are several stages
+
+
+class CountsField(forms.CharField):
+    """Whole numbers by name, a line each: `plain-train = 2`."""
+
+    widget = forms.Textarea
+
+    def prepare_value(self, value: object) -> object:
+        if isinstance(value, dict):
+            return "\n".join(f"{name} = {count}" for name, count in value.items())
+        return value
+
+    def to_python(self, value: object) -> Any:
+        counts = {}
+        for line in str(value or "").splitlines():
+            name, equals, count = (part.strip() for part in line.partition("="))
+            if not line.strip():
+                continue
+            if not name or not equals or not _is_number(count):
+                shown = Truncator(line.strip()).chars(_QUOTED)
+                raise forms.ValidationError(f"“{shown}” is not NAME = NUMBER.")
+            counts[name] = int(count)
+        return counts
+
+
+class RecordsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Django's has none at run time
+    """Several records; what is no id is refused before the database is asked, which holds no number of any length."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def clean(self, value: Any) -> Any:
+        if any(not _is_number(str(one)) for one in value or ()):
+            raise forms.ValidationError(self.error_messages["invalid_choice"])
+        return super().clean(value)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings that stand together. often: those that are often changed; seldom: the others, folded away.
+
+    unfold: whether one of the others is wrong, or is not at its default.
+    """
+
+    title: str
+    often: list[forms.BoundField]
+    seldom: list[forms.BoundField]
+    unfold: bool
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Records that a kind needs and that are not there yet. page: where they are made."""
+
+    what: str
+    page: str
+    how: str
+
+
+class JobForm(forms.Form):
+    """Records and settings of one kind of job."""
+
+    def __init__(self, kind: Kind, data: QueryDict | None, initial: Mapping[str, Any]) -> None:
+        super().__init__(data, initial=dict(initial))
+        self.kind = kind
+        self._inputs = {one.name for one in kind.inputs}
+        for one in kind.inputs:
+            self.fields[one.name] = _record_field(one)
+        for setting in kind.described():
+            self.fields[setting.name] = _setting_field(setting)
+            self.initial.setdefault(setting.name, setting.default)
+        # With one choice there is nothing to choose.
+        for one in kind.inputs:
+            if one.required and one.name not in self.initial and one.choices().count() == 1:
+                only = one.choices().values_list("pk", flat=True)[0]
+                self.initial[one.name] = [only] if one.many else only
+
+    def parameters(self) -> dict[str, Any]:
+        """What was typed, as JSON has it."""
+        given: dict[str, Any] = {}
+        for name, value in self.cleaned_data.items():
+            if name not in self._inputs:
+                given[name] = value
+            elif isinstance(value, models.QuerySet):
+                given[name] = [record.pk for record in value]
+            else:
+                given[name] = value.pk if value else None
+        return given
+
+    def refuse(self, error: ParameterError) -> None:
+        """Put what is wrong beside the fields it speaks of."""
+        for name, says in error.errors.items():
+            text = says[:1].upper() + says[1:]
+            self.add_error(name if name in self.fields else None, text)
+
+    def records(self) -> list[forms.BoundField]:
+        """Fields of what the job works on."""
+        return [self[one.name] for one in self.kind.inputs]
+
+    def groups(self) -> list[Group]:
+        """Fields of the settings: of the job as a whole, and of each of its stages."""
+        by_section: dict[str, list[Setting]] = {}
+        for one in self.kind.described():
+            by_section.setdefault(_section(one.name), []).append(one)
+        return [self._group(section, settings) for section, settings in by_section.items()]
+
+    def _group(self, section: str, settings: list[Setting]) -> Group:
+        shown_first = _BUDGET if section else _OFTEN
+        often = [one for one in settings if len(settings) <= _FEW or _within(one.name) in shown_first]
+        seldom = [one for one in settings if one not in often]
+        return Group(
+            KINDS[section].title if section else "Settings",
+            [self[one.name] for one in often],
+            [self[one.name] for one in seldom],
+            any(self[one.name].errors or self[one.name].initial != one.default for one in seldom),
+        )
+
+    def missing(self) -> list[Missing]:
+        """What must be made first."""
+        return [_missing(one) for one in self.kind.inputs if one.required and not one.choices().exists()]
+
+
+def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
+    """What the form begins with: an earlier job's parameters, what the link here names, or what is deployed."""
+    names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
+    values = {name: _typable(value) for name, value in (jobs.carried_over(job) if job else {}).items()}
+    values |= {name: value for name, value in query.items() if name in names}
+    if job is None and not values:
+        values = _deployed(kind)
+    for one in kind.inputs:  # records that have gone are not offered
+        value = values.get(one.name)
+        ids = [pk for pk in (value if isinstance(value, list) else [value]) if _is_number(str(pk))]
+        there = list(one.choices().filter(pk__in=ids).values_list("pk", flat=True))
+        values[one.name] = there if one.many else (there[0] if there else None)
+        if not there:
+            del values[one.name]
+    return values
+
+
+def _deployed(kind: Kind) -> dict[str, Any]:
+    """What answers now, as far as the kind needs it; of what may be left out, only the index."""
+    active = Deployment.active()
+    if active is None:
+        return {}
+    records = {"index": active.index_id, "model": active.model_id, "corpus": active.index.corpus_id}
+    return {
+        one.name: records[one.name]
+        for one in kind.inputs
+        if one.name == "index" or (one.required and one.name in records)
+    }
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _typable(value: Any) -> Any:
+    """A parameter as a form can show it, whatever a row holds."""
+    if isinstance(value, dict):
+        return {printable(str(name)): count for name, count in value.items()}
+    return printable(value) if isinstance(value, str) else value
+
+
+def _record_field(one: Input) -> forms.Field:
+    options: dict[str, Any] = {
+        "queryset": one.choices(),
+        "required": one.required,
+        "label": _label(one.name),
+        "help_text": one.help,
+        "error_messages": {"invalid_choice": "It is not there any more; choose another."},
+    }
+    if one.many:
+        return RecordsField(**options)
+    return forms.ModelChoiceField(empty_label="Choose …" if one.required else "None", **options)
+
+
+def _setting_field(one: Setting) -> forms.Field:
+    options: dict[str, Any] = {"label": _label(_within(one.name)), "help_text": _explained(one)}
+    if one.kind is bool:
+        return forms.BooleanField(required=False, **options)
+    if one.kind is dict:
+        return CountsField(required=False, widget=forms.Textarea({"rows": 2}), **options)
+    if one.limit == FILE:
+        return _file_field(options)
+    if one.kind is list:
+        choices = [(choice, one.limit.called[choice]) for choice in one.limit.choices]
+        widget = forms.CheckboxSelectMultiple
+        return forms.MultipleChoiceField(choices=choices, required=False, widget=widget, **options)
+    if one.limit.choices:
+        return forms.ChoiceField(choices=[(choice, choice) for choice in one.limit.choices], **options)
+    if one.kind is str:
+        return forms.CharField(required=False, **options)
+    bounds = {name: f"{edge:g}" for name, edge in (("min", one.limit.low), ("max", one.limit.high)) if edge is not None}
+    options["required"] = not one.optional
+    if one.kind is int:
+        return forms.IntegerField(widget=forms.NumberInput({"step": "1", **_whole(one)}), **options)
+    return forms.FloatField(widget=forms.NumberInput({"step": "any", **bounds}), **options)
+
+
+def _file_field(options: dict[str, Any]) -> forms.Field:
+    """A choice of what lies in the folder of sources."""
+    there = sources()
+    files = [(one.name, f"{one.name} ({filesizeformat(one.size_bytes)})") for one in there]
+    if there:
+        options["help_text"] = f"What lies in {sources_dir()}; none for vital."
+    else:
+        options["help_text"] = (
+            f"Nothing lies in {sources_dir()} yet. To ingest a file, add it under Corpora › Files to ingest, or put it "
+            "there, and open this page again; vital needs none."
+        )
+    gone = {"invalid_choice": "It is not there any more; choose another."}
+    return forms.ChoiceField(choices=[("", "None"), *files], required=False, error_messages=gone, **options)
+
+
+def _whole(one: Setting) -> dict[str, str]:
+    edges = {"min": one.limit.low, "max": one.limit.high}
+    return {name: f"{edge:.0f}" for name, edge in edges.items() if edge is not None}
+
+
+def _explained(one: Setting) -> str:
+    """Its help, what it may be, and its default, to be read behind its label."""
+    says = [one.help]
+    if one.limit != ANY and not one.limit.choices:
+        says.append(one.limit.says)
+    if one.kind is dict:
+        says.append("a line each: name = number")
+    elif one.kind is list:
+        return one.help  # all that it may be stands there
+    elif one.default is not None and (one.kind is not str or one.limit.choices):
+        says.append(f"default {_shown(one.default)}")
+    return " · ".join(says)
+
+
+def _section(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _within(name: str) -> str:
+    """A setting's name without its section."""
+    return name.rpartition(".")[2]
+
+
+def _label(name: str) -> str:
+    section, within = _section(name), _within(name)
+    if section:
+        return f"{section}: {within.replace('_', ' ')}"
+    return name if len(name) == 1 else name.replace("_", " ").capitalize()
+
+
+_MADE_BY: Final[dict[type[models.Model], tuple[str, JobKind | None]]] = {
+    CorpusSnapshot: ("a corpus", JobKind.INGEST),
+    ModelVersion: ("a model", JobKind.WARMSTART),
+    IndexGeneration: ("an index", JobKind.INDEX),
+    SpanSet: ("salient spans of a corpus", JobKind.SPANS),
+    QuestionSet: ("a question set", None),
+}
+
+
+def _missing(one: Input) -> Missing:
+    what, kind = _MADE_BY[one.record]
+    if kind is not None:
+        return Missing(what, reverse("manage-job-new", args=[kind.value]), KINDS[kind].task.label())
+    purpose = Purpose(str(one.limit_to["purpose"]))
+    return Missing(f"{what} {purpose.label}", reverse("manage-questions"), "upload one")
+
+
+def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Settings of a job as (name, value): those that differ from their defaults, and the others."""
+    own: list[tuple[str, str]] = []
+    default: list[tuple[str, str]] = []
+    for one in kind.described():
+        if one.name in parameters:
+            value = parameters[one.name]
+            (default if value == one.default else own).append((_label(one.name), _shown(value)))
+    return own, default
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    if isinstance(value, dict):
+        return json.dumps(value) if value else "–"
+    if isinstance(value, list):
+        return ", ".join(map(printable, map(str, value)))
+    return printable(str(value)) if value not in ("", None) else "–"

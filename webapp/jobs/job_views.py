@@ -1,0 +1,251 @@
+"""One job: how far it is, what it measures, its log, its settings, and what it made.
+
+The live parts (state, diagrams, log) poll on their own with htmx, each as often as it changes; without JavaScript the
+page of a running job has a link to itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import Case, When
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from realm_core.errors import RealmError
+from webapp.jobs import plots
+from webapp.jobs import result as job_result
+from webapp.jobs import service as services
+from webapp.jobs.form import differing
+from webapp.jobs.logs import open_log
+from webapp.kinds import KINDS, Input
+from webapp.models import AuditEntry, Deployment, Job, JobState
+from webapp.models.job import ACTIVE
+from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.htmx import STOP_POLLING
+from webapp.pages.images import image
+from webapp.templatetags.numbers import duration
+
+_WAITING_LONG_S: Final = 60  # a worker takes a queued job at once if there is one and it is free
+_PARTS_SHOWN: Final = 12
+
+
+@staff_only
+@never_cache
+@require_GET
+def job_page(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """One job."""
+    job = _job(job_id)
+    return render(request, "manage/job.html", {**_live(job), **_lasting(job), "curves": plots.curves(job.pk)})
+
+
+@staff_only
+@never_cache
+@require_GET
+def job_status(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """State and progress, for polling."""
+    job = _job(job_id)
+    return render(request, "manage/_job.html", _live(job), status=_polling(job))
+
+
+@staff_only
+@never_cache
+@require_GET
+def job_log(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """The end of the log, for polling."""
+    job = _job(job_id)
+    return render(request, "manage/_job_log.html", {"job": job}, status=_polling(job))
+
+
+@staff_only
+@never_cache
+@require_GET
+def whole_log(_request: HttpRequest, job_id: UUID) -> FileResponse:
+    """The whole log, to be kept: of a job that goes on, as far as it is."""
+    job = _job(job_id)
+    return FileResponse(
+        open_log(job), as_attachment=True, filename=f"{job.kind}-{job.pk}.txt", content_type="text/plain; charset=utf-8"
+    )
+
+
+@staff_only
+@never_cache
+@require_GET
+def job_plots(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """The diagrams, for polling."""
+    job = _job(job_id)
+    context = {"job": job, "curves": plots.curves(job.pk)}
+    return render(request, "manage/_job_plots.html", context, status=_polling(job))
+
+
+@staff_only
+@require_GET
+def job_plot(request: HttpRequest, job_id: UUID, panel: str) -> HttpResponse:
+    """One diagram, as an SVG image."""
+    svg = plots.curve_svg(_job(job_id).pk, panel)
+    if svg is None:
+        raise Http404
+    return image(svg)
+
+
+@staff_only
+@require_POST
+def stop(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Ask a job to stop."""
+    job = _job(job_id)
+    if services.stop(job, by=staff_member(request)):
+        messages.info(request, "The job was asked to stop.")
+    else:
+        messages.info(request, f"The job is {job.get_state_display()}; there is nothing to stop.")
+    return redirect("manage-job", job.pk)
+
+
+@staff_only
+@require_POST
+def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Queue a job again; it goes on from what it had finished."""
+    job = _job(job_id)
+    try:
+        resumed = services.resume(job, by=staff_member(request))
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-job", job.pk)
+    if resumed:
+        messages.info(request, "The job is queued again.")
+    else:
+        messages.info(request, f"The job is {job.get_state_display()}; it cannot be resumed.")
+    return redirect("manage-job", job.pk)
+
+
+@staff_only
+@require_POST
+def pin(request: HttpRequest, job_id: UUID) -> HttpResponse:
+    """Keep a job's run folder for ever, or no longer."""
+    job = _job(job_id)
+    pinned = request.POST.get("pinned") == "1"
+    Job.objects.filter(pk=job.pk).update(pinned=pinned)
+    AuditEntry.record("job.pin" if pinned else "job.unpin", job.get_kind_display(), by=staff_member(request), job=job)
+    messages.info(request, "Its run folder is kept for ever." if pinned else "Retention may remove its run folder.")
+    return redirect("manage-job", job.pk)
+
+
+def _job(job_id: UUID) -> Job:
+    others = ("parent", "settings_of")
+    unread = [f"{other}__{field}" for other in others for field in ("log", "result")]
+    return get_object_or_404(Job.objects.select_related("created_by", *others).defer(*unread), pk=job_id)
+
+
+def _polling(job: Job) -> int:
+    return 200 if _goes_on(job) else STOP_POLLING
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether something may change without a person's doing; the parts of a whole may outlast it."""
+    return job.is_active or job.resumes_at is not None or job.parts.filter(state__in=ACTIVE).exists()
+
+
+def _live(job: Job) -> dict[str, Any]:
+    """What changes while the job is being done."""
+    waiting_long = job.state == JobState.QUEUED and timezone.now() - job.queued_at > timedelta(seconds=_WAITING_LONG_S)
+    return {
+        "job": job,
+        "kind": KINDS[job.kind],
+        "progress": progress(job),
+        "goes_on": _goes_on(job),
+        "waiting_long": waiting_long,
+        "took": _took(job),
+        # What a whole has finished are its parts: it may never have had a folder of its own.
+        "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
+        "devices": list(job.devices.all()),
+        **_parts(job),
+        **_made(job),
+        "ablation": job_result.ablation(job),
+        "figures": job_result.figures(job),
+    }
+
+
+# What a person looks for first stands first.
+_PARTS_IN_ORDER: Final = (
+    *(JobState.FAILED, JobState.INTERRUPTED, JobState.STOPPING, JobState.RUNNING, JobState.QUEUED, JobState.STOPPED),
+    JobState.SUCCEEDED,
+)
+
+
+def _parts(job: Job) -> dict[str, Any]:
+    """How many parts stand where, and the first of them: a build of a large corpus has hundreds."""
+    of_state = Counter(job.parts.values_list("state", flat=True))
+    urgency = Case(*(When(state=state, then=place) for place, state in enumerate(_PARTS_IN_ORDER)))
+    shown = job.parts.only("id", "kind", "state", "parameters", "progress", "error", "parent")
+    return {
+        "parts": [(part, progress(part)) for part in shown.order_by(urgency, "created_at")[:_PARTS_SHOWN]],
+        "parts_count": of_state.total(),
+        "parts_done": of_state[JobState.SUCCEEDED],
+        "part_states": [(state, of_state[state]) for state in _PARTS_IN_ORDER if of_state[state]],
+    }
+
+
+def _made(job: Job) -> dict[str, Any]:
+    active = Deployment.objects.filter(is_active=True).values_list("index_id", flat=True).first()
+    indexes = list(job.indexes.select_related("model", "corpus"))
+    made = {
+        "models": list(job.model_versions.all()),
+        "indexes": indexes,
+        "corpora": list(job.corpora.all()),
+        "span_sets": list(job.span_sets.select_related("corpus")),
+        "evaluations": list(job.evaluations.select_related("questions", "model")),
+    }
+    return {"made": made if any(made.values()) else {}, "deployed_index": active}
+
+
+def _lasting(job: Job) -> dict[str, Any]:
+    """What does not change: what it works on, and with which settings."""
+    kind = KINDS[job.kind]
+    own, default = differing(kind, job.parameters)
+    return {
+        "works_on": [line for one in kind.inputs if (line := _works_on(one, job.parameters.get(one.name)))],
+        "own_settings": own,
+        "default_settings": default,
+        "started_by": job.created_by or services.who_started(job),
+        "audit": job.audit.select_related("by")[:10],
+    }
+
+
+def _works_on(one: Input, value: object) -> tuple[str, list[object]] | None:
+    """(what it is, the records); None where none was given."""
+    ids = value if isinstance(value, list) else [] if value is None else [value]
+    if not ids:
+        return None
+    found = one.record._base_manager.in_bulk([pk for pk in ids if isinstance(pk, int)])
+    return one.name.capitalize(), [found.get(pk, "not there any more") for pk in ids]
+
+
+def _took(job: Job) -> str:
+    """How long it has run since it was last started."""
+    if job.started_at is None or job.state == JobState.QUEUED:
+        return ""
+    return duration(((job.finished_at or timezone.now()) - job.started_at).total_seconds())
+
+
+def progress(job: Job) -> dict[str, Any]:
+    """What the process last said, made ready to be shown; {} before it has said anything."""
+    said = job.progress
+    if not isinstance(said, dict) or "done" not in said:
+        return {}
+    done, total, rate, left = said["done"], said.get("total"), said.get("rate"), said.get("seconds_left")
+    running = job.state == JobState.RUNNING
+    return {
+        "done": done,
+        "total": total,
+        "unit": said.get("unit", ""),
+        "percent": int(100 * done / total) if total else None,  # 100 only when all is done
+        "rate": f"{rate:,.1f}" if rate and running else "",
+        "left": duration(left) if left is not None and running else "",
+        "message": said.get("message", ""),
+    }

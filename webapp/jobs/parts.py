@@ -1,0 +1,159 @@
+"""Jobs that are done in parts: an index build whose shards every worker may embed, a pre-training with its builder.
+
+    whole ── wait_for ──▶ held by its parts ── the last part ends: settle ──▶ queued again, or ended as they did
+
+    whole ── run_beside ──▶ part runs as long as the whole does ── end_beside ──▶ part is stopped, which is success
+
+Parts are jobs like any other: claimed, leased, queued again when their worker is lost. Whoever ends a part settles its
+whole; `repair`, which the scheduler calls, does it for those who died before they could.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from realm_core.task import Part
+from webapp.jobs.queue import enqueue
+from webapp.kinds import KINDS
+from webapp.models import Job, JobState
+from webapp.models.job import ITS_PARTS
+from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD
+
+_UNDONE = (JobState.FAILED, JobState.INTERRUPTED)  # a whole ends as its parts did, as the first of these that one has
+_TO_REST = (JobState.QUEUED, JobState.INTERRUPTED)
+
+
+class Turn(enum.Enum):
+    """Whether it is a whole's turn."""
+
+    NOW = "its parts are done"
+    LATER = "it waits for its parts"
+    NEVER = "it was told to stop, or is somebody else's"
+
+
+def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Turn:
+    """Leave `whole`, which `owner` holds, to its parts until all are done."""
+    with transaction.atomic():
+        undone = [part for part in _parts_of(whole, wanted) if part.state != JobState.SUCCEEDED]
+        if not undone:
+            return Turn.NOW
+        if not whole.wait_for_parts(owner):
+            transaction.set_rollback(True)
+            return Turn.NEVER
+        enqueue(*[part for part in undone if part.state == JobState.QUEUED or part.again()])
+    return Turn.LATER
+
+
+def run_beside(whole: Job, wanted: Sequence[Part]) -> None:
+    """Have these parts run as long as `whole` does; `whole` waits for none of them."""
+    parts = _parts_of(whole, wanted)
+    enqueue(*[part for part in parts if part.state == JobState.QUEUED or part.again()])
+
+
+def end_beside(whole: Job) -> None:
+    """End the parts that ran beside `whole`; those that run notice within a heartbeat."""
+    Job.stop_all(whole.parts.filter(kind__in=BESIDE, state__in=_TO_REST))
+
+
+def is_needed(part: Job) -> bool:
+    """Whether a part that runs beside a whole is still wanted: as long as the whole is not over."""
+    if part.kind not in BESIDE or part.parent_id is None:
+        return True
+    return Job.objects.filter(pk=part.parent_id, state__in=ACTIVE).exists()
+
+
+def settle(whole: Job) -> None:
+    """Bring a whole that is held by its parts to where they are: its progress, its turn, or its end."""
+    shards = whole.parts.exclude(kind__in=BESIDE)
+    parts = list(shards.defer("log"))
+    ended = next((part for state in _UNDONE for part in parts if part.state == state), None)
+    if (ended is not None or whole.state == JobState.STOPPING) and any(part.state in ACTIVE for part in parts):
+        Job.stop_all(shards.filter(state__in=ACTIVE))
+        parts = list(shards.defer("log"))
+    if any(part.state in ACTIVE for part in parts):
+        _add_up(whole, parts)
+    elif all(part.state == JobState.SUCCEEDED for part in parts):
+        _add_up(whole, parts)
+        with transaction.atomic():
+            if whole.parts_ended(JobState.QUEUED):
+                enqueue(whole)
+            else:  # somebody asked it to stop, too late for its parts
+                whole.parts_ended(JobState.STOPPED)
+    elif ended is None or not whole.parts_ended(JobState(ended.state), error=_of(ended)):
+        whole.parts_ended(JobState.STOPPED)
+
+
+def settle_whole_of(part: Job) -> None:
+    """Settle the whole that `part` belongs to, if it waits for its parts."""
+    if part.parent_id is None:
+        return
+    whole = Job.objects.filter(pk=part.parent_id, lease_owner=ITS_PARTS, state__in=HELD).defer("log").first()
+    if whole is None:
+        return
+    if part.state == JobState.SUCCEEDED and whole.interruptions:  # it gets further
+        Job.objects.filter(pk=whole.pk).update(interruptions=0)
+    settle(whole)
+
+
+def repair() -> None:
+    """What was left undone by workers that died: settle every whole, run and end what is a part of one."""
+    for whole in Job.objects.filter(lease_owner=ITS_PARTS, state__in=HELD).defer("log"):
+        settle(whole)
+    orphans = Job.objects.filter(parent__state__in=FINISHED)
+    Job.stop_all(orphans.filter(kind__in=BESIDE, state__in=_TO_REST))  # those that run notice it themselves
+    Job.stop_all(orphans.exclude(kind__in=BESIDE).filter(state__in=ACTIVE))
+    # Told to stop or to end with the whole, which then went on before it had.
+    over = (JobState.STOPPED, JobState.SUCCEEDED)
+    for part in Job.objects.filter(kind__in=BESIDE, state__in=over, parent__state=JobState.RUNNING).defer("log"):
+        if part.again():
+            enqueue(part)
+
+
+def _of(part: Job) -> str:
+    return f"{part.get_kind_display()} ({part.pk}): {part.error}"
+
+
+def _parts_of(whole: Job, wanted: Sequence[Part]) -> list[Job]:
+    """The parts of `whole` with these parameters; made where there are none."""
+    there = {_named(part.kind, part.parameters): part for part in whole.parts.defer("log")}
+    missing = [
+        Job(
+            kind=one.kind,
+            queue=KINDS[one.kind].queue,
+            parameters=one.parameters,
+            parent=whole,
+            created_by=whole.created_by,
+        )
+        for one in wanted
+        if _named(one.kind, one.parameters) not in there
+    ]
+    there |= {_named(part.kind, part.parameters): part for part in Job.objects.bulk_create(missing, batch_size=500)}
+    return [there[_named(one.kind, one.parameters)] for one in wanted]
+
+
+def _named(kind: str, parameters: dict[str, Any]) -> str:
+    return json.dumps([kind, parameters], sort_keys=True)
+
+
+def _add_up(whole: Job, parts: Sequence[Job]) -> None:
+    """The progress of a whole is the sum of its parts'."""
+    said = [part.progress for part in parts]
+    done = sum(one.get("done") or 0 for one in said)
+    total = sum(part.parameters.get("rows", 0) for part in parts)
+    rate = sum(one.get("rate") or 0 for part, one in zip(parts, said, strict=True) if part.state in HELD)
+    latest = max((one.get("time", 0) for one in said), default=0)
+    progress = {
+        "done": done,
+        "total": total,
+        "unit": "blocks",
+        "rate": rate or None,
+        "seconds_left": (total - done) / rate if rate else None,
+        "message": f"{sum(part.state == JobState.SUCCEEDED for part in parts)} of {len(parts)} shards",
+        "time": latest,
+    }
+    Job.objects.filter(pk=whole.pk, lease_owner=ITS_PARTS).update(progress=progress)

@@ -1,0 +1,156 @@
+"""The parameters of each kind of job, as JSON Schema: for the API's description, and for whoever builds a form.
+
+Made of `webapp.kinds`, which also checks what is sent, so description and check cannot differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.plumbing import ResolvedComponent
+
+from realm_core.settings import ANY, FILE, Setting
+from webapp.kinds import KINDS, Input, Kind
+from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, SpanSet
+from webapp.sources.service import sources
+
+# Where the records of an input are listed: the last part of the address.
+LISTS: Final[dict[type, str]] = {
+    CorpusSnapshot: "corpora",
+    IndexGeneration: "indexes",
+    ModelVersion: "models",
+    QuestionSet: "question-sets",
+    SpanSet: "span-sets",
+}
+TYPES: Final = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object", list: "array"}
+
+
+def startable() -> list[Kind]:
+    """The kinds that a person may start."""
+    return [kind for kind in KINDS.values() if kind.by_hand]
+
+
+def kind_json(kind: Kind) -> dict[str, Any]:
+    """The kind object of the API."""
+    return {
+        "kind": kind.kind,
+        "title": kind.title,
+        "about": kind.about,
+        "queue": kind.queue,
+        "inputs": [
+            {
+                "name": one.name,
+                "list": LISTS[one.record],
+                "help": one.help,
+                "many": one.many,
+                "required": one.required,
+                "limit_to": one.limit_to,
+            }
+            for one in kind.inputs
+        ],
+        "settings": [
+            {
+                "name": one.name,
+                "type": TYPES[one.kind],
+                "default": one.default,
+                "help": one.help,
+                "limit": {
+                    "says": one.limit.says,
+                    "low": one.limit.low,
+                    "high": one.limit.high,
+                    "choices": list(one.limit.choices),
+                    "called": dict(one.limit.called),
+                },
+                "files": [asdict(file) for file in sources()] if one.limit == FILE else None,
+            }
+            for one in kind.described()
+        ],
+        "schema": parameters_schema(kind),
+    }
+
+
+def parameters_schema(kind: Kind) -> dict[str, Any]:
+    """JSON Schema (as OpenAPI 3.0 has it) of the parameters of a kind."""
+    properties = {one.name: _input_schema(one) for one in kind.inputs}
+    properties |= {one.name: _setting_schema(one) for one in kind.described()}
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    needed = [one.name for one in kind.inputs if one.required]
+    return schema | ({"required": needed} if needed else {})
+
+
+def _input_schema(one: Input) -> dict[str, Any]:
+    kept = "".join(f" with {name} {value}" for name, value in one.limit_to.items())
+    says = f"Id of one of /api/v1/{LISTS[one.record]}{kept}: {one.help}{', needed' if one.required else ''}."
+    if one.many:
+        return {"type": "array", "items": {"type": "integer"}, "minItems": int(one.required), "description": says}
+    return {"type": "integer", "description": says} | ({} if one.required else {"nullable": True})
+
+
+def _setting_schema(one: Setting) -> dict[str, Any]:
+    limit = one.limit
+    schema: dict[str, Any] = {
+        "type": TYPES[one.kind],
+        "default": one.default,
+        "description": one.help if limit == ANY else f"{one.help} ({limit.says})",
+    }
+    if one.optional:
+        schema["nullable"] = True
+    if one.kind is list:
+        schema |= {"items": {"type": "string", "enum": list(limit.choices)}, "minItems": 1, "uniqueItems": True}
+    if one.kind is dict:
+        schema["additionalProperties"] = {"type": "integer", "minimum": 0}
+    if limit.low is not None:
+        schema["minimum"] = limit.low
+    if limit.high is not None:
+        schema["maximum"] = limit.high
+    if limit.choices and one.kind is not list:
+        schema["enum"] = list(limit.choices)
+    return schema
+
+
+class NewJobScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """A new job in the API's description: one schema a kind, told apart by `kind`."""
+
+    target_class = "webapp.jobs.serializers.NewJobSerializer"
+
+    def get_name(self, *_arguments: Any) -> str:
+        """Of the component."""
+        return "NewJob"
+
+    def map_serializer(self, auto_schema: Any, _direction: Any) -> dict[str, Any]:
+        """The alternatives, each a component by itself."""
+        references = {}
+        for kind in startable():
+            component = ResolvedComponent(  # type: ignore[no-untyped-call]
+                name="NewJob" + "".join(word.capitalize() for word in str(kind.kind).split("-")),
+                type=ResolvedComponent.SCHEMA,
+                object=kind.title,
+                schema={
+                    "type": "object",
+                    "description": kind.about,
+                    "required": ["kind", "parameters"],
+                    "properties": {
+                        # drf-spectacular would make a component of each enum that stands here by itself
+                        "kind": {"allOf": [{"type": "string", "enum": [str(kind.kind)]}]},
+                        "parameters": {k: v for k, v in parameters_schema(kind).items() if k != "required"},
+                        "settings_of": {
+                            "type": "string",
+                            "format": "uuid",
+                            "nullable": True,
+                            "description": "An earlier job of this kind: its parameters hold where none are given.",
+                        },
+                    },
+                    "additionalProperties": False,
+                },
+            )
+            auto_schema.registry.register_on_missing(component)
+            references[str(kind.kind)] = component.ref
+        return {
+            "oneOf": list(references.values()),
+            "discriminator": {
+                "propertyName": "kind",
+                "mapping": {name: reference["$ref"] for name, reference in references.items()},
+            },
+        }

@@ -1,0 +1,182 @@
+"""Jobs, their kinds, logs and metrics, as the API reads and writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from rest_framework import serializers
+
+from realm_core.tasks import JOBS
+from webapp.models import Job, JobMetric, Queue
+from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
+
+
+class NewJobSerializer(StrictSerializer):
+    """A job to start. `webapp.kinds` checks the parameters; schema.py describes them, kind by kind."""
+
+    kind = StrictCharField()
+    parameters = serializers.DictField()
+    settings_of = serializers.UUIDField(default=None, allow_null=True)
+
+
+class MetricSerializer(RecordSerializer):
+    """What a job measured at one step."""
+
+    values = serializers.DictField(
+        help_text="By name; null where it was no finite number. An ablation's rows also say what they are of: `stage` "
+        "(a kind of job, or zero-shot: the retriever before fine-tuning), `row` and `questions`, where there are any."
+    )
+
+    class Meta:
+        model = JobMetric
+        fields = ["id", "step", "time", "values"]
+
+
+class JobSerializer(RecordSerializer):
+    """A job."""
+
+    kind = serializers.ChoiceField([(name, task.label()) for name, task in JOBS.items()])
+    title = serializers.CharField(source="get_kind_display", help_text="The kind, for people.")
+    parameters = serializers.DictField(help_text="Ids of the records that it works on, and every setting.")
+    progress = serializers.DictField(
+        help_text="What its process last wrote: done, total, unit, rate, seconds_left, message, time; {} before that."
+    )
+    result = serializers.DictField(help_text="What came of it, {} until then.")
+    resumes_at = serializers.DateTimeField(
+        allow_null=True, help_text="When an interrupted job resumes by itself; null: only when it is told to."
+    )
+    created_by = person_field()
+
+    class Meta:
+        model = Job
+        fields = [
+            *("id", "kind", "title", "queue", "state", "parameters", "progress", "result", "error", "attempt"),
+            *("parent", "settings_of", "pinned", "created_by", "created_at", "queued_at", "started_at", "finished_at"),
+            "resumes_at",
+        ]
+
+
+class PartSerializer(RecordSerializer):
+    """A job that is a part of another."""
+
+    kind = serializers.ChoiceField([(name, task.label()) for name, task in JOBS.items()])
+
+    class Meta:
+        model = Job
+        fields = ["id", "kind", "state"]
+
+
+class MadeSerializer(serializers.Serializer[Any]):
+    """Ids of the records that a job made."""
+
+    corpora = serializers.ListField(child=serializers.IntegerField())
+    models = serializers.ListField(child=serializers.IntegerField())
+    indexes = serializers.ListField(child=serializers.IntegerField())
+    span_sets = serializers.ListField(child=serializers.IntegerField())
+    evaluations = serializers.ListField(child=serializers.IntegerField())
+
+
+class JobDetailSerializer(JobSerializer):
+    """A job, with what it measured last, its parts and what it made."""
+
+    last_metrics = serializers.SerializerMethodField()
+    parts = serializers.SerializerMethodField()
+    made = serializers.SerializerMethodField()
+
+    class Meta(JobSerializer.Meta):
+        fields = [*JobSerializer.Meta.fields, "last_metrics", "parts", "made"]
+
+    def get_last_metrics(self, job: Job) -> MetricSerializer(allow_null=True):  # type: ignore[valid-type]
+        """The row of metrics that was written last."""
+        last = job.metrics.order_by("-pk").first()
+        return None if last is None else MetricSerializer(last).data
+
+    def get_parts(self, job: Job) -> PartSerializer(many=True):  # type: ignore[valid-type]
+        """All of them, the earliest first, without their logs."""
+        return PartSerializer(job.parts.order_by("created_at").only("id", "kind", "state", "parent"), many=True).data
+
+    def get_made(self, job: Job) -> MadeSerializer:
+        """Ids, by the name of the list that has them."""
+        made: dict[str, QuerySet[Any]] = {
+            "corpora": job.corpora.all(),
+            "models": job.model_versions.all(),
+            "indexes": job.indexes.all(),
+            "span_sets": job.span_sets.all(),
+            "evaluations": job.evaluations.all(),
+        }
+        return {name: list(records.values_list("pk", flat=True)) for name, records in made.items()}  # type: ignore[return-value]
+
+
+class MetricsSerializer(serializers.Serializer[Any]):
+    """Rows of metrics, the earliest first."""
+
+    rows = MetricSerializer(many=True)
+    cursor = serializers.IntegerField(help_text="Give it as `after` to go on, also when there is nothing more yet.")
+    more = serializers.BooleanField(help_text="Whether there are more rows already.")
+
+
+class LogSerializer(serializers.Serializer[Any]):
+    """A piece of a log."""
+
+    text = serializers.CharField(allow_blank=True)
+    next_offset = serializers.IntegerField(help_text="Give it as `offset` to go on, also at the end of the log.")
+    size = serializers.IntegerField(help_text="Of the whole log, in bytes.")
+    active = serializers.BooleanField(help_text="Whether more may follow.")
+
+
+class LimitSerializer(serializers.Serializer[Any]):
+    """What a setting may be."""
+
+    says = serializers.CharField(help_text='In words, to be read behind "must be".')
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty: no list of words.")
+    called = serializers.DictField(
+        child=serializers.CharField(), help_text="What people call the choices, where it is not the word itself."
+    )
+
+
+class FileSerializer(serializers.Serializer[Any]):
+    """A file that a job can be told to read."""
+
+    name = serializers.CharField()
+    size_bytes = serializers.IntegerField()
+
+
+class SettingSerializer(serializers.Serializer[Any]):
+    """A setting of a kind of job."""
+
+    name = serializers.CharField(help_text="Of a stage's setting the stage comes first, with a dot: pretrain.steps.")
+    type = serializers.ChoiceField(choices=["integer", "number", "string", "boolean", "object", "array"])
+    default = serializers.JSONField()
+    help = serializers.CharField()
+    limit = LimitSerializer()
+    files = FileSerializer(
+        many=True,
+        allow_null=True,
+        help_text="What lies in the data folder's sources/; null where a setting names none of it.",
+    )
+
+
+class InputSerializer(serializers.Serializer[Any]):
+    """Records that a kind of job works on."""
+
+    name = serializers.CharField()
+    list = serializers.CharField(help_text="Where they are listed: /api/v1/…")
+    help = serializers.CharField()
+    many = serializers.BooleanField(help_text="A list of ids instead of one.")  # type: ignore[assignment]
+    required = serializers.BooleanField()  # type: ignore[assignment]  # fields, not attributes of this serializer
+    limit_to = serializers.DictField(child=serializers.CharField(), help_text="Only those whose fields are these.")
+
+
+class KindSerializer(serializers.Serializer[Any]):
+    """A kind of job: everything that a form needs."""
+
+    kind = serializers.CharField()
+    title = serializers.CharField()
+    about = serializers.CharField()
+    queue = serializers.ChoiceField(choices=Queue.values)
+    inputs = InputSerializer(many=True)
+    settings = SettingSerializer(many=True)
+    schema = serializers.DictField(help_text="Inputs and settings as JSON Schema (OpenAPI 3.0).")

@@ -1,0 +1,131 @@
+"""Start, stop and resume jobs. Every door comes here, and what a person does is written into the audit trail here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from realm_core.errors import RealmError
+from webapp.jobs import parts
+from webapp.jobs.queue import enqueue
+from webapp.kinds import KINDS, ParameterError, kind_of
+from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion, Schedule
+from webapp.models.job import ACTIVE, ITS_PARTS
+
+_NO_MATTER = "name"  # two jobs that differ in what their result is called do the same
+
+
+class AlreadyActive(RealmError):
+    """A job with the same parameters waits or runs. job: that one."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(f"The same is being done already by job {job.pk}.")
+        self.job = job
+
+
+def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, settings_of: Job | None = None) -> Job:
+    """Start a job of `kind`; settings that are not among the parameters have their defaults.
+
+    by: a person, or the name of what acts by itself. settings_of: the earlier job whose settings this one began with.
+    Raises ParameterError for parameters that are wrong, AlreadyActive for a duplicate of what waits or runs.
+    """
+    described = KINDS.get(kind)
+    if described is None or not described.by_hand:
+        raise ParameterError(
+            {"kind": f"must be one of {', '.join(k for k in KINDS if KINDS[k].by_hand)}, not {kind!r}."}
+        )
+    written = described.written(described.read(parameters))
+    fingerprint = _fingerprint(described.kind, written)
+    with _refusing_duplicates(fingerprint):
+        # Who removes files locks these rows, too: it sees the job, or has marked them as removed by now.
+        for one in described.inputs:
+            given = written[one.name]
+            pks = [pk for pk in (given if isinstance(given, list) else [given]) if pk is not None]
+            list(one.record._base_manager.select_for_update().filter(pk__in=pks))
+        described.read(parameters)
+        job = Job.objects.create(
+            kind=described.kind,
+            queue=described.queue,
+            parameters=written,
+            fingerprint=fingerprint,
+            created_by=by if isinstance(by, User) else None,
+            settings_of=settings_of,
+        )
+        AuditEntry.record("job.start", described.title, by=by, job=job, parameters=written)
+        enqueue(job)
+    return job
+
+
+def carried_over(earlier: Job) -> dict[str, Any]:
+    """The parameters of an earlier job that a new one of its kind may begin with: an upgrade may have removed some."""
+    kind = kind_of(earlier)
+    names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
+    return {name: value for name, value in earlier.parameters.items() if name in names}
+
+
+def start_index_build(model: ModelVersion, corpus: CorpusSnapshot, *, by: User | str | None) -> Job:
+    """Build the index of `corpus` by `model`, or return the job that is doing so already."""
+    try:
+        return start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
+    except AlreadyActive as active:
+        return active.job
+
+
+def who_started(job: Job) -> Schedule | str:
+    """The schedule that started a job, else the name of who or what did; "" where nobody wrote it down."""
+    name = job.audit.filter(action="job.start").values_list("name", flat=True).first() or ""
+    return Schedule.of_audit_name(name) or name
+
+
+def stop(job: Job, *, by: User | str | None) -> bool:
+    """Ask a job to stop, and what is a part of it. False: it has ended."""
+    with transaction.atomic():
+        stopped = job.request_stop()
+        if stopped:
+            Job.stop_all(job.parts.all())
+            AuditEntry.record("job.stop", job.get_kind_display(), by=by, job=job)
+    if job.lease_owner == ITS_PARTS:
+        parts.settle(job)
+        job.refresh_from_db()
+    return stopped
+
+
+def resume(job: Job, *, by: User | str | None) -> bool:
+    """Queue a job again that failed, was stopped or was interrupted. False: it is none of these any more.
+
+    Raises AlreadyActive when another job does the same by now.
+    """
+    with _refusing_duplicates(job.fingerprint):
+        resumed = job.resume()
+        if resumed:
+            AuditEntry.record("job.resume", job.get_kind_display(), by=by, job=job)
+            enqueue(job)
+    return resumed
+
+
+@contextmanager
+def _refusing_duplicates(fingerprint: str) -> Iterator[None]:
+    """A transaction in which the database refuses a second active job that does the same."""
+    try:
+        with transaction.atomic():
+            yield
+    except IntegrityError:
+        same = _active_like(fingerprint)
+        if same is None:  # it has ended in this very moment
+            raise RealmError("The same job was being done until now; try again.") from None
+        raise AlreadyActive(same) from None
+
+
+def _fingerprint(kind: str, parameters: Mapping[str, Any]) -> str:
+    deciding = {name: value for name, value in parameters.items() if name != _NO_MATTER}
+    return hashlib.sha256(json.dumps([kind, deciding], sort_keys=True).encode()).hexdigest()
+
+
+def _active_like(fingerprint: str) -> Job | None:
+    return Job.objects.filter(fingerprint=fingerprint, state__in=ACTIVE).defer("log").first() if fingerprint else None

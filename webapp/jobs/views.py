@@ -1,0 +1,128 @@
+"""Jobs: the list of all, and starting one. The list polls with htmx while something is being done; without JavaScript
+it says where to look again."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from realm_core.errors import RealmError
+from webapp.jobs import service as services
+from webapp.jobs.form import JobForm, starting_values
+from webapp.jobs.service import AlreadyActive
+from webapp.kinds import KINDS, Kind, ParameterError
+from webapp.models import Job, JobState, Queue
+from webapp.models.job import ACTIVE, FINISHED, MAX_INTERRUPTIONS
+from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.htmx import STOP_POLLING
+
+_PAGE_SIZE: Final = 25
+_SHOW: Final = {"active": ACTIVE, "finished": FINISHED, "failed": (JobState.FAILED, JobState.INTERRUPTED)}
+
+
+@staff_only
+@never_cache
+@require_GET
+def job_list(request: HttpRequest) -> HttpResponse:
+    """All jobs, the newest first."""
+    return render(request, "manage/jobs.html", _table(request))
+
+
+@staff_only
+@never_cache
+@require_GET
+def job_table(request: HttpRequest) -> HttpResponse:
+    """The table of jobs alone, for polling."""
+    context = _table(request)
+    return render(request, "manage/_jobs.html", context, status=200 if context["any_active"] else STOP_POLLING)
+
+
+@staff_only
+@never_cache
+@require_GET
+def kind_list(request: HttpRequest) -> HttpResponse:
+    """Every kind of job that a person can start, with a sentence each."""
+    groups: dict[str, list[Kind]] = {}
+    for kind in KINDS.values():
+        if kind.by_hand:
+            groups.setdefault(kind.task.group, []).append(kind)
+    return render(request, "manage/kinds.html", {"groups": groups.items()})
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def new_job(request: HttpRequest, kind: str) -> HttpResponse:
+    """The form of one kind of job. ?from=JOB begins with that job's settings, ?NAME=VALUE with that value."""
+    described = KINDS.get(kind)
+    if described is None or not described.by_hand:
+        raise Http404
+    earlier = _earlier(request, described)
+    form = JobForm(
+        described,
+        request.POST if request.method == "POST" else None,
+        starting_values(described, earlier, request.GET.dict()),
+    )
+    duplicate, status = None, 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                job = services.start(kind, form.parameters(), by=staff_member(request), settings_of=earlier)
+            except AlreadyActive as active:
+                duplicate, status = active.job, 409
+            except ParameterError as error:
+                form.refuse(error)
+            except RealmError as error:
+                form.add_error(None, str(error))
+            else:
+                return redirect("manage-job", job.pk)
+    context = {"kind": described, "form": form, "earlier": earlier, "duplicate": duplicate}
+    return render(request, "manage/new_job.html", context, status=status)
+
+
+def _earlier(request: HttpRequest, kind: Kind) -> Job | None:
+    """The job whose settings the form begins with."""
+    return _named(request, "from", Job.objects.filter(kind=kind.kind))
+
+
+def _named(request: HttpRequest, parameter: str, jobs: QuerySet[Job]) -> Job | None:
+    """The one of the jobs that a parameter of the address names."""
+    wanted = request.GET.get(parameter)
+    if wanted is None:
+        return None
+    try:
+        return jobs.defer("log", "result").get(pk=UUID(wanted))
+    except (ValueError, Job.DoesNotExist):
+        raise Http404 from None
+
+
+def _table(request: HttpRequest) -> dict[str, Any]:
+    show, kind, queue = (request.GET.get(name, "") for name in ("show", "kind", "queue"))
+    whole = _named(request, "part_of", Job.objects.all())
+    jobs = Job.objects.select_related("created_by").defer("log", "result").filter(parent=whole)
+    if show in _SHOW:
+        jobs = jobs.filter(state__in=_SHOW[show])
+    if kind in KINDS:
+        jobs = jobs.filter(kind=kind)
+    if queue in Queue.values:
+        jobs = jobs.filter(queue=queue)
+    goes_on = Q(state__in=ACTIVE) | Q(state=JobState.INTERRUPTED, interruptions__lte=MAX_INTERRUPTIONS)
+    return {
+        "page": Paginator(jobs, _PAGE_SIZE).get_page(request.GET.get("page")),
+        "any_active": Job.objects.filter(goes_on).exists(),
+        "whole": whole,
+        "show": show,
+        "kind": kind,
+        "queue": queue,
+        "shows": [("", "all"), ("active", "waiting or running"), ("failed", "failed"), ("finished", "ended")],
+        "kinds": [(one.kind, one.title) for one in KINDS.values() if one.by_hand],
+        "queues": Queue.choices,
+    }

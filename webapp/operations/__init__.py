@@ -1,0 +1,1 @@
+"""Running the site: overview, health, backups."""

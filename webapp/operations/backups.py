@@ -1,0 +1,253 @@
+"""Backups: one tar file with the records as JSON lines and every file that they point at in the data folder.
+
+    about.json       which migrations the rows are of, and which files there are
+    records.jsonl    all rows, portable between SQLite and PostgreSQL
+    data/…           corpora, models, indexes, question sets, span sets, predictions; the secret key
+
+The rows are read first, all at one instant; the files that they name never change, and retention waits meanwhile, so
+nothing else needs to stand still. What lies outside the data folder and run folders (logs, checkpoints) stay behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from django.apps import apps
+from django.conf import settings
+from django.contrib.auth.models import Permission, User
+from django.core import serializers
+from django.core.management import call_command
+from django.core.serializers.base import DeserializationError
+from django.core.serializers.json import DjangoJSONEncoder
+from django.db import DatabaseError, connection, transaction
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Model
+
+from realm_core.errors import RealmError
+from realm_core.files import parse_json
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Evaluation,
+    IndexGeneration,
+    Job,
+    ModelVersion,
+    QuestionSet,
+    SpanSet,
+)
+from webapp.models.process import Process
+from webapp.storage.holding import files_stay
+
+_PATHS: Final = (
+    *((CorpusSnapshot, "path"), (ModelVersion, "path"), (IndexGeneration, "path")),
+    *((QuestionSet, "path"), (SpanSet, "path"), (Evaluation, "predictions")),
+)
+_KEY: Final = "secret_key"
+_APPS: Final = ("auth", "sessions", "webapp", "admin")
+_ABOUT, _RECORDS, _DATA = "about.json", "records.jsonl", "data"
+_BEFORE: Final = "before-restore"  # folder in the data folder
+
+
+def back_up(target: Path) -> list[str]:
+    """Write a backup to `target`, whole or not at all; returns the files that it leaves out.
+
+    RealmError when a file that a row names is missing, or `target` cannot be written.
+    """
+    data = Path(settings.REALM_DATA)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with (
+            files_stay(),
+            tempfile.TemporaryDirectory(dir=data, prefix=".backup-") as folder,
+            open(temporary, "xb") as file,
+        ):
+            temporary.chmod(0o600)  # it holds the secret key and people's questions
+            with _one_instant():
+                _write_records(Path(folder, _RECORDS))
+                named = {path for record, field in _PATHS for path in _values(record, field) if path}
+            inside = sorted(path for path in named if not Path(path).is_absolute())
+            if (data / _KEY).exists():
+                inside.append(_KEY)
+            about = {"migrations": _migrations(), "paths": inside}
+            Path(folder, _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+            # Of links what they lead to: a backup holds files and folders, and nothing that points elsewhere.
+            with tarfile.open(fileobj=file, mode="w", dereference=True) as archive:
+                for name in (_ABOUT, _RECORDS):
+                    archive.add(Path(folder, name), name)
+                for path in inside:
+                    if not (data / path).exists():
+                        raise RealmError(f"{data / path}, which a record names, does not exist.")
+                    archive.add(data / path, f"{_DATA}/{path}")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise RealmError(f"The backup cannot be written: {error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    AuditEntry.record("backup", target.name, by=None)
+    return sorted(named - set(inside))
+
+
+def restore(source: Path) -> list[Path]:
+    """Put back what a backup holds, into a database that is empty.
+
+    The rows are seen once the files are there, so that none ever names one that is missing. What lies there already
+    under the same name stays if it has every file of the backup as it was; otherwise it is moved aside, and where to is
+    returned. The secret key becomes the backup's. RealmError when the database is not empty or of other migrations, or
+    the file is no backup.
+    """
+    if any(record._default_manager.exists() for record in (User, Job, CorpusSnapshot, ModelVersion)):
+        raise RealmError("The database is not empty; restore into a new one, whose tables manage.py migrate has made.")
+    data = Path(settings.REALM_DATA)
+    aside: list[Path] = []
+    try:
+        with tempfile.TemporaryDirectory(dir=data, prefix=".restore-") as folder:
+            migrations, paths = unpack(source, Path(folder))
+            if migrations != _migrations():
+                raise RealmError(f"{source} is of another version; restore it with the one that made it, then upgrade.")
+            with transaction.atomic():  # rows that cannot be put back leave every file where it is
+                call_command("loaddata", f"{folder}/{_RECORDS}", verbosity=0)
+                for path in paths:
+                    saved, place = Path(folder, _DATA, path), data / path
+                    if place.exists() and _has_all_of(saved, place):
+                        continue
+                    if place.exists() and path != _KEY:
+                        aside.append(_move_aside(data, path))
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(saved, place)
+    except (OSError, TypeError, ValueError, DeserializationError, DatabaseError) as error:
+        raise RealmError(f"{source} cannot be restored: {error}") from None
+    AuditEntry.record("restore", source.name, by=None)
+    return aside
+
+
+def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
+    """Lay what a backup holds out in `folder`; returns its migrations and the places of its files in the data folder.
+
+    RealmError for what is no backup, or would lead out of the folder or the data folder.
+    """
+    try:
+        # Not compressed, as backups are made: what comes out is never larger than the file.
+        with tarfile.open(source, mode="r:") as archive:
+            for member in archive:
+                _lay_out(archive, member, folder)
+        about = parse_json((folder / _ABOUT).read_bytes())
+        migrations, paths = about["migrations"], about["paths"]
+        if not all(isinstance(path, str) and _leads_inside(path) for path in paths):
+            raise ValueError("it names files outside of the data folder")
+        needed = (_RECORDS, *(f"{_DATA}/{path}" for path in paths))
+        if missing := [path for path in needed if not (folder / path).exists()]:
+            raise ValueError(f"it lacks {missing[0]}")
+    except (
+        tarfile.TarError,
+        OSError,
+        EOFError,
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        RealmError,
+    ) as error:
+        raise RealmError(f"{source} cannot be restored: {str(error).rstrip('.')}.") from None
+    return migrations, paths
+
+
+def _lay_out(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """One file or folder, below `folder`, for the owner to write and as readable for others as it was.
+
+    By hand, for `extractall` takes filters from Python 3.11.4 on alone, and nothing else of them is needed.
+    """
+    if member.issparse() or not (member.isreg() or member.isdir()):
+        raise ValueError(f"{member.name!r} is neither a plain file nor a folder")
+    if not _leads_inside(member.name):
+        raise ValueError(f"{member.name!r} leads out of the backup")
+    place = folder / member.name
+    if member.isdir():
+        place.mkdir(parents=True, exist_ok=True)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    content = archive.extractfile(member)
+    assert content is not None  # a plain file's
+    with content, open(place, "wb") as file:
+        shutil.copyfileobj(content, file)
+    place.chmod(member.mode & 0o644 | 0o600)
+
+
+def _leads_inside(path: str) -> bool:
+    """Whether a path is one below a folder, as records have it."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in path
+
+
+def _has_all_of(saved: Path, place: Path) -> bool:
+    """Whether every file of `saved`, or that one file, lies below `place` with the same bytes."""
+    files = [path for path in (saved, *saved.rglob("*")) if path.is_file()]
+    there = [place / path.relative_to(saved) for path in files]
+    return all(
+        other.is_file() and filecmp.cmp(path, other, shallow=False) for path, other in zip(files, there, strict=True)
+    )
+
+
+def _move_aside(data: Path, path: str) -> Path:
+    """Move what lies at `path` of the data folder out of the way; returns where it is now."""
+    number = 1
+    while (aside := data / _BEFORE / str(number) / path).exists():
+        number += 1
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(data / path, aside)
+    return aside
+
+
+class _Exact(DjangoJSONEncoder):
+    """Times to the microsecond: Django's own cuts them to milliseconds, and a permanent link would show another."""
+
+    def default(self, value: Any) -> Any:
+        return value.isoformat() if isinstance(value, datetime) else super().default(value)
+
+
+def _write_records(target: Path) -> None:
+    """Every row, in an order in which they can be put back; who is alive, the programs say themselves."""
+    kinds = serializers.sort_dependencies([(apps.get_app_config(name), None) for name in _APPS])
+    kept = [kind for kind in kinds if kind is not Permission and not issubclass(kind, Process)]
+    rows = (row for kind in kept for row in kind._base_manager.order_by("pk").iterator())
+    with open(target, "w", encoding="utf-8") as file:
+        serializers.serialize("jsonl", rows, stream=file, use_natural_foreign_keys=True, cls=_Exact)
+
+
+def _values(record: type[Model], field: str) -> Iterator[str]:
+    return record._default_manager.values_list(field, flat=True).iterator()
+
+
+def _migrations() -> list[str]:
+    """The migrations that the database has, as far as they are of this project."""
+    applied = MigrationRecorder(connection).applied_migrations()
+    return sorted(name for app, name in applied if app == "webapp")
+
+
+@contextlib.contextmanager
+def _one_instant() -> Iterator[None]:
+    """A transaction that sees the database as it is now, and keeps nobody from writing."""
+    if connection.vendor == "sqlite":
+        connection.ensure_connection()  # which reads its mode
+        mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"  # type: ignore[attr-defined]
+        try:
+            with transaction.atomic():
+                yield
+        finally:
+            connection.transaction_mode = mode  # type: ignore[attr-defined]
+    else:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield

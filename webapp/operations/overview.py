@@ -1,0 +1,288 @@
+"""How the whole stands: what answers, what works, what is asked, and whether every part is well."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Final
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db import DatabaseError, connection
+from django.db.models import Count, Q
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+
+from webapp.feedback.service import waiting_count
+from webapp.jobs.queue import producer
+from webapp.models import AskedAnswer, Deployment, DeviceLease, Feedback, Job, JobState, Queue, Scheduler, Worker
+from webapp.models.job import ACTIVE
+from webapp.models.worker import TRAINING
+from webapp.serving.presence import Answering, answering
+
+RATE_OVER: Final = timedelta(minutes=15)
+LATENCY_OVER: Final = timedelta(hours=24)
+FEEDBACK_OVER: Final = timedelta(days=30)
+_BROKER_PATIENCE_S: Final = 1
+_DISK_LOW: Final = 0.1  # of it free
+_DISK_FULL: Final = 0.02
+_LATELY: Final = timedelta(days=1)
+_SHOWN: Final = 8
+_TRAFFIC_FOR_S: Final = 45  # counted anew, whoever looks and however often
+_TRAFFIC_KEY: Final = "overview:traffic:2"  # another number with other fields
+
+
+class State(StrEnum):
+    """How a part is."""
+
+    WELL = "well"
+    WEAK = "weak"
+    ILL = "ill"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the whole, and how it is, in a few words."""
+
+    name: str
+    state: State
+    says: str
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a worker computes on, as it last said. job: the training that holds it; others: jobs that share it."""
+
+    worker: Worker
+    name: str
+    kind: str
+    memory_used: int | None
+    memory_total: int | None
+    utilisation: float | None
+    job: Job | None
+    others: list[Job]
+
+    @property
+    def memory_share(self) -> float:
+        """How much of the memory is in use, 0 to 1."""
+        return (self.memory_used or 0) / self.memory_total if self.memory_total else 0.0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What was asked lately. p95_ms: of the last day; None where nobody asked.
+
+    feedback_rate: share of the answers on which somebody said something; right_share: of those, the right ones.
+    waiting: words that a curator has yet to look at.
+    """
+
+    per_minute: float
+    today: int
+    p95_ms: float | None
+    answers: int
+    feedback: int
+    feedback_rate: float | None
+    right_share: float | None
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All of it. lost: workers that gave a last sign of life within the hour, and no word that they end.
+
+    ended: jobs that ended within a day and need a look.
+    """
+
+    deployment: Deployment | None
+    parts: list[Part]
+    web: Answering
+    workers: list[Worker]
+    lost: list[Worker]
+    devices: list[Device]
+    running: list[Job]
+    queued: list[Job]
+    queued_count: int
+    ended: list[Job]
+    traffic: Traffic
+
+
+def overview() -> Overview:
+    """Look at everything once. DatabaseError when the database does not answer: then there is nothing to show."""
+    known = list(Worker.known())
+    workers = [worker for worker in known if worker.is_alive]
+    lost = [worker for worker in known if not worker.is_alive]
+    jobs = Job.objects.select_related("created_by", "parent").defer("log", "result")
+    active = list(jobs.filter(state__in=ACTIVE, parent=None).order_by("queued_at"))
+    queued = [job for job in active if job.state == JobState.QUEUED]
+    failed = jobs.filter(
+        state__in=(JobState.FAILED, JobState.INTERRUPTED), finished_at__gte=timezone.now() - _LATELY, parent=None
+    )
+    deployment = Deployment.active()
+    web = answering(deployment)
+    return Overview(
+        deployment=deployment,
+        parts=[_web(web), _workers(workers), _scheduler(), _broker(), _database(), _disk()],
+        web=web,
+        workers=workers,
+        lost=lost,
+        devices=_devices(workers),
+        running=[job for job in active if job.state != JobState.QUEUED],
+        queued=queued[:_SHOWN],
+        queued_count=len(queued),
+        ended=list(failed.order_by("-finished_at")[:_SHOWN]),
+        traffic=_lately(),
+    )
+
+
+def _web(web: Answering) -> Part:
+    if web.deployment is None:
+        return Part("Web", State.WEAK, "runs; nothing is deployed")
+    number = web.deployment.pk
+    if web.all_loaded:
+        many = "" if len(web.alive) == 1 else f"{len(web.alive)} processes answer"
+        return Part("Web", State.WELL, f"{many or 'answers'} with deployment {number}")
+    if len(web.alive) > 1:
+        says = f"{len(web.with_it)} of {len(web.alive)} processes answer with deployment {number}"
+        why = sorted({one.reason for one in web.failed})
+        return Part("Web", State.ILL if why else State.WEAK, "; ".join([says, *why]))
+    (only,) = web.alive
+    if only.reason:
+        still = f" Deployment {only.deployment_id} answers." if only.deployment_id else ""
+        return Part("Web", State.ILL, only.reason + still)
+    if web.earlier:
+        return Part("Web", State.WEAK, f"answers with deployment {web.earlier[0]}; {number} is being loaded")
+    return Part("Web", State.WEAK, "The model is being loaded.")
+
+
+def _workers(workers: list[Worker]) -> Part:
+    if not workers:
+        return Part("Workers", State.ILL, "none is running, so no job can")
+    taken = {queue for worker in workers for queue in worker.queues}
+    # Parts, too: a builder that nobody runs leaves its training behind an index that grows old.
+    left = sorted(set(Job.objects.filter(state__in=ACTIVE).values_list("queue", flat=True)) - taken)
+    if left:
+        return Part("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
+    slots = sum(worker.slots for worker in workers)
+    says = f"{_count(len(workers), 'worker')}, {_count(slots, 'job')} at once"
+    if untaken := [queue for queue in Queue.values if queue not in taken]:
+        return Part("Workers", State.WEAK, f"{says}; none takes jobs of the queue {', '.join(untaken)}")
+    return Part("Workers", State.WELL, says)
+
+
+def _scheduler() -> Part:
+    last = Scheduler.objects.order_by("-seen_at").first()
+    if last is not None and last.is_alive:
+        return Part("Scheduler", State.WELL, f"runs on {last.host}")
+    without = "no lost worker's job goes on elsewhere, and no schedule runs"
+    if last is None:  # as in the first seconds of a new installation
+        return Part("Scheduler", State.WEAK, f"not heard of yet: {without}")
+    return Part("Scheduler", State.ILL, f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC: {without}")
+
+
+def _broker() -> Part:
+    started = time.monotonic()
+    try:
+        with producer().connection_for_write() as link:
+            link.ensure_connection(max_retries=1, timeout=_BROKER_PATIENCE_S)
+    except (OperationalError, OSError):
+        return Part("Broker", State.ILL, "does not answer; jobs wait until it does")
+    return Part("Broker", State.WELL, f"answers within {_milliseconds(started)} ms")
+
+
+def _database() -> Part:
+    started = time.monotonic()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return Part("Database", State.ILL, "does not answer")
+    return Part("Database", State.WELL, f"{connection.display_name}, answers within {_milliseconds(started)} ms")
+
+
+def _disk() -> Part:
+    usage = shutil.disk_usage(settings.REALM_DATA)
+    free = usage.free / usage.total
+    state = State.ILL if free < _DISK_FULL else State.WEAK if free < _DISK_LOW else State.WELL
+    return Part("Disk", state, f"{usage.free / 1e9:,.1f} GB free of {usage.total / 1e9:,.1f} GB")
+
+
+def _devices(workers: list[Worker]) -> list[Device]:
+    held: dict[str, Job] = {}
+    shared: dict[str, list[Job]] = {}
+    for lease in DeviceLease.objects.select_related("job").defer("job__log"):
+        if lease.place == TRAINING:
+            held[lease.device] = lease.job
+        else:
+            shared.setdefault(lease.device, []).append(lease.job)
+    found: dict[str, Device] = {}
+    for worker in workers:  # several workers of one machine name the same devices
+        for one in worker.devices:
+            name = str(one.get("name", ""))
+            key = name if name.startswith(f"{worker.host}/") else f"{worker.host}/{name}"
+            found.setdefault(
+                key,
+                Device(
+                    worker=worker,
+                    name=key,
+                    kind=str(one.get("kind", "")),
+                    memory_used=one.get("memory_used"),
+                    memory_total=one.get("memory_total"),
+                    utilisation=one.get("utilisation"),
+                    job=held.get(key),
+                    others=shared.get(key, []),
+                ),
+            )
+    return [found[key] for key in sorted(found)]
+
+
+def _lately() -> Traffic:
+    """The traffic as it was counted at most `_TRAFFIC_FOR_S` ago: pages ask every few seconds, and answers are many."""
+    try:
+        kept = cache.get(_TRAFFIC_KEY)
+        if kept is None:
+            kept = asdict(_traffic())
+            cache.set(_TRAFFIC_KEY, kept, timeout=_TRAFFIC_FOR_S)
+    except RedisError:  # the overview says elsewhere that the broker, which keeps the cache, is out of reach
+        return _traffic()
+    return Traffic(**kept)
+
+
+def _traffic() -> Traffic:
+    now = timezone.now()
+    asked = AskedAnswer.objects.filter(created_at__gte=now - FEEDBACK_OVER).aggregate(
+        lately=Count("created_at", filter=Q(created_at__gte=now - RATE_OVER)),
+        today=Count("created_at", filter=Q(created_at__gte=now - LATENCY_OVER)),
+        all=Count("created_at"),
+    )
+    said = Feedback.objects.filter(answer__created_at__gte=now - FEEDBACK_OVER).aggregate(
+        answers=Count("answer", distinct=True),
+        called_right=Count("pk", filter=Q(right=True)),
+        judged=Count("pk", filter=Q(right__isnull=False)),
+    )
+    # The smallest latency that 95 of 100 questions did not exceed; answers may go between the two looks.
+    latencies = AskedAnswer.objects.filter(created_at__gte=now - LATENCY_OVER).order_by("latency_ms")
+    rank = max(0, -(-95 * asked["today"] // 100) - 1)
+    return Traffic(
+        per_minute=asked["lately"] / (RATE_OVER.total_seconds() / 60),
+        today=asked["today"],
+        p95_ms=latencies.values_list("latency_ms", flat=True)[rank : rank + 1].first(),
+        answers=asked["all"],
+        feedback=said["answers"],
+        feedback_rate=said["answers"] / asked["all"] if asked["all"] else None,
+        right_share=said["called_right"] / said["judged"] if said["judged"] else None,
+        waiting=waiting_count(),
+    )
+
+
+def _milliseconds(started: float) -> int:
+    """Whole ones since a moment of the monotonic clock, rounded up."""
+    return math.ceil(1000 * (time.monotonic() - started))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,1 @@
+"""What the pages of every subject share: guards, errors, uploads, drawings."""

@@ -1,0 +1,58 @@
+"""Answers to requests that fail, as a page or, below /api/ and at /mcp, as problem details."""
+
+from __future__ import annotations
+
+import sys
+
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+
+from webapp.rest.problems import CONTENT_TYPE, DATABASE_AWAY, describe, problem_page
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """A bug, which the log has, or a database that does not answer, whoever was the first to ask it something.
+
+    The page needs neither database nor session.
+    """
+    error = sys.exception()
+    away = describe(error) if isinstance(error, DATABASE_AWAY) else None
+    if _wants_problem(request):
+        if away is not None:
+            return JsonResponse(away.body, status=503, headers=away.headers, content_type=CONTENT_TYPE)
+        return problem_page(500, "Something went wrong here; it is in the log.")
+    if away is not None:
+        context = {"reason": away.body["detail"]}
+        return HttpResponse(render_to_string("500.html", context), status=503, headers=away.headers)
+    return render(None, "500.html", status=500)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A request that Django refuses to read. The page asks nothing of it: its Host may be what is wrong."""
+    if isinstance(exception, DisallowedHost):
+        reason = "This site is not called what the Host field of the request says; ALLOWED_HOSTS lists its names."
+    else:
+        reason = "The request cannot be read."
+    if _wants_problem(request):
+        return problem_page(400, reason)
+    return HttpResponse(render_to_string("400.html", {"reason": reason}), status=400)
+
+
+def refusal(request: HttpRequest, status: int, reason: str) -> HttpResponse:
+    """A request whose body is not taken, whatever it is for."""
+    if _wants_problem(request):
+        return problem_page(status, reason)
+    return render(request, "refused.html", {"reason": reason}, status=status)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A form that did not come from this site, or from before the session ended."""
+    if _wants_problem(request):
+        return problem_page(403, "The CSRF token is missing or wrong.")
+    return render(request, "manage/csrf_failure.html", {"reason": reason}, status=403)
+
+
+def _wants_problem(request: HttpRequest) -> bool:
+    return request.path.startswith("/api/") or request.path == "/mcp"

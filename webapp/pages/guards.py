@@ -1,0 +1,52 @@
+"""Pages that are not for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponseBase
+from django_htmx.http import HttpResponseClientRedirect
+
+from webapp.access.roles import Action, may
+
+View = Callable[..., HttpResponseBase]
+
+
+def allowed(action: Action) -> Callable[[View], View]:
+    """Guard a view: the anonymous are sent to the login page, and who may not is refused (403)."""
+
+    def guard(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+            if may(request.user, action):
+                return view(request, *args, **kwargs)
+            if request.user.is_authenticated:
+                raise PermissionDenied
+            to_login = redirect_to_login(_way_back(request))
+            # htmx would put the login page into the part of the page that it asked for.
+            return HttpResponseClientRedirect(to_login.url) if getattr(request, "htmx", False) else to_login
+
+        return guarded
+
+    return guard
+
+
+staff_only = allowed(Action.OPERATE)
+curators_only = allowed(Action.CURATE)
+
+
+def staff_member(request: HttpRequest) -> User:
+    """Who is looking at a page that is guarded."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def _way_back(request: HttpRequest) -> str:
+    """Where the login leads: to the page itself; a form that was sent off cannot be sent again by a link."""
+    if getattr(request, "htmx", False) and request.htmx.current_url_abs_path:  # type: ignore[attr-defined]
+        return str(request.htmx.current_url_abs_path)  # type: ignore[attr-defined]
+    return request.get_full_path()

@@ -1,0 +1,1 @@
+"""Question sets, to learn from and to measure by."""

@@ -1,0 +1,66 @@
+"""Accepted feedback over REST, as questions to learn from."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from webapp.questions import service as questions
+from webapp.rest.base import JSON_LINES, LinesRenderer, OperatorView, Renderer, problem_responses
+from webapp.rest.parameters import only_parameters
+
+_ROW: Final[dict[str, Any]] = {
+    "question": "Who directed 2001: A Space Odyssey?",
+    "answers": ["Stanley Kubrick"],
+    "answer_ids": ["4f5e3c1a-0d2b-4c8e-9a67-1b2c3d4e5f60"],
+    "block_ids": ["0f6c3d9c4be1f2a35c6e0d7a8b91e2c4"],
+    "title": "2001: A Space Odyssey (film)",
+    "context": "2001: A Space Odyssey is a 1968 film produced and directed by Stanley Kubrick.",
+}
+
+
+class FeedbackQuestionSerializer(serializers.Serializer[Any]):
+    """A question of a question file, made of what was said of one or several answers to it."""
+
+    question = serializers.CharField()
+    answers = serializers.ListField(child=serializers.CharField())
+    answer_ids = serializers.ListField(
+        child=serializers.UUIDField(), help_text="The answers that people spoke of, at `/api/v1/answers/{id}`."
+    )
+    block_ids = serializers.ListField(
+        child=serializers.CharField(), help_text="The blocks that were named as the right evidence."
+    )
+    title = serializers.CharField(required=False, help_text="The article of `context`.")
+    context = serializers.CharField(  # type: ignore[assignment]  # a field, not Serializer.context
+        required=False, help_text="A block that holds the answer, where one is known."
+    )
+
+
+class ExportView(OperatorView):
+    """What was accepted, to learn from."""
+
+    renderer_classes = [LinesRenderer, Renderer]  # the other one for what goes wrong
+
+    @extend_schema(
+        operation_id="feedback_export",
+        summary="Download accepted feedback as questions to learn from",
+        description="A question file, as the console gives it: a right answer teaches itself, a wrong one what was "
+        "said to be better. What only names a block is not in it, because nothing is learnt without an answer. "
+        "Nothing accepted yet: no line. 422 where a set to measure by, whose questions are left out, cannot be read.",
+        responses={
+            (200, JSON_LINES): OpenApiResponse(FeedbackQuestionSerializer, description="One a line."),
+            **problem_responses(400, 403, 422),
+        },
+        examples=[
+            OpenApiExample("Question", value=_ROW, response_only=True, status_codes=["200"], media_type=JSON_LINES)
+        ],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        only_parameters(request, ())
+        name, content = questions.feedback_export()
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return HttpResponse(content, content_type=JSON_LINES, headers=headers)

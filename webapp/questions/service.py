@@ -1,0 +1,206 @@
+"""Question sets: files of questions with answers are recorded here, and what people said of answers becomes one.
+
+A set is read whole before it is recorded, and copied into the data folder, so that it never changes. What is learnt
+from and what is measured by must have no question in common: figures on questions that were learnt say nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Prefetch
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions
+from webapp.feedback.service import TEACHES, evidence_of, right_answer
+from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
+from webapp.storage.places import portable, questions_dir, resolve
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+_AT_ONCE = 500  # words on answers that are read from the database together, each with the blocks of its answer
+_SHOWN = 80  # characters of a question in a sentence about it
+
+
+def record_file(
+    path: Path,
+    purpose: str,
+    *,
+    name: str = "",
+    origin: str = "",
+    leave_out_measured: bool = False,
+    by: User | str | None = None,
+) -> QuestionSet:
+    """Record the questions of a file under `name` (default: the file's, without its ending). As `record`."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RealmError(f"{path} cannot be read: {error.strerror}.") from None
+    return record(content, name or path.stem, purpose, origin=origin, leave_out_measured=leave_out_measured, by=by)
+
+
+def record(
+    content: bytes,
+    name: str,
+    purpose: str,
+    *,
+    origin: str = "",
+    leave_out_measured: bool = False,
+    by: User | str | None = None,
+) -> QuestionSet:
+    """Record questions, JSON lines as realm_core reads them; recorded already, they are found again.
+
+    purpose: of `Purpose`. origin: where they came from, and their licence. by: as in the audit trail.
+    leave_out_measured: of a set to learn from, drop the questions that stand in a set to measure by.
+    RealmError for a bad name or line, a name that other questions have, and a question that stands in a set of the
+    other purpose.
+    """
+    if purpose not in Purpose.values:
+        raise RealmError(f"The purpose must be one of {', '.join(Purpose.values)}, not {purpose!r}.")
+    if not _NAME.fullmatch(name):
+        raise RealmError(f"{name!r} cannot be a question set's name: letters, digits, dots, dashes, 100 at most.")
+    questions = _read(content, name)
+    other = Purpose.MEASURE if purpose == Purpose.LEARN else Purpose.LEARN
+    shared = _normalised(other)
+    if leave_out_measured and other == Purpose.MEASURE:
+        lines = [line for line in content.splitlines(keepends=True) if line.strip()]
+        kept = [i for i, question in enumerate(questions) if normalise_answer(question.question) not in shared]
+        content, questions = b"".join(lines[i] for i in kept), [questions[i] for i in kept]
+        if not questions:
+            raise RealmError(f"Every question of {name} stands in a set to measure by, too; none is left.")
+    digest = hashlib.sha256(content).hexdigest()
+    path = questions_dir() / f"{name}.jsonl"
+    known = QuestionSet.objects.filter(name=name).first()
+    if known is not None:
+        if (known.sha256, known.purpose) != (digest, purpose):
+            raise RealmError(f"There is a question set {known} already; choose another name.")
+        _write(content, resolve(known.path))  # should the file have been lost
+        return known
+    for question in questions:
+        if (holder := shared.get(normalise_answer(question.question))) is not None:
+            raise RealmError(
+                f"“{question.question[:_SHOWN]}” stands in {holder}, too; what is learnt from and what is measured by "
+                "must have no question in common."
+            )
+    try:
+        with transaction.atomic():
+            made = QuestionSet.objects.create(
+                name=name,
+                purpose=purpose,
+                path=portable(path),
+                sha256=digest,
+                questions=len(questions),
+                origin=origin[:200],
+                created_by=by if isinstance(by, User) else None,
+            )
+            AuditEntry.record("questions.add", made, by=by, sha256=digest, origin=origin)
+            _write(content, path)  # within the transaction: a row is never without its file
+    except IntegrityError:
+        raise RealmError(f"Another question set called {name} was added at the same moment.") from None
+    return made
+
+
+def measured_titles() -> list[str]:
+    """The articles that question sets to measure by name as their own; nothing of them should be learnt."""
+    titles = {
+        question.title
+        for one in QuestionSet.objects.filter(purpose=Purpose.MEASURE)
+        for question in read_questions(resolve(one.path))
+        if question.title
+    }
+    return sorted(titles)
+
+
+def feedback_questions() -> list[dict[str, Any]]:
+    """What people said of answers and curators accepted, as rows of a question file; the newest word first.
+
+    A right answer teaches itself, a wrong one what was said to be better. The text of the block comes along as context
+    where it holds the answer: the one that was pointed at, read or not, or else the best one of those read. Questions
+    of sets to measure by are left out. A word that only points at a block is not among them: nothing is learnt without
+    an answer.
+
+    A row also says which answers were spoken of (`answer_ids`), and which blocks were pointed at (`block_ids`). Whoever
+    reads question files passes over both.
+    """
+    measured = _normalised(Purpose.MEASURE)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    evidence = Prefetch("answer__evidence", EvidenceBlock.objects.order_by("rank"))
+    told = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer").defer("answer__payload")
+    for said in told.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
+        asked = said.answer
+        answer = right_answer(said)
+        normal = normalise_answer(asked.question)
+        if not normalise_answer(answer) or normal in measured:
+            continue
+        block = evidence_of(said)
+        row = rows.setdefault(
+            (normal, block.block_id if block else ""),
+            {"question": asked.question, "answers": [], "answer_ids": [], "block_ids": []}
+            | ({"title": block.title, "context": block.text} if block else {}),
+        )
+        more = {"answers": answer, "answer_ids": str(asked.pk), "block_ids": said.block_id}
+        for name, value in more.items():
+            if value and value not in row[name]:
+                row[name].append(value)
+    return list(rows.values())
+
+
+def as_lines(rows: list[dict[str, Any]]) -> bytes:
+    """Rows as a question file has them: JSON lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def feedback_export() -> tuple[str, bytes]:
+    """A name for the file, and `feedback_questions` as one."""
+    return f"feedback-{timezone.now():%Y-%m-%d}.jsonl", as_lines(feedback_questions())
+
+
+def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
+    """Record `feedback_questions` as a set to learn from. RealmError where there are none, and as `record`."""
+    rows = feedback_questions()
+    if not rows:
+        raise RealmError("No feedback that something can be learnt from has been accepted yet.")
+    return record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)
+
+
+def _read(content: bytes, name: str) -> list[Question]:
+    """The questions, or the error of the first bad line, which calls the file NAME.jsonl."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{name}.jsonl"
+        file.write_bytes(content)
+        try:
+            return read_questions(file)
+        except RealmError as error:
+            raise RealmError(str(error).replace(f"{folder}/", "")) from None
+
+
+def _write(content: bytes, path: Path) -> None:
+    """Put a file to its place, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as output:
+            output.write(content)
+            output.flush()
+            os.fsync(output.fileno())
+        os.replace(temporary, path)
+
+
+def _normalised(purpose: Purpose) -> dict[str, QuestionSet]:
+    """Every question of the sets of a purpose, normalised, and a set that it stands in."""
+    return {
+        normalise_answer(question.question): one
+        for one in QuestionSet.objects.filter(purpose=purpose)
+        for question in read_questions(resolve(one.path))
+    }

@@ -1,0 +1,124 @@
+"""Question sets: what there is to learn from and to measure by, and adding more."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import PurePath
+from typing import Final
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from realm_core.errors import RealmError
+from realm_core.questions.question_file import read_questions
+from webapp.access.roles import Action
+from webapp.bodies import takes
+from webapp.feedback.service import accepted_count
+from webapp.models import Purpose, QuestionSet
+from webapp.pages.guards import curators_only, staff_member
+from webapp.pages.uploads import FileField
+from webapp.questions import service as services
+from webapp.storage.places import resolve
+
+_FILE: Final = FileField(
+    largest_bytes=64 * 2**20,
+    instead=lambda: "larger ones are recorded on the server with manage.py register_questions",
+    help_text="JSON lines, a question each: question, answers, and title or context if known.",
+)
+_SHOWN: Final = 20
+
+
+class UploadForm(forms.Form):
+    """A file of questions."""
+
+    file = _FILE
+    purpose = forms.ChoiceField(
+        choices=Purpose.choices, help_text="Questions that models are measured by are never learnt from."
+    )
+    name = forms.CharField(required=False, max_length=100, help_text="Empty: the file’s name without its ending.")
+    origin = forms.CharField(
+        required=False, max_length=200, help_text="Where the questions came from, and their licence."
+    )
+
+
+@takes(_FILE.body_bytes, Action.CURATE)
+@curators_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def question_list(request: HttpRequest) -> HttpResponse:
+    """All question sets, and the form that adds one."""
+    status = 200
+    form = UploadForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            file, name = form.cleaned_data["file"], form.cleaned_data["name"]
+            try:
+                made = services.record(
+                    file.read(),
+                    name or PurePath(file.name or "").stem,
+                    form.cleaned_data["purpose"],
+                    origin=form.cleaned_data["origin"],
+                    by=staff_member(request),
+                )
+            except RealmError as error:
+                form.add_error("file", str(error))
+            else:
+                messages.success(request, f"{made.name} is there: {made.questions:,} questions.")
+                return redirect("manage-question-set", made.pk)
+    context = {
+        "form": form,
+        "sets": QuestionSet.objects.select_related("created_by"),
+        "feedback": accepted_count(),
+    }
+    return render(request, "manage/question_sets.html", context, status=status)
+
+
+@curators_only
+@require_POST
+def from_feedback(request: HttpRequest) -> HttpResponse:
+    """Make a set to learn from of what people said of answers."""
+    try:
+        made = services.record_feedback(request.POST.get("name", "").strip(), by=staff_member(request))
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-questions")
+    messages.success(request, f"{made.name} is there: {made.questions:,} questions.")
+    return redirect("manage-question-set", made.pk)
+
+
+@curators_only
+@never_cache
+@require_GET
+def question_set(request: HttpRequest, pk: int) -> HttpResponse:
+    """One question set: its first questions, and what was measured by it."""
+    questions = get_object_or_404(QuestionSet.objects.select_related("created_by"), pk=pk)
+    try:
+        first, trouble = list(islice(read_questions(resolve(questions.path)), _SHOWN)), ""
+    except (RealmError, OSError) as error:
+        first, trouble = [], str(error)
+    context = {
+        "questions": questions,
+        "first": first,
+        "trouble": trouble,
+        "evaluations": questions.evaluations.select_related("model", "corpus"),
+    }
+    return render(request, "manage/question_set.html", context)
+
+
+@curators_only
+@never_cache
+@require_GET
+def export_feedback(request: HttpRequest) -> HttpResponse:
+    """What was accepted, as a file of questions to fine-tune on."""
+    try:
+        name, content = services.feedback_export()
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-feedback")
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(content, content_type="application/jsonl; charset=utf-8", headers=headers)

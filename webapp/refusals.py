@@ -1,0 +1,35 @@
+"""Exceptions for requests that are refused; pages, REST and MCP each report them in their own form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """What is wrong with one field, in a sentence."""
+
+    field: str
+    detail: str
+
+
+class InvalidRequest(Exception):
+    """What was asked cannot be asked that way."""
+
+    def __init__(self, *errors: FieldError) -> None:
+        super().__init__(" ".join(error.detail for error in errors))
+        self.errors = errors
+
+
+class StateConflict(Exception):
+    """The request conflicts with the present state (409 in REST).
+
+    retry_after_s: seconds after which it may be possible; None: waiting does not help.
+    """
+
+    retry_after_s: int | None = None
+
+    def members(self) -> dict[str, Any]:
+        """Members of the problem details besides the standard ones."""
+        return {}

@@ -1,0 +1,1 @@
+"""What the REST API of every subject shares: base of views, parameters, problems, authentication, description."""

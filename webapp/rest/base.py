@@ -1,0 +1,180 @@
+"""What all views of the API share: who may call them, strict reading of what they are sent, and paging."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, inline_serializer
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.permissions import AllowAny
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.serializers import Serializer, URLField
+from rest_framework.utils import json
+from rest_framework.views import APIView
+
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.authentication import AUTHENTICATION, MayAsk, MayOperate, MayRead
+from webapp.rest.parameters import only_parameters, whole_number
+from webapp.rest.problems import CONTENT_TYPE
+from webapp.rest.serializers import ProblemSerializer, StrictSerializer
+
+DEFAULT_PAGE: Final = 50
+LARGEST_PAGE: Final = 500
+JSON_LINES: Final = "application/jsonl"
+
+_DESCRIPTIONS: Final = {
+    400: "The request is not valid; `errors` names the fields.",
+    401: "The token is unknown, has expired or was revoked; or there is none, and one is needed.",
+    403: "This caller may not do this.",
+    404: "There is no such thing.",
+    409: "Not possible as things stand; `detail` says why.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "This cannot be done; `detail` says why.",
+    429: "Too many questions; `Retry-After` says when to come back.",
+    503: "No model is ready, or the database does not answer; `Retry-After` says when to come back.",
+}
+
+
+def problem_responses(*statuses: int) -> dict[Any, Any]:
+    """The problems that a view may answer with, for its description. Every view may answer 401 and 503."""
+    return {
+        (status, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_DESCRIPTIONS[status])
+        for status in sorted({401, 503, *statuses})
+    }
+
+
+class Renderer(JSONRenderer):
+    """JSON whatever is in it: half a surrogate pair, which UTF-8 cannot write, becomes a question mark."""
+
+    def render(self, data: Any, *arguments: Any, **options: Any) -> bytes:
+        """The body of a response."""
+        try:
+            return super().render(data, *arguments, **options)
+        except UnicodeEncodeError:
+            return json.dumps(data, cls=self.encoder_class, ensure_ascii=False).encode(errors="replace")
+
+
+class LinesRenderer(Renderer):
+    """JSON lines. Where there are none to send, which is where all failed, one line."""
+
+    media_type = JSON_LINES
+
+
+class PublicView(APIView):
+    """For everybody who may read: on an open site that is everybody."""
+
+    authentication_classes = AUTHENTICATION
+    permission_classes = [AllowAny, MayRead]  # the first says in the description that nobody need log in
+    renderer_classes = [Renderer]
+
+
+class AskingView(PublicView):
+    """For everybody who may ask; for a token only when it is one for asking."""
+
+    permission_classes = [AllowAny, MayAsk]
+
+
+class OperatorView(APIView):
+    """For admins, with a session or a token for operating."""
+
+    authentication_classes = AUTHENTICATION
+    permission_classes = [MayOperate]
+    renderer_classes = [Renderer]
+
+    @property
+    def operator(self) -> User:
+        """Who is calling; `MayOperate` has let nobody anonymous in."""
+        assert isinstance(self.request.user, User)
+        return self.request.user
+
+
+def checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
+    """The body, as `kind` wants it."""
+    only_parameters(request, ())
+    serializer = kind(data=_body(request))
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)
+
+
+def without_body(request: Request) -> None:
+    """Refuse parameters and a body where neither means anything."""
+    only_parameters(request, ())
+    if _body(request):
+        raise InvalidRequest(FieldError("", "Nothing is expected in the body."))
+
+
+def _body(request: Request) -> Any:
+    try:
+        return request.data
+    except RecursionError:
+        raise InvalidRequest(FieldError("", "The body is nested too deeply.")) from None
+
+
+class Pages(CursorPagination):
+    """A page of records with the addresses of its neighbours; rows that are new move nothing.
+
+    ordering: fields, `-` before one that falls. The first may have equal values, all together may not.
+    """
+
+    def __init__(self, ordering: tuple[str, ...]) -> None:
+        self.ordering = ordering
+        self.max_page_size = LARGEST_PAGE
+        self.page_size_query_param = "page_size"
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> Any:
+        """The records of the page that the parameters of the address ask for; queryset: a QuerySet."""
+        self._field = queryset.model._meta.get_field(self.ordering[0].removeprefix("-"))
+        return super().paginate_queryset(queryset, request, view)
+
+    def get_page_size(self, request: Request) -> int:
+        """How many a page."""
+        return whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """Where the page begins; a cursor that was not ours is a wrong parameter."""
+        try:
+            # By itself REST framework passes over characters that no cursor has, and begins with the first page.
+            base64.b64decode(request.query_params.get(self.cursor_query_param, ""), validate=True)
+            cursor = super().decode_cursor(request)
+            if cursor is None or cursor.position is None:
+                return cursor
+            position = self._field.to_python(str(cursor.position))
+            if isinstance(position, datetime):
+                position = position.astimezone(UTC)
+            elif isinstance(position, float) and not math.isfinite(position):
+                raise ValueError
+            return cursor._replace(position=str(position))  # type: ignore[arg-type]  # the stubs know ids alone
+        except (NotFound, ValidationError, ValueError, OverflowError):
+            raise InvalidRequest(FieldError("cursor", "This is no cursor of this list.")) from None
+
+
+PAGING: Final = [
+    OpenApiParameter("cursor", OpenApiTypes.STR, description="Where the page begins, out of `next` or `previous`."),
+    OpenApiParameter("page_size", OpenApiTypes.INT, description=f"1 to {LARGEST_PAGE}; {DEFAULT_PAGE} if not given."),
+]
+
+
+def page_response(name: str, kind: type[Serializer[Any]]) -> OpenApiResponse:
+    """A page of records, for a view's description. name: of the component."""
+    fields = {
+        "next": URLField(allow_null=True, help_text="Address of the following page; null: this is the last."),
+        "previous": URLField(allow_null=True),
+        "results": kind(many=True),
+    }
+    return OpenApiResponse(inline_serializer(name, fields))
+
+
+def page_example(title: str, record: Mapping[str, Any], address: str) -> OpenApiExample:
+    """A page with one record, for a view's description."""
+    page = {"next": f"https://qa.example.org/api/v1/{address}?cursor=cD0yMDI2", "previous": None, "results": [record]}
+    return OpenApiExample(title, value=page, response_only=True, status_codes=["200"])

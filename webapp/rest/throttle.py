@@ -1,0 +1,29 @@
+"""The limit on questions, as REST framework asks for it."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
+
+from webapp.access import limits
+
+
+class AskThrottle(BaseThrottle):
+    """Counts questions of page, API and MCP together; see access.limits."""
+
+    def __init__(self) -> None:
+        self._wait_s: int | None = None
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        """Count this request, and say whether it may go on; the view's response tells what the limit leaves."""
+        allowance = limits.count(request)
+        if allowance is None:
+            return True
+        view.headers = {**view.headers, **allowance.headers()}
+        self._wait_s = allowance.reset_s
+        return allowance.granted == 1
+
+    def wait(self) -> float | None:
+        """Seconds until the next is allowed."""
+        return self._wait_s

@@ -1,0 +1,1 @@
+"""Rebuilds that begin by themselves."""

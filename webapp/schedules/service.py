@@ -1,0 +1,272 @@
+"""Rebuilds that start by themselves: every so many hours, daily or weekly at a time, or when a new model is made.
+
+    run_due ──▶ ingest, if wanted ──▶ index, if the snapshot has none ──▶ check, if wanted ──▶ deploy, if wanted
+
+Each stage is a job. `advance`, which the scheduler calls, goes on when it has ended; the schedule's row says where it
+is, so that a scheduler that dies loses nothing. Deployed is only what is found to answer no worse: what a person would
+have to confirm is left to a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from webapp.deployments import service as deploying
+from webapp.evaluations.service import Candidate, measure_missing
+from webapp.jobs.service import AlreadyActive, carried_over, start
+from webapp.models import (
+    AuditEntry,
+    CorpusSnapshot,
+    Deployment,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    ModelVersion,
+    Schedule,
+    Trigger,
+)
+from webapp.models.schedule import Stage
+
+
+def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
+    """Record a schedule that is new or was changed; it is due next from now on. RealmError where it makes no sense."""
+    if not CorpusSnapshot.objects.filter(name=schedule.corpus_name).exists():
+        raise RealmError(f"There is no corpus called {schedule.corpus_name}.")
+    if schedule.trigger == Trigger.EVERY and not schedule.hours:
+        raise RealmError("Say every how many hours it shall build.")
+    if schedule.trigger == Trigger.AT and schedule.at is None:
+        raise RealmError("Say at what time of day it shall build.")
+    if schedule.deploy and schedule.questions is None:
+        raise RealmError("Say by which questions it is checked before it is deployed.")
+    if schedule.trigger == Trigger.NEW_MODEL and schedule.ingest:
+        raise RealmError("A new model indexes what there is; it reads no source again.")
+    if schedule.trigger == Trigger.NEW_MODEL and schedule.model is not None:
+        raise RealmError("For every new model the index is built by that model; name none.")
+    if schedule.pk is None:
+        schedule.created_by = by if isinstance(by, User) else None
+    schedule.hours = schedule.hours if schedule.trigger == Trigger.EVERY else None
+    schedule.at = schedule.at if schedule.trigger == Trigger.AT else None
+    schedule.weekday = schedule.weekday if schedule.trigger == Trigger.AT else None
+    schedule.due_at = next_due(schedule, timezone.now()) if schedule.enabled else None
+    with transaction.atomic():
+        earlier = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
+        schedule.save()
+        told = _told(schedule)
+        if earlier is not None:
+            before = _told(earlier)
+            changed = {name: {"from": before[name], "to": told[name]} for name in told if told[name] != before[name]}
+            AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, changed=changed)
+        else:
+            AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, settings=told)
+    return schedule
+
+
+def remove(schedule: Schedule, *, by: User | str | None) -> None:
+    """Take a schedule away; the jobs that it started stay."""
+    with transaction.atomic():
+        AuditEntry.record("schedule.remove", schedule, by=by, schedule=schedule.pk)
+        schedule.delete()
+
+
+def run_now(schedule: Schedule, *, by: User | str | None) -> Job | None:
+    """Run it now, whatever the time. None: no job was started; `last_outcome` says why."""
+    return _run(schedule, _model_of(schedule), by=by)
+
+
+def run_due(now: datetime | None = None) -> list[Job]:
+    """Run what is due, each once however many schedulers look; returns the jobs started."""
+    now = now or timezone.now()
+    started = []
+    for schedule in Schedule.objects.filter(enabled=True, due_at__gt=now):
+        # Written by a clock that was ahead and has been set right since: it would wait as long as that was wrong.
+        if (due_at := next_due(schedule, now)) is not None and schedule.due_at is not None and schedule.due_at > due_at:
+            Schedule.objects.filter(pk=schedule.pk, due_at=schedule.due_at).update(due_at=due_at)
+    for schedule in Schedule.objects.filter(enabled=True, due_at__lte=now):
+        mine = Schedule.objects.filter(pk=schedule.pk, due_at=schedule.due_at)
+        schedule.due_at = next_due(schedule, now)
+        with transaction.atomic():  # a scheduler that dies here leaves it due
+            if not mine.update(due_at=schedule.due_at):
+                continue
+            job = _run(schedule, _model_of(schedule), by=schedule.audit_name)
+        if job is not None:
+            started.append(job)
+    return started
+
+
+def model_made(model: ModelVersion) -> list[Job]:
+    """Run the schedules that wait for a new model; returns the jobs started."""
+    waiting = Schedule.objects.filter(enabled=True, trigger=Trigger.NEW_MODEL)
+    jobs = [_run(schedule, model, by=schedule.audit_name) for schedule in waiting]
+    return [job for job in jobs if job is not None]
+
+
+def next_due(schedule: Schedule, after: datetime) -> datetime | None:
+    """When a schedule builds next after a moment; None: no time decides."""
+    if schedule.trigger == Trigger.EVERY and schedule.hours:
+        return after + timedelta(hours=schedule.hours)
+    if schedule.trigger == Trigger.AT and schedule.at is not None:
+        days = 0 if schedule.weekday is None else (schedule.weekday - after.weekday()) % 7
+        first = datetime.combine(after.date() + timedelta(days=days), schedule.at, tzinfo=after.tzinfo)
+        return first if first > after else first + timedelta(days=1 if schedule.weekday is None else 7)
+    return None
+
+
+def advance() -> list[Job]:
+    """Go on with what schedules have begun and whose job has ended; returns the jobs started."""
+    started = []
+    for pk in Schedule.objects.exclude(stage=Stage.REST).values_list("pk", flat=True):
+        with transaction.atomic():  # a scheduler that dies here leaves it where it was
+            schedule = Schedule.objects.select_for_update(of=("self",)).select_related("last_job").get(pk=pk)
+            if schedule.stage == Stage.REST or (schedule.last_job is not None and schedule.last_job.is_active):
+                continue
+            if schedule.last_job is not None and schedule.last_job.state == JobState.INTERRUPTED:
+                continue  # it resumes by itself, or when a person has looked at it
+            step = _after(schedule)
+            _note(schedule, step)
+        if step.job is not None:
+            started.append(step.job)
+    return started
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What comes next. says: in a sentence. job: that was started, for `stage`; None: the run is over."""
+
+    says: str
+    stage: Stage = Stage.REST
+    job: Job | None = None
+
+
+def _run(schedule: Schedule, model: ModelVersion | None, *, by: User | str | None) -> Job | None:
+    """Begin what the schedule does, unless it is in the middle of it; write down what came of it."""
+    last = schedule.last_job
+    several = schedule.ingest or schedule.questions is not None  # stages, which one run goes through at a time
+    if several and schedule.stage != Stage.REST and last is not None and last.is_active:
+        schedule.last_outcome = f"The run before is not over: job {last.pk} is {Stage(schedule.stage).label}."
+        schedule.save(update_fields=["last_outcome"])
+        return None
+    try:
+        step = _begin(schedule, model, by)
+    except AlreadyActive as active:
+        step = _Step(f"The same is being done already by job {active.job.pk}.")
+    except RealmError as error:
+        step = _Step(str(error))
+    schedule.last_run_at, schedule.last_job = timezone.now(), None
+    _note(schedule, step)
+    return step.job
+
+
+def _note(schedule: Schedule, step: _Step) -> None:
+    schedule.stage, schedule.last_outcome = step.stage, step.says[:300]
+    if step.job is not None:
+        schedule.last_job = step.job
+    schedule.save(update_fields=["stage", "last_run_at", "last_outcome", "last_job"])
+
+
+def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None) -> _Step:
+    if model is None:
+        return _Step("No model is deployed, so there is none to build an index by.")
+    corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()  # the newest
+    if corpus is None:
+        return _Step(f"There is no corpus called {schedule.corpus_name} any more.")
+    if schedule.ingest and schedule.trigger != Trigger.NEW_MODEL:
+        job = start(JobKind.INGEST, source_of(corpus), by=by)
+        return _Step(f"Reading the source of {corpus.name} again.", Stage.INGEST, job)
+    return _index(schedule, corpus, model, by)
+
+
+def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
+    """Parameters of an ingest that reads again what a corpus was made from. RealmError where that is not known."""
+    made_by = Job.objects.filter(kind=JobKind.INGEST, corpora__name=corpus.name).defer("log").first()
+    if made_by is not None:
+        return carried_over(made_by) | {"corpus_name": corpus.name}
+    if corpus.source == "vital":  # the default corpus, which no job made
+        return {"source": "vital", "language": corpus.language, "corpus_name": corpus.name}
+    raise RealmError(f"No job ingested {corpus.name}, so it is not known what to read again; ingest it by a job once.")
+
+
+def _after(schedule: Schedule) -> _Step:
+    """What comes when the job of a stage has ended."""
+    job, by, stage = schedule.last_job, schedule.audit_name, Stage(schedule.stage)
+    model = _model_of(schedule)
+    corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()
+    if job is None or model is None or corpus is None:
+        return _Step("Its job, its model or its corpus has gone meanwhile.")
+    if job.state != JobState.SUCCEEDED:
+        return _Step(f"Job {job.pk} ({stage.label}) has {job.get_state_display()}. {job.error}".strip())
+    try:
+        if stage is Stage.INGEST:
+            return _index(schedule, corpus, model, by)
+        index = Candidate(model, corpus).index()
+        if index is None:
+            return _Step(f"The index of {corpus} has gone meanwhile.")
+        return _check(schedule, index, model, by)
+    except RealmError as error:
+        return _Step(str(error))
+
+
+def _index(schedule: Schedule, corpus: CorpusSnapshot, model: ModelVersion, by: User | str | None) -> _Step:
+    known = Candidate(model, corpus).index()
+    if known is None:
+        job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
+        return _Step(f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", Stage.INDEX, job)
+    active = Deployment.active()
+    answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
+    if answers or not (schedule.questions or schedule.deploy):
+        return _Step(f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}.")
+    return _check(schedule, known, model, by)
+
+
+def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: User | str | None) -> _Step:
+    """Ask the new pair, and then what answers now, what they have not been asked yet; deploy it when they have."""
+    active = Deployment.active()
+    if schedule.questions is not None:
+        candidates = [(Stage.CHECK, Candidate(model, index.corpus))]
+        if active is not None:
+            candidates.append((Stage.CHECK_NOW, Candidate(active.model, active.index.corpus)))
+        for stage, candidate in candidates:
+            _, started = measure_missing([candidate], schedule.questions, 0, by=by)
+            if started:
+                return _Step(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
+    if not schedule.deploy:
+        return _Step(f"{index.generation} is built and waits to be deployed.")
+    found = deploying.check(index, model)
+    if found.refusal or found.doubts:
+        says = found.refusal or " ".join(found.doubts)
+        return _Step(f"{index.generation} is built, and was not deployed: {says}")
+    deployment = deploying.deploy(index, model=model, by=by, note=f"By {schedule.audit_name}")
+    return _Step(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
+
+
+def _model_of(schedule: Schedule) -> ModelVersion | None:
+    """The schedule's own model, else for a new model the newest, else the deployed one."""
+    if schedule.model is not None:
+        return schedule.model
+    if schedule.trigger == Trigger.NEW_MODEL:
+        return ModelVersion.objects.first()
+    deployed = Deployment.active()
+    return deployed.model if deployed else None
+
+
+def _told(schedule: Schedule) -> dict[str, Any]:
+    """What a person has said of a schedule, as the audit trail keeps it."""
+    return {
+        "corpus_name": schedule.corpus_name,
+        "model": str(schedule.model or ""),
+        "trigger": schedule.trigger,
+        "hours": schedule.hours,
+        "at": schedule.at and schedule.at.isoformat("minutes"),
+        "weekday": schedule.weekday,
+        "ingest": schedule.ingest,
+        "questions": str(schedule.questions or ""),
+        "deploy": schedule.deploy,
+        "enabled": schedule.enabled,
+    }

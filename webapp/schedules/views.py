@@ -1,0 +1,174 @@
+"""What happens by itself: index builds at given times, and what is kept of old work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from realm_core.errors import RealmError
+from webapp.artefacts import retention
+from webapp.models import CorpusSnapshot, Purpose, QuestionSet, RetentionRule, Schedule
+from webapp.models.schedule import Weekday
+from webapp.pages.guards import staff_member, staff_only
+from webapp.schedules import service as scheduling
+
+
+class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
+    """When a corpus is read and indexed again, and what becomes of it."""
+
+    corpus_name = forms.ChoiceField(label="Corpus", help_text="Its newest snapshot is indexed.")
+
+    class Meta:
+        model = Schedule
+        fields = [
+            *("corpus_name", "model", "trigger", "hours", "at", "weekday"),
+            *("ingest", "questions", "deploy", "enabled"),
+        ]
+        labels = {
+            "trigger": "When",
+            "hours": "Every so many hours",
+            "at": "At (UTC)",
+            "weekday": "On",
+            "ingest": "Read the source again first",
+            "questions": "Check it by",
+            "deploy": "Deploy it if it answers no worse",
+            "enabled": "Switched on",
+        }
+        help_texts = {
+            "hours": "If it builds every so many hours.",
+            "at": "If it builds at a time of day.",
+            "weekday": "Empty: every day.",
+            "ingest": "The file or package that the corpus was ingested from, as it is then.",
+            "questions": "Asked of the new index and of what answers now; empty: nothing is asked.",
+            "deploy": "Where the check leaves a doubt, a person decides.",
+        }
+        widgets = {"at": forms.TimeInput({"type": "time"}, format="%H:%M"), "hours": forms.NumberInput({"min": 1})}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = set(CorpusSnapshot.objects.values_list("name", flat=True))
+        if self.instance.corpus_name:
+            names.add(self.instance.corpus_name)
+        self.fields["corpus_name"].choices = [(name, name) for name in sorted(names)]  # type: ignore[attr-defined]
+        self.fields["weekday"].choices = [("", "every day"), *Weekday.choices]  # type: ignore[attr-defined]
+        self.fields["questions"].queryset = QuestionSet.objects.filter(purpose=Purpose.MEASURE)  # type: ignore[attr-defined]
+        self.fields["questions"].empty_label = "no questions"  # type: ignore[attr-defined]
+        self.fields["model"].empty_label = "the deployed one"  # type: ignore[attr-defined]
+
+
+class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
+    """What is kept of old work."""
+
+    class Meta:
+        model = RetentionRule
+        fields = ["enabled", "generations", "run_days", "answer_days"]
+        labels = {
+            "enabled": "Remove old work by itself",
+            "generations": "Indexes kept of each corpus",
+            "run_days": "Days that run folders are kept",
+            "answer_days": "Days that questions of people without an account are kept",
+        }
+        help_texts = {
+            "generations": "The newest ones.",
+            "run_days": "Of jobs that have ended: log, metrics, checkpoints. Models that they made stay.",
+            "answer_days": "0: for ever. Whether the rest is switched on or not; accepted feedback stays.",
+        }
+
+
+@staff_only
+@never_cache
+@require_GET
+def schedule_list(request: HttpRequest) -> HttpResponse:
+    """All schedules, and what is kept."""
+    return render(request, "manage/schedules.html", _context(RetentionForm(instance=RetentionRule.current())))
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+    """A new schedule, or a change of one."""
+    schedule = Schedule(enabled=True) if pk is None else get_object_or_404(Schedule, pk=pk)
+    form = ScheduleForm(request.POST if request.method == "POST" else None, instance=schedule)
+    status = 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                scheduling.save(form.save(commit=False), by=staff_member(request))
+            except RealmError as error:
+                form.add_error(None, str(error))
+            else:
+                messages.success(request, "The schedule is saved.")
+                return redirect("manage-schedules")
+    context = {"form": form, "schedule": schedule, "possible": CorpusSnapshot.objects.exists()}
+    return render(request, "manage/schedule.html", context, status=status)
+
+
+@staff_only
+@require_POST
+def remove_schedule(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take a schedule away."""
+    scheduling.remove(get_object_or_404(Schedule, pk=pk), by=staff_member(request))
+    messages.success(request, "The schedule is removed. The jobs that it started stay.")
+    return redirect("manage-schedules")
+
+
+@staff_only
+@require_POST
+def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
+    """Run a schedule now."""
+    schedule = get_object_or_404(Schedule, pk=pk)
+    job = scheduling.run_now(schedule, by=staff_member(request))
+    if job is None:
+        messages.info(request, schedule.last_outcome)
+        return redirect("manage-schedules")
+    return redirect("manage-job", job.pk)
+
+
+@staff_only
+@require_POST
+def change_retention(request: HttpRequest) -> HttpResponse:
+    """Change what is kept of old work."""
+    form = RetentionForm(request.POST)
+    if not form.is_valid():
+        return render(request, "manage/schedules.html", _context(form), status=422)
+    retention.change_rule(by=staff_member(request), **form.cleaned_data)
+    messages.success(request, "The rule is saved.")
+    return redirect("manage-schedules")
+
+
+@staff_only
+@require_POST
+def remove_now(request: HttpRequest) -> HttpResponse:
+    """Remove at once what the rule would."""
+    try:
+        gone = retention.remove(by=staff_member(request))
+    except RealmError as error:
+        messages.error(request, str(error))
+        return redirect("manage-schedules")
+    if gone:
+        size = sum(one.size_bytes for one in gone)
+        what = "One folder is" if len(gone) == 1 else f"{len(gone)} folders are"
+        messages.success(request, f"{what} removed, {size / 1e6:,.1f} MB.")
+    else:
+        messages.info(request, "There was nothing to remove.")
+    return redirect("manage-schedules")
+
+
+def _context(form: RetentionForm) -> dict[str, Any]:
+    removable = retention.removable()
+    return {
+        "form": form,
+        "rule": RetentionRule.current(),
+        "schedules": Schedule.objects.select_related("model", "last_job", "created_by", "questions"),
+        "removable": removable,
+        "removable_bytes": sum(one.size_bytes for one in removable),
+        "deployments_kept": retention.DEPLOYMENTS_KEPT,
+    }

@@ -1,1 +1,0 @@
-"""What pages, REST API and command line do, each thing in one place."""

@@ -1,0 +1,1 @@
+"""Files that corpora are made of, sent by an operator."""

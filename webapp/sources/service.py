@@ -1,0 +1,108 @@
+"""Files to be ingested, which lie in the data folder's sources/: put there by hand, or sent by a browser."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+
+from realm_core.errors import RealmError, quoted
+from realm_core.files import disk_errors, sync
+from realm_core.settings import FILE
+from webapp.models import AuditEntry, Job, JobKind, JobState
+from webapp.storage.places import sources_dir
+
+_LEFT_S = 24 * 3600.0  # after which nobody is still sending what is not whole
+_PART = ".part"  # behind a name with a dot in front, which is offered to no job
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that an ingest can be told to read."""
+
+    name: str
+    size_bytes: int
+
+    @property
+    def source(self) -> str:
+        """What it is by its name, of the kinds that an ingest reads."""
+        first = self.name.partition(".")[2]
+        return "parquet" if first.endswith("parquet") else "mediawiki" if "xml" in first.split(".") else "jsonl"
+
+
+def sources() -> list[Source]:
+    """Those that are there, by name; what has a name that no job takes is left out."""
+    found = []
+    if sources_dir().is_dir():
+        for path in sorted(sources_dir().iterdir()):
+            with suppress(FileNotFoundError):  # it has just gone
+                if FILE.may_be_typed(path.name) and path.is_file():
+                    found.append(Source(path.name, path.stat().st_size))
+    return found
+
+
+def readers() -> dict[str, Job]:
+    """By the names of the files that they read: ingests that are not over, or go on by themselves."""
+    over = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
+    jobs = Job.objects.filter(kind=JobKind.INGEST).exclude(state__in=over).defer("log")
+    return {job.parameters["file"]: job for job in jobs if job.parameters.get("file")}
+
+
+def add(name: str, pieces: Iterable[bytes], *, by: User | str | None) -> Source:
+    """Put a file there, whole or not at all. pieces: its content. by: as in the audit trail.
+
+    RealmError for a name that is none, an empty file, one of that name that is there already, and a full disk.
+    """
+    if not name or not FILE.may_be_typed(name):
+        raise RealmError(
+            f"{quoted(name)} cannot be the name of a file to ingest: letters, digits, spaces, dots and dashes, "
+            "no dot in front, 200 at most."
+        )
+    folder = sources_dir()
+    path, temporary = folder / name, folder / f".{uuid.uuid4().hex}{_PART}"
+    with disk_errors(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        _clear_away()
+        try:
+            with open(temporary, "xb") as file:
+                for piece in pieces:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+                size = file.tell()
+            if not size:
+                raise RealmError(f"{name} is empty.")
+            os.link(temporary, path)  # which, unlike renaming, never takes the place of another
+        except FileExistsError:
+            raise RealmError(f"{name} is there already; give this one another name, or remove that one.") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync(folder)
+    AuditEntry.record("source.add", name, by=by, bytes=size)
+    return Source(name, size)
+
+
+def remove(name: str, *, by: User | str | None) -> None:
+    """Remove a file. RealmError where it is not there, or an ingest that is not over reads it."""
+    found = next((one for one in sources() if one.name == name), None)
+    if found is None:
+        raise RealmError(f"There is no file {quoted(name)} to ingest.")
+    if name in readers():
+        raise RealmError(f"{name} is being ingested; stop that job first, or wait until it is done.")
+    path = sources_dir() / name
+    with disk_errors(path):
+        path.unlink(missing_ok=True)
+    AuditEntry.record("source.remove", name, by=by, bytes=found.size_bytes)
+
+
+def _clear_away() -> None:
+    """Remove what a process left that was killed while it received a file."""
+    for path in sources_dir().glob(f".*{_PART}"):
+        with suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _LEFT_S:
+                path.unlink()

@@ -1,0 +1,74 @@
+"""Files to be ingested: what there is, sending one from the browser, removing one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from realm_core.errors import RealmError
+from webapp.access.roles import Action
+from webapp.bodies import takes
+from webapp.pages.guards import staff_member, staff_only
+from webapp.pages.uploads import FileField
+from webapp.sources import service as services
+from webapp.storage.places import sources_dir
+
+_FILE: Final = FileField(
+    largest_bytes=512 * 2**20,
+    instead=lambda: f"put a larger one into {sources_dir()} yourself",
+    help_text="JSON lines or Parquet with id, title and text, or a MediaWiki dump, plain or compressed.",
+)
+
+
+class SourceForm(forms.Form):
+    """A file of articles."""
+
+    file = _FILE
+
+
+@takes(_FILE.body_bytes, Action.OPERATE)
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def source_list(request: HttpRequest) -> HttpResponse:
+    """All files that can be ingested, and the form that adds one."""
+    status = 200
+    form = SourceForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            file = form.cleaned_data["file"]
+            try:
+                made = services.add(file.name or "", file.chunks(), by=staff_member(request))
+            except RealmError as error:
+                form.add_error("file", str(error))
+            else:
+                messages.success(request, f"{made.name} is there and can be ingested.")
+                return redirect("manage-sources")
+    readers = services.readers()
+    context = {
+        "form": form,
+        "rows": [(one, readers.get(one.name)) for one in services.sources()],
+        "folder": sources_dir(),
+    }
+    return render(request, "manage/sources.html", context, status=status)
+
+
+@staff_only
+@require_POST
+def remove_source(request: HttpRequest) -> HttpResponse:
+    """Remove a file."""
+    name = request.POST.get("name", "")
+    try:
+        services.remove(name, by=staff_member(request))
+    except RealmError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{name} has been removed.")
+    return redirect("manage-sources")

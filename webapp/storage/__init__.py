@@ -1,0 +1,1 @@
+"""Where files of records lie, and the lock on them."""
