@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from realm_core.activity import Activity
 from realm_core.command_line import add_options, task_of
 from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
 from realm_core.files import write_json
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import RunFolder
 from realm_core.task import Task
 from realm_core.tasks import ACTIVITIES
 
@@ -61,7 +62,7 @@ def run(task: Task, activity: Activity) -> None:
     """Do what the task says, and leave beside its results what that was."""
     if activity.run is not None and os.environ.get("RANK", "0") == "0":
         told = task.model_dump(mode="json")
-        write_json(activity.run / "task.json", {"activity": task.activity, **told})
+        write_json(RunFolder(activity.run).task_file, {"activity": task.activity, **told})
     importlib.import_module(task.code or type(task).__module__).main(task, activity)
 
 

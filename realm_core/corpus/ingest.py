@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_TITLE_WORDPIECES, MAX_WORDPIECES
 from realm_core.corpus.pool import prepared
@@ -21,6 +20,7 @@ from realm_core.corpus.work import WorkFolder
 from realm_core.corpus.writer import SnapshotWriter
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, read_json
+from realm_core.runs.activity import Activity
 
 # Part of the fingerprint: raise it when cleaning, splitting or packing change their output.
 _RULES = 2

@@ -30,7 +30,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.calibration import Reliability
@@ -45,6 +44,7 @@ from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.questions.answers import is_correct, normalise_answer
 from realm_core.questions.question_file import Question, read_questions
+from realm_core.runs.activity import Activity
 from realm_core.serving.provenance import conclude, confidence
 from realm_core.serving.reading import BlockReading, ReadBlock, unconcluded
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, stacked_bars
 from realm_core.evaluation.figures import RECALL_AT, Figures, summarise
@@ -23,6 +22,7 @@ from realm_core.evaluation.predictions import Header, Prediction, read_header, r
 from realm_core.evaluation.significance import Difference, paired_difference
 from realm_core.evaluation.tasks import Compare
 from realm_core.evaluation.why import CAUSES
+from realm_core.runs.activity import Activity
 
 _COMPARED: dict[str, Callable[[Prediction], bool]] = {
     "exact_match": lambda prediction: prediction.right,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, curves
 from realm_core.evaluation.tasks import Curves
 from realm_core.files import parse_json
+from realm_core.runs.activity import Activity
 
 
 def main(task: Curves, activity: Activity) -> None:

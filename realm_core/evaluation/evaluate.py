@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, reliability_diagram
@@ -36,6 +35,7 @@ from realm_core.model.device import pick_device
 from realm_core.model.tasks import OWN
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions
+from realm_core.runs.activity import Activity
 from realm_core.serving.reading import BlockReading, ReadBlock
 
 _ROWS: Final = 100  # of metrics, however many questions: as many as a curve can show

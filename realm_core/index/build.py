@@ -11,19 +11,17 @@ same time. They hold the generation's lock shared; the build that publishes hold
 from __future__ import annotations
 
 import datetime
-import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
@@ -35,6 +33,8 @@ from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.runs.activity import Activity
+from realm_core.runs.locks import exclusive, shared
 from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
@@ -43,6 +43,7 @@ IDENTITY = "identity.json"  # in a partial folder: model, snapshot and shards
 SHIPPED = "vectors"  # folder of a generation that may come with a model: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; also the interval of progress and stop requests
 _CHUNK_ROWS_GPU = 8192  # about a second on a GPU
+_Lock = Callable[[Path, str], AbstractContextManager[None]]
 
 
 def main(task: Index, activity: Activity) -> None:
@@ -93,7 +94,7 @@ def build(
     An existing valid generation is returned at once; `RealmError` if it is of another model or corpus.
     """
     work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
-    with work.lock(fcntl.LOCK_EX):
+    with work.held(exclusive):
         if work.final.exists():
             return _existing(work, activity)
         if work.partial.exists() and not work.is_ours():
@@ -148,12 +149,12 @@ def build_shard(
     if not 0 <= number < len(shards):
         raise RealmError(f"The index {name} has the shards 0 to {len(shards) - 1}, not {number}.")
     rows = shards[number]
-    with work.lock(fcntl.LOCK_SH):
+    with work.held(shared):
         if work.final.exists():
             _existing(work, activity)
         elif _shipped(work) is None:  # otherwise the build copies the shards
             work.open(activity)
-            with work.lock(fcntl.LOCK_EX, shard=number):
+            with work.held(exclusive, shard=number):
                 place = pick_device(device)
                 tokens = open_tokens(work.snapshot, activity) if place.type == "cuda" else None
                 _ShardEmbedder(work, place, tokens).shard(number, rows, activity, range(len(rows)))
@@ -250,24 +251,14 @@ class _Build:
         if not self.is_ours():
             raise RealmError(f"{self.partial} belongs to another model or corpus; choose another name, or remove it.")
 
-    @contextmanager
-    def lock(self, kind: int, *, shard: int | None = None) -> Iterator[None]:
-        """Hold the lock of the generation (shared or exclusive) or of one of its shards.
+    def held(self, lock: _Lock, *, shard: int | None = None) -> AbstractContextManager[None]:
+        """The lock of the generation, or of one of its shards.
 
         The generation's lock file is never removed, because two processes could then lock two different files.
         """
         path = self.output / f".{self.name}.lock" if shard is None else self.partial / f".{shard:05d}.lock"
-        with disk_errors(path):
-            path.touch()
-        with open(path, "w") as file:
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-            except BlockingIOError:
-                what = "" if shard is None else f"Shard {shard} of "
-                raise RealmError(
-                    f"{what or 'The index '}{self.name} is being built by another process already."
-                ) from None
-            yield
+        what = "The index" if shard is None else f"Shard {shard} of"
+        return lock(path, f"{what} {self.name} is being built by another process already.")
 
 
 def _existing(work: _Build, activity: Activity) -> Path:

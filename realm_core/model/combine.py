@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model, save_model
 from realm_core.model.tasks import Combine
+from realm_core.runs.activity import Activity
 
 _EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  # options of the retriever
 

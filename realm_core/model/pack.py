@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Storage, load_model, save_model
 from realm_core.model.tasks import OWN, Export
+from realm_core.runs.activity import Activity
 
 
 def main(task: Export, activity: Activity) -> None:

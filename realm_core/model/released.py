@@ -20,7 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError, quoted
 from realm_core.files import read_json, read_text
 from realm_core.model.checkpoint import Model, new_encoder, new_model, save_model
@@ -28,6 +27,7 @@ from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.tasks import Import
 from realm_core.model.torch_file import read_torch_file
+from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors
 from realm_core.text.wordpieces import Wordpieces
 

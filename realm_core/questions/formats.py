@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, parse_json
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import checked_question, read_questions
 from realm_core.questions.tasks import Questions
+from realm_core.runs.activity import Activity
 
 Row = dict[str, Any]
 # One value of a WebQuestions list: in quotes, with \" inside, or a word without spaces.

@@ -5,7 +5,6 @@ Shards are written atomically, so an interrupted run resumes after the finished 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import random
@@ -16,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, write_json
-from realm_core.processes import Workers
+from realm_core.runs.activity import Activity
+from realm_core.runs.locks import exclusive
+from realm_core.runs.pipes import Workers
 from realm_core.salient.cache import (
     FORMAT,
     IDENTITY_FILE,
@@ -37,6 +37,7 @@ from realm_core.salient.taggers import WITHOUT_TORCH
 from realm_core.salient.tasks import SHARD_BLOCKS, Spans
 from realm_core.salient.worker import ONE_THREAD, TaggerOptions, command, tag, to_array
 
+_LOCK = ".lock"
 _REQUEST_BLOCKS = 100  # blocks per request to a worker, and per progress report
 
 
@@ -112,7 +113,7 @@ def extract(
     }
     with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-    with _lock(output):
+    with exclusive(output / _LOCK, f"{output} is being filled by another process already."):
         _claim(output, identity, activity)
         if not (output / MANIFEST_FILE).exists():
             _fill(output, identity, snapshot, tagger, options, rows, processes or _processes(options), activity)
@@ -128,22 +129,11 @@ def _processes(options: TaggerOptions) -> int:
     return os.cpu_count() or 1
 
 
-@contextmanager
-def _lock(output: Path) -> Iterator[None]:
-    """Hold the cache's lock, which the system releases when the process ends."""
-    with open(output / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RealmError(f"{output} is being filled by another process already.") from None
-        yield
-
-
 def _claim(output: Path, identity: dict[str, Any], activity: Activity) -> None:
     """Write the identity file into an empty folder, or check that the existing one matches."""
     path = output / IDENTITY_FILE
     if not path.exists():
-        if any(child.name != ".lock" for child in output.iterdir()):
+        if any(child.name != _LOCK for child in output.iterdir()):
             raise RealmError(f"{output} contains other files; name a new folder for the spans.")
         write_json(path, identity)
         return

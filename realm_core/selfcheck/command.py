@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.model.device import pick_device
+from realm_core.runs.activity import Activity
 from realm_core.selfcheck import cost
 from realm_core.selfcheck.checks import Check, run_checks
 from realm_core.selfcheck.parts import Parts, default_parts, draw_sample, random_parts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from realm_core.activity import Activity
 from realm_core.index.corpus_of import corpus_of
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.tasks import Ask
 

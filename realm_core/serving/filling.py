@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from realm_core.activity import Activity
 from realm_core.index.corpus_of import corpus_of
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.filled import Filling, Guess, Mask
 from realm_core.serving.tasks import Fill

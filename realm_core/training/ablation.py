@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from realm_core.command_line import in_toml
 from realm_core.evaluation.config import EvaluateConfig
+from realm_core.runs.folder import RunFolder
 from realm_core.settings import SettingError, Settings, flat, setting
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
@@ -169,9 +170,9 @@ class Plan:
         """All of them."""
         return list(self._stages.values())
 
-    def run(self, name: str) -> Path:
+    def run(self, name: str) -> RunFolder:
         """The run folder of a stage."""
-        return self._output / "runs" / name
+        return RunFolder(self._output / "runs" / name)
 
     def predictions(self, row: str, dev: str) -> Path:
         """The predictions of a row on a set of questions."""
@@ -275,7 +276,7 @@ class Plan:
         command += [*more, "--k", str(k), "--device", self._inputs.device]
         asked = self._inputs.dev_asked[dev.stem]
         of = Of(kind, row, dev.stem)
-        done = self.run(str(of)) / "result.json"
+        done = self.run(str(of)).result_file
         self._add(Stage(of, tuple(command), done, "questions", asked * (1 + k), f"{asked:,} questions"))
 
     def _add(self, stage: Stage) -> None:

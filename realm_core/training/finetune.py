@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
@@ -31,6 +30,7 @@ from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import FinetuneConfig
 from realm_core.training.distributed import World, place

@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -28,6 +27,7 @@ from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.embedder import Embedder
 from realm_core.model.joining import Joiner, Pieces
+from realm_core.runs.activity import Activity
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import IctConfig

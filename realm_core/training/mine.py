@@ -27,7 +27,6 @@ from dataclasses import dataclass
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
@@ -41,6 +40,7 @@ from realm_core.model.marginal import log_pair_reading
 from realm_core.questions.answers import answer_pattern, holds_answer, normalise_answer
 from realm_core.questions.matching import NormalText, answer_spans
 from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.runs.activity import Activity
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 from realm_core.text.sentences import sentence_spans
 from realm_core.training.config import MineConfig

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -25,6 +24,7 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.encoder import Encoder
 from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import MlmConfig
 from realm_core.training.distributed import World, place

@@ -22,7 +22,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens, text_hash
 from realm_core.errors import RealmError
@@ -32,6 +31,7 @@ from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig
 from realm_core.training.distributed import World, place, places
@@ -39,7 +39,7 @@ from realm_core.training.live_index import HandedOver, InLoop, LiveIndex, Never,
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import PretrainStep
-from realm_core.training.refresh import BuilderProcess, beside_a_builder, build_generation, builder_device
+from realm_core.training.refresh import BuilderProcess, build_generation, builder_device
 from realm_core.training.stage import (
     Ahead,
     check_batch,
@@ -120,8 +120,6 @@ def _make(config: PretrainConfig, run: Path, task: Pretrain, activity: Activity)
             f"only {config.steps:,} steps."
         )
     with ExitStack() as stack:
-        if config.refresh in ("process", "elsewhere"):
-            stack.enter_context(beside_a_builder(device))
         if config.refresh == "process" and world.leads:
             own = builder_device(task.builder_device, places(wanted), activity)
             stack.enter_context(BuilderProcess(run, corpus, own, activity))

@@ -12,11 +12,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from realm_core.activity import Activity
-from realm_core.alone import only_one
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
 from realm_core.model.checkpoint import Model, save_model
+from realm_core.runs.activity import Activity
+from realm_core.runs.locks import only_one
 from realm_core.training.config import Schedule
 from realm_core.training.distributed import World, leads
 from realm_core.training.loop import Group, Loop

@@ -20,7 +20,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import ModelConfig
@@ -29,6 +28,7 @@ from realm_core.model.marginal import log_pair_reading, pair_divergence
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.casual import casually
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import ReaderConfig
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention

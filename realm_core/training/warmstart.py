@@ -14,7 +14,6 @@ import random
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.embedding import batches_by_length
@@ -22,6 +21,7 @@ from realm_core.model.checkpoint import new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import principal_projection
 from realm_core.model.packed import Packed
+from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.tasks import Warmstart

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from realm_core.__main__ import run as run_task
-from realm_core.activity import Activity
 from realm_core.command_line import add_options, task_of
+from realm_core.runs.activity import Activity
 from realm_core.task import Task
 from realm_core.tasks import ACTIVITIES
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from realm_core.__main__ import run
-from realm_core.activity import Activity
 from realm_core.command_line import argv
 from realm_core.errors import RealmError
+from realm_core.runs.activity import Activity
 from realm_core.settings import describe, extra
 from realm_core.task import Part, Task, artefacts, undecided
 from realm_core.tasks import ACTIVITIES, JOBS, TASKS

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.command_line import read_settings
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
@@ -37,6 +36,7 @@ from realm_core.model.released import import_released
 from realm_core.model.torch_file import read_torch_file
 from realm_core.questions.formats import FORMATS, read_published
 from realm_core.questions.question_file import read_questions
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.tensors import load_tensors
 from realm_core.training.ablation import AblationConfig

@@ -37,7 +37,7 @@ from webapp.models import (
 from webapp.storage.holding import files_stay
 from webapp.storage.places import resolve
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 LONG_AGO = timedelta(days=40)
 
 

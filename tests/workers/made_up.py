@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.settings import setting
 from realm_core.task import QuestionsToLearn, Task, given, runtime
 

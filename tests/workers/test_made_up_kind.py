@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from realm_core.__main__ import run
-from realm_core.activity import Activity
 from realm_core.command_line import add_options, task_of
 from realm_core.files import read_json
+from realm_core.runs.activity import Activity
 from tests.web.operating import question_set
 from tests.workers.made_up import Deduplicate
 from webapp.jobs import service as jobs

@@ -25,7 +25,7 @@ from workers import devices, tasks
 from workers.beat import Here
 from workers.job_run import JobRun, Timing
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
 
 @pytest.fixture(autouse=True)

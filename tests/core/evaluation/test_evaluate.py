@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import evaluate as evaluate_module
@@ -28,6 +27,7 @@ from realm_core.model.checkpoint import load_model
 from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question, read_questions
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.reading import BlockReading, SearchResult
 from tests.core.conftest import Deployment

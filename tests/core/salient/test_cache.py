@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from transformers import BertConfig
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
+from realm_core.runs.activity import Activity
 from realm_core.salient import extract as extract_module
 from realm_core.salient.cache import SalientSpans, spans_of
 from realm_core.salient.extract import extract

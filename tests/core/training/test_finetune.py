@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, sha256_of_file, write_json
@@ -21,6 +20,7 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import load_model
 from realm_core.questions.answers import exact_match
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.training.finetune import main
 from realm_core.training.tasks import Finetune

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from realm_core.activity import Activity
-from realm_core.alone import LOCK, only_one
 from realm_core.corpus.tokens import text_hash
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import LOCK
+from realm_core.runs.locks import only_one
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training import ict, mlm, pretrain

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from realm_core.activity import Activity
 from realm_core.command_line import add_options, task_of
 from realm_core.corpus.tasks import Ingest
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.activity import Activity
 from webapp.artefacts.registering import record_corpus
 from webapp.storage.places import corpora_dir
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from realm_core import activity as activity_module
-from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, publish_folder, read_json, write_json
+from realm_core.runs import activity as activity_module
+from realm_core.runs.activity import Activity
 
 
 @pytest.fixture

@@ -1,13 +1,8 @@
 """How a long activity speaks to whoever started it: progress, metrics, a result, and being stopped.
 
-The same `Activity` serves a terminal, a test and a supervised subprocess. With a run folder it leaves
-
-    progress.json   {"done", "total", "unit", "rate", "seconds_left", "message", "time"}, replaced atomically
-    metrics.jsonl   one JSON object a line: {"step", "time", name: number, …}; only ever appended to
-    result.json     what came of it, written last
-
-and on a terminal a line that is rewritten in place. SIGTERM and SIGINT ask it to stop: `check()` raises
-`Stopped` at the next safe point. So does, where that is wanted, the end of the process that started this one.
+The same `Activity` serves a terminal, a test and a supervised subprocess. It reports into a run folder
+(runs/folder.py), and on a terminal in a line that is rewritten in place. SIGTERM and SIGINT ask it to stop: `check()`
+raises `Stopped` at the next safe point. So does, where that is wanted, the end of the process that started this one.
 """
 
 from __future__ import annotations
@@ -24,6 +19,7 @@ from typing import Any
 
 from realm_core.errors import Stopped
 from realm_core.files import disk_errors, write_json
+from realm_core.runs.folder import RunFolder
 
 _PROGRESS_EVERY_S = 0.5
 _LOG_EVERY_S = 5.0  # where output is a file, lines are kept and should be few
@@ -40,6 +36,7 @@ class Activity:
 
     def __init__(self, run: Path | None = None, *, quiet: bool = False, with_parent: int | None = None) -> None:
         self.run = run
+        self._folder = None if run is None else RunFolder(run)
         self._parent = with_parent
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
@@ -97,9 +94,9 @@ class Activity:
         elapsed_s = now - self._started_at
         rate = (done - self._first_done) / elapsed_s if elapsed_s > 0 else None
         seconds_left = (total - done) / rate if total is not None and rate else None
-        if self.run is not None:
+        if self._folder is not None:
             write_json(
-                self.run / "progress.json",
+                self._folder.progress_file,
                 {
                     "done": done,
                     "total": total,
@@ -140,9 +137,9 @@ class Activity:
 
     def metrics(self, step: int, **values: float | int | str | None) -> None:
         """Append one row of metrics, with its step and the time (seconds since the epoch)."""
-        if self.run is None:
+        if self._folder is None:
             return
-        path = self.run / "metrics.jsonl"
+        path = self._folder.metrics_file
         with disk_errors(path):
             if not self._measured:
                 _cut_half_row(path)
@@ -152,8 +149,8 @@ class Activity:
 
     def result(self, value: dict[str, Any]) -> None:
         """Leave what came of it; the last thing that a successful activity does."""
-        if self.run is not None:
-            write_json(self.run / "result.json", value)
+        if self._folder is not None:
+            write_json(self._folder.result_file, value)
 
 
 def _cut_half_row(path: Path) -> None:

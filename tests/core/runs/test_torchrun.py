@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
+from realm_core.runs.processes import EXIT_LOCKED, kill_all, start, under_torchrun
 from realm_core.training.ranks import cause
 from tests.waiting import alive, wait_until
-from workers.job_run import _under_torchrun
-from workers.processes import kill_all, start
-from workers.tether import LOCKED_STATUS
 
 RANK = """
 import os, pathlib, sys, time
@@ -31,7 +29,7 @@ class Ranks:
 
     def __init__(self, folder: Path) -> None:
         self.lock = folder / "lock"
-        command = _under_torchrun(2, [sys.executable, "-c", RANK, str(folder)], self.lock)
+        command = under_torchrun(2, [sys.executable, "-c", RANK, str(folder)], self.lock)
         self.torchrun = start(command, lock=self.lock)
         wait_until(lambda: all((folder / str(rank)).exists() for rank in range(2)))
         self.pids = [int((folder / str(rank)).read_text()) for rank in range(2)]
@@ -50,7 +48,7 @@ def ranks(tmp_path: Path) -> Iterator[Ranks]:
 
 
 def test_killed_ones_are_gone_and_until_then_nobody_else_begins(ranks: Ranks) -> None:
-    assert all(map(alive, ranks.pids)) and ranks.next_attempt() == LOCKED_STATUS
+    assert all(map(alive, ranks.pids)) and ranks.next_attempt() == EXIT_LOCKED
     kill_all(ranks.torchrun)
     ranks.torchrun.wait()
     wait_until(lambda: not any(map(alive, ranks.pids)), patience_s=2)

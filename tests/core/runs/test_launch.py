@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.job_run import _under_torchrun
-from workers.processes import kill_all, start
+from realm_core.runs.processes import kill_all, start, under_torchrun
 
 TELL = """
 import json, os, pathlib
@@ -25,9 +24,9 @@ os.write(1, json.dumps(told).encode() + b"\\n")  # at once: two processes share 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_command_yields_also_to_other_sessions(tmp_path: Path, niceness: int, processes: int) -> None:
     tell = [sys.executable, "-c", TELL]
-    command = tell if processes == 1 else _under_torchrun(processes, tell, tmp_path / "lock")
+    command = tell if processes == 1 else under_torchrun(processes, tell, tmp_path / "lock")
     running = start(command, output=subprocess.PIPE, with_errors=False, lock=tmp_path / "lock", nice=niceness)
-    told = running.communicate(timeout=60)[0]
+    told = running.communicate(timeout=240)[0]
     kill_all(running)
     assert running.returncode == 0
     before = os.getpriority(os.PRIO_PROCESS, 0)
