@@ -16,7 +16,6 @@ The weights stay as they are. The rule, over question files that nothing was tra
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import math
@@ -35,8 +34,9 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.calibration import Reliability
 from realm_core.evaluation.predicting import Predictor
+from realm_core.evaluation.tasks import Calibrate
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
-from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import load_model
@@ -183,37 +183,18 @@ def _log_sum(values: Floats) -> float:
     return float(np.logaddexp.reduce(values)) if len(values) else -math.inf
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `calibrate`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--index", type=Path, required=True, help="generation folder")
-    add_corpus_argument(parser, by_index=True)
-    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
-    parser.add_argument(
-        "--unanswerable", type=Path, required=True, help="question file whose questions have no answers (`[]`)"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-    parser.add_argument("--k", type=int, default=5, help="blocks to read (default 5)")
-    parser.add_argument(
-        "--allowed", type=float, default=0.04, help="share of the questions without an answer that may be answered"
-    )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Calibrate, activity: Activity) -> None:
     """Fit, and write the model with what was fitted."""
-    if arguments.output.exists():
-        raise RealmError(f"{arguments.output} exists already; choose another name.")
-    if not 0.0 <= arguments.allowed < 1.0:
-        raise RealmError(f"--allowed must be from 0 up to 1, not {arguments.allowed}.")
-    files = {path.stem: read_questions(path) for path in arguments.questions}
-    without = read_questions(arguments.unanswerable, answerable=False)
-    place = pick_device(arguments.device)
-    model = load_model(arguments.model, frozen=fast_dtype(place))
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name.")
+    files = {path.stem: read_questions(path) for path in task.questions}
+    without = read_questions(task.unanswerable, answerable=False)
+    place = pick_device(task.device)
+    model = load_model(task.model, frozen=fast_dtype(place))
     if not model.config.not_here:
-        raise RealmError(f"{arguments.model} has no score of “not here”, against which answers are weighed.")
-    generation = Generation.open(arguments.index)
-    snapshot = Snapshot.open(corpus_of(arguments.index, arguments.corpus))
+        raise RealmError(f"{task.model} has no score of “not here”, against which answers are weighed.")
+    generation = Generation.open(task.index)
+    snapshot = Snapshot.open(corpus_of(task.index, task.corpus))
     check_fit(model, generation, snapshot)
     raw = dataclasses.replace(
         model.config, prior_temperature=1.0, reading_temperature=1.0, reading_bias=0.0, normalisation="block+null"
@@ -221,9 +202,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     for part in (model.query, model.reader):
         part.for_inference(place)
     reading = BlockReading(model.reader, raw, model="", index="", corpus="")
-    predictor = Predictor(
-        DenseRetriever(model, generation), reading, snapshot, k=arguments.k, normalisation="block+null"
-    )
+    predictor = Predictor(DenseRetriever(model, generation), reading, snapshot, k=task.k, normalisation="block+null")
     total, done = sum(map(len, files.values())) + len(without), 0
 
     def read(questions: Sequence[Question]) -> Iterator[ReadQuestion]:
@@ -234,10 +213,10 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             activity.progress(done, total, "questions")
             activity.check()
 
-    fit = fitted({name: list(read(own)) for name, own in files.items()}, list(read(without)), arguments.allowed)
-    write_calibrated(arguments.model, arguments.output, fitted_config(raw, fit), arguments.questions)
+    fit = fitted({name: list(read(own)) for name, own in files.items()}, list(read(without)), task.allowed)
+    write_calibrated(task.model, task.output, fitted_config(raw, fit), task.questions)
     activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
-    activity.result(dataclasses.asdict(fit) | {"path": str(arguments.output)})
+    activity.result(dataclasses.asdict(fit) | {"path": str(task.output)})
 
 
 def fitted(files: dict[str, list[ReadQuestion]], without: list[ReadQuestion], allowed: float) -> Fit:

@@ -10,7 +10,6 @@ same time. They hold the generation's lock shared; the build that publishes hold
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import os
 import shutil
@@ -30,6 +29,7 @@ from realm_core.files import disk_errors, publish_folder, read_json, remove_fold
 from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import Generation, read_shard
 from realm_core.index.manifest import FORMAT
+from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
@@ -39,7 +39,6 @@ from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
-SHARD_ROWS = 50_000
 IDENTITY = "identity.json"  # in a partial folder: model, snapshot and shards
 SHIPPED = "vectors"  # folder of a generation that may come with a model: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; also the interval of progress and stop requests
@@ -47,35 +46,19 @@ _CHUNK_ROWS_GPU = 8192  # about a second on a GPU
 _Lock = Callable[[Path, str], AbstractContextManager[None]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `index`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--output", type=Path, required=True, help="folder of all generations")
-    parser.add_argument("--generation", help="its name (default: made of the model's and the snapshot's hashes)")
-    parser.add_argument("--shard-rows", type=int, default=SHARD_ROWS, help=f"blocks a shard (default {SHARD_ROWS})")
-    parser.add_argument(
-        "--shard",
-        type=int,
-        metavar="N",
-        help="build shard N alone, from 0 on, and publish nothing (needs --generation)",
-    )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Index, activity: Activity) -> None:
     """Build and publish; the result names the generation."""
-    if arguments.shard is not None:
-        _main_shard(arguments, activity)
+    if task.shard is not None:
+        _main_shard(task, activity)
         return
     folder = build(
-        arguments.model,
-        arguments.corpus,
-        arguments.output,
+        task.model,
+        task.corpus,
+        task.output,
         activity,
-        name=arguments.generation,
-        shard_rows=arguments.shard_rows,
-        device=arguments.device,
+        name=task.generation,
+        shard_rows=task.shard_rows,
+        device=task.device,
     )
     manifest = read_json(folder / "manifest.json")
     activity.say(f"The index is {folder} ({manifest['rows']:,} blocks).")
@@ -157,7 +140,7 @@ def build_shard(
     shard_rows: int = SHARD_ROWS,
     device: str = "auto",
 ) -> int:
-    """Build one shard of a generation, which `build` with the same arguments publishes; returns its number of rows.
+    """Build one shard of a generation, which `build` with the same task publishes; returns its number of rows.
 
     Does nothing if the shard or the generation exists already.
     """
@@ -179,21 +162,20 @@ def build_shard(
     return len(rows)
 
 
-def _main_shard(arguments: argparse.Namespace, activity: Activity) -> None:
-    if arguments.generation is None:
-        raise RealmError("--shard needs --generation, the name of the shard's generation.")
+def _main_shard(task: Index, activity: Activity) -> None:
+    assert task.generation is not None and task.shard is not None
     rows = build_shard(
-        arguments.model,
-        arguments.corpus,
-        arguments.output,
+        task.model,
+        task.corpus,
+        task.output,
         activity,
-        name=arguments.generation,
-        number=arguments.shard,
-        shard_rows=arguments.shard_rows,
-        device=arguments.device,
+        name=task.generation,
+        number=task.shard,
+        shard_rows=task.shard_rows,
+        device=task.device,
     )
-    activity.say(f"Shard {arguments.shard} of {arguments.generation} is built ({rows:,} blocks).")
-    activity.result({"generation": arguments.generation, "shard": arguments.shard, "rows": rows})
+    activity.say(f"Shard {task.shard} of {task.generation} is built ({rows:,} blocks).")
+    activity.result({"generation": task.generation, "shard": task.shard, "rows": rows})
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.model.attention import Layout, attend
-from realm_core.settings import quoted
 
 # By the names of config.json. gelu_new is torch's kernel for the tanh formula of the released code, equal to rounding.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

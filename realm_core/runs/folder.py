@@ -1,12 +1,13 @@
 """The run folder, in which a long activity leaves what others read while it runs and afterwards.
 
+    task.json       what was asked for: the activity and its fields
     progress.json   {"done", "total", "unit", "rate", "seconds_left", "message", "time"}, replaced atomically
     metrics.jsonl   one JSON object a line: {"step", "time", name: number, …}; only ever appended to
     log.txt         what its processes printed, of all attempts
     result.json     what came of it, written last
     lock            held by the process that works there (launch.py, locks.py)
 
-`realm_core.runs.activity` writes the first two and the result, the runner the log.
+`realm_core.runs.activity` writes progress, metrics and result, the command line the task, the runner the log.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class RunFolder:
     """A run folder, which need not be there yet."""
 
     path: Path
+
+    @property
+    def task_file(self) -> Path:
+        return self.path / "task.json"
 
     @property
     def progress_file(self) -> Path:

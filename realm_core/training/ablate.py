@@ -15,7 +15,6 @@ goes on from its checkpoint, so the same command run again finishes what is miss
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -39,39 +38,21 @@ from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
 from realm_core.training.relay import Relay, passed_on
+from realm_core.training.tasks import Ablate
 
 _NOTE_S = 5.0  # between notes of the seconds that it has taken
 _TOLD = ("seed", "seconds", "refreshes", "index_lag_steps", "made")  # of each stage, in the table of what was run
 _INDEX_STEP, _LAG_STEPS = "pretrain.index_step", "pretrain.index_lag_steps"  # as pre-training reports them
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `ablate`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder to start from, as `warmstart` makes it")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--spans", type=Path, required=True, help="salient spans of it, made by `spans`")
-    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files to learn from")
-    parser.add_argument("--dev", type=Path, nargs="+", required=True, help="question files to measure by")
-    parser.add_argument("--exclude-titles", type=Path, help="JSON list of articles that fine-tuning leaves out")
-    parser.add_argument("--config", type=Path, required=True, help="TOML file of settings, a section for each stage")
-    parser.add_argument("--output", type=Path, required=True, help="folder for everything that is made")
-    parser.add_argument("--rows", nargs="+", metavar="NAME", help=f"of {', '.join(ROWS)} (default: all)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--builder-device", default="auto", help="of pre-training's builder process")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(arguments: Ablate, activity: Activity) -> None:
     """Run what is missing, and print the table."""
-    unknown = sorted(set(arguments.rows or ()) - set(ROWS))
-    if unknown:
-        raise RealmError(f"There is no row {unknown[0]!r}; rows are {', '.join(ROWS)}.")
-    names = [name for name in ROWS if arguments.rows is None or name in arguments.rows]
-    settings = AblationConfig.read(arguments.config)
-    settings.check_rows(names)
+    names = [name for name in ROWS if name in arguments.rows]
+    settings = arguments.settings
     inputs, identity = _inputs(arguments, settings)
     plan = Plan(names, inputs, settings, arguments.output)
     with only_one(arguments.output, activity):
-        _claim(arguments.output, {**identity, "settings": dataclasses.asdict(settings)})
+        _claim(arguments.output, {**identity, "settings": settings.model_dump()})
         stages = _Stages(plan, arguments.output, activity)
         results: dict[str, Any] = {}
         text = ""
@@ -87,7 +68,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     activity.result(results)
 
 
-def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[Inputs, dict[str, Any]]:
+def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[Inputs, dict[str, Any]]:
     """(what the ablation starts from, what identifies it); every file is opened and looked at."""
     for device in (arguments.device, arguments.builder_device):
         pick_device(device)

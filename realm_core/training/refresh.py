@@ -6,7 +6,6 @@ and goes on behind its last finished shard; the trainer neither waits for it nor
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import threading
@@ -28,6 +27,7 @@ from realm_core.runs.folder import Tail
 from realm_core.runs.kept import KeptProcess
 from realm_core.runs.launch import lower_priority
 from realm_core.training.live_index import known_snapshots, newest_step, step_name
+from realm_core.training.tasks import Refresh
 from realm_core.training.threads import builder_threads, noted
 
 _POLL_S = 0.2
@@ -35,14 +35,7 @@ _LONGEST_PAUSE_S = 10.0  # between two attempts, each of which waits twice as lo
 _NICENESS = 10  # of a builder on a CPU: whoever answers or trains comes first
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `refresh`."""
-    parser.add_argument("--trainer-run", type=Path, required=True, help="run folder of the training to serve")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(arguments: Refresh, activity: Activity) -> None:
     """Build what the trainer asks for until stopped."""
     snapshots, generations = arguments.trainer_run / "snapshots", arguments.trainer_run / "generations"
     device = pick_device(arguments.device)
@@ -58,9 +51,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             remove_folder(generations)
 
 
-def _build_what_is_asked_for(
-    arguments: argparse.Namespace, snapshots: Path, generations: Path, activity: Activity
-) -> None:
+def _build_what_is_asked_for(arguments: Refresh, snapshots: Path, generations: Path, activity: Activity) -> None:
     pause_s, failed, said = _POLL_S, 0, ""
     while True:
         activity.check()

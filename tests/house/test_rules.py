@@ -46,6 +46,7 @@ FLOORS = (
     "evaluation",
     "training",
     "selfcheck",
+    "tasks",  # the list of all tasks
     "__main__",  # the command line
 )
 # What the subjects of webapp share, from the lowest to the highest; each imports from itself and from those before it.
@@ -56,8 +57,8 @@ SHARED = (
     "text",
     "models",
     "metrics",
-    "kinds",
     "storage",
+    "kinds",
     "access",
     "serving",
     "rest",

@@ -20,8 +20,7 @@ from tests.web.pages import stored
 from webapp.artefacts import retention
 from webapp.artefacts.registering import record_index
 from webapp.jobs import service as jobs
-from webapp.kinds import ParameterError
-from webapp.kinds.base import Given, Kind
+from webapp.kinds import Given, Kind, ParameterError
 from webapp.models import (
     AskedAnswer,
     AuditEntry,

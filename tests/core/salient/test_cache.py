@@ -244,7 +244,7 @@ def test_a_corpus_without_a_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--blocks", "0"], "blocks must be at least 1, not 0"),
+        (["--blocks", "-1"], "blocks must be finite and not negative, not -1"),
         (["--processes", "-1"], "processes must be at least 1"),
         (["--labels", "TOWN"], "has no label TOWN, only "),
     ],

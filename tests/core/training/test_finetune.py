@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 from collections.abc import Sequence
@@ -23,9 +22,11 @@ from realm_core.model.checkpoint import load_model
 from realm_core.questions.answers import exact_match
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
-from realm_core.training.finetune import add_arguments, main
+from realm_core.training.finetune import main
+from realm_core.training.tasks import Finetune
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, start
+from tests.core.running import told
 from tests.core.training.material import QUESTIONS, questions, write_lines
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.waiting import wait_until
@@ -70,9 +71,9 @@ def finetune(
 
 def run(words: Sequence[str], activity: Activity) -> None:
     """As the command line does, but with this activity."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    main(parser.parse_args(words), activity)
+    task = told("finetune", words)
+    assert isinstance(task, Finetune)
+    main(task, activity)
 
 
 def quiet(folder: Path) -> Activity:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import signal
 import subprocess
@@ -28,6 +27,7 @@ from realm_core.runs.activity import Activity
 from realm_core.training import pretrain, refresh
 from realm_core.training.distributed import place, places
 from realm_core.training.live_index import newest_step, step_name
+from realm_core.training.tasks import Refresh
 from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, Towns
@@ -107,7 +107,7 @@ class Listening(Activity):
 def building(towns: Towns, run: Path) -> Iterator[Listening]:
     """A builder; that it ends by being told to, and by nothing else, is checked at the end."""
     activity = Listening()
-    arguments = argparse.Namespace(trainer_run=run, corpus=towns.corpus, device="cpu")
+    arguments = Refresh(trainer_run=run, corpus=towns.corpus, device="cpu")
     ended: list[BaseException] = []
 
     def work() -> None:

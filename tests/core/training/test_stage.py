@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -91,7 +90,7 @@ def test_who_comes_second_into_a_folder_waits_and_finds_the_model_made(
 
 def test_what_a_killed_process_was_writing_goes(tmp_path: Path) -> None:
     (tmp_path / ".progress.json.7.tmp").write_text('{"done": 3, "to')
-    with run_folder(argparse.Namespace(output=tmp_path / "made"), Activity(tmp_path, quiet=True)) as folder:
+    with run_folder(tmp_path / "made", Activity(tmp_path, quiet=True)) as folder:
         assert [path.name for path in folder.iterdir()] == [LOCK]
     assert not list(tmp_path.iterdir())
 
