@@ -25,7 +25,7 @@ def read(name: str) -> list[Question]:
     return read_questions(QUESTIONS / f"{name}.jsonl", answerable=name not in UNANSWERABLE)
 
 
-UNANSWERABLE = ("people-none-train", "examiner-none-dev", "unanswerable-dev")
+UNANSWERABLE = ("people-none-train", "examiner-none-dev", "unanswerable-dev", "visitor-none-dev")
 
 
 @pytest.mark.parametrize("learnt", MEASURED_BY)
