@@ -73,11 +73,21 @@ class Calibrate(Task):
     index: Path = runtime(help="generation folder")
     corpus: Path | None = runtime(None, help="snapshot folder (default: found by the index's snapshot id)")
     questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
-    unanswerable: Path = runtime(help="question file whose questions have no answers (`[]`)")
+    unanswerable: tuple[Path, ...] = runtime(help="question files whose questions have no answers (`[]`)")
+    other_index: Path | None = runtime(
+        None, help="generation folder of another corpus, by which the confidence is fitted too"
+    )
+    other_corpus: Path | None = runtime(None, help="its snapshot folder (default: found by the snapshot id)")
+    other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of the other corpus")
     output: Path = runtime(help="model folder to make")
     k: int = runtime(5, help="blocks to read", ge=1, le=MAX_K)
     allowed: Share = runtime(0.04, help="share of the questions without an answer that may be answered")
     device: str = runtime("auto", help=DEVICE)
+
+    def check_together(self) -> None:
+        """The other corpus has an index and questions, or neither."""
+        if (self.other_index is None) != (not self.other_questions):
+            raise SettingError("other_questions", "belong to an index of the other corpus, and it to them.")
 
 
 class Compare(Task):
