@@ -14,6 +14,7 @@ from gunicorn.http.errors import ParseException
 
 from webapp.access.roles import Action, may
 from webapp.pages.errors import refusal
+from webapp.rest.authentication import token_of
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _CHARSETS: Final = {"utf-8", "utf8", "us-ascii", "ascii"}
@@ -64,11 +65,11 @@ class BodyMiddleware:
         most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         larger, action = getattr(view, "takes", (most, None))
         if request.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
-            return self._receive(request, larger if action is not None and may(request.user, action) else most)
+            return self._receive(request, larger if action is not None and _may(request, action) else most)
         length = request.META.get("CONTENT_LENGTH") or "0"
         if length.isdecimal() and int(length) <= most:
             return None
-        if action is not None and may(request.user, action):
+        if action is not None and _may(request, action):
             most = larger
         if not length.isdecimal() or int(length) > most:
             return _too_large(request, most)
@@ -88,6 +89,14 @@ class BodyMiddleware:
         request.META["CONTENT_LENGTH"] = str(length)
         request._stream = LimitedStream(held, length)  # type: ignore[arg-type, assignment]  # any file will do
         return None
+
+
+def _may(request: HttpRequest, action: Action) -> bool:
+    """Whether whoever sends a request, with a session or a token, may do something."""
+    if may(request.user, action):
+        return True
+    token = token_of(request)
+    return token is not None and may(token, action)
 
 
 def _copy(body: IO[bytes], held: IO[bytes], most: int) -> int:

@@ -10,6 +10,7 @@ from webapp.artefacts import urls as artefacts
 from webapp.articles import urls as articles
 from webapp.asking import urls as asking
 from webapp.deployments import urls as deployments
+from webapp.documents import urls as documents
 from webapp.evaluations import urls as evaluations
 from webapp.explaining import urls as explaining
 from webapp.feedback import urls as feedback
@@ -43,6 +44,7 @@ REST = [
     *asking.rest,
     *filling.rest,
     *articles.rest,
+    *documents.rest,
     *feedback.rest,
     *questions.rest,
     *explaining.rest,

@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.artefacts import retention
+from webapp.documents.fetching import TASK as FETCH
+from webapp.documents.fetching import clear_away
 from webapp.environment import envint
 from webapp.jobs import parts
 from webapp.jobs.queue import TASK, enqueue
@@ -26,6 +28,7 @@ from webapp.request_id import set_job_id
 from webapp.schedules import service as scheduling
 from workers import devices
 from workers.app import QUEUES, SLOTS, app
+from workers.fetching import fetch_for
 from workers.job_run import JobRun, Timing, shutting_down
 from workers.kinds import KINDS, Kind
 from workers.reporting import Reporter, sign_of_life
@@ -86,6 +89,13 @@ def run_job(job_id: str, sent_at: str = "") -> None:
         enqueue(*Job.waiting(0, queue=Queue.TRAIN))
 
 
+@app.task(name=FETCH)
+def fetch_address(fetch_id: str) -> None:
+    """Fetch an address for an edit that waits for it; nothing happens if that edit has given up."""
+    with _own_connection():
+        fetch_for(fetch_id)
+
+
 @app.task(name="workers.tidy")
 def tidy() -> None:
     """Queue the jobs of lost workers again, resume what was interrupted, send what seems to be lost, and say so."""
@@ -98,6 +108,7 @@ def tidy() -> None:
             log.warning("Job %s was interrupted and resumes.", job.pk)
             enqueue(job)
         parts.repair()
+        clear_away()
         enqueue(*Job.waiting(RESEND_AFTER_S, RESEND_AT_LEAST_EVERY_S))
         sign_of_life()  # last: who fails at one of these is not well
 

@@ -164,6 +164,47 @@ class AsyncClient:
         body = {"answer": right_answer}
         return await self._do(Call("POST", f"/answers/{segment(answer_id)}/why", records.Why, body=body))
 
+    # ---- documents of the corpus that answers
+
+    def documents(self, **filters: Filters | None) -> AsyncIterator[records.ListedDocument]:
+        """Documents, those that edits touched first. Filters: title, status."""
+        return self._list("/documents", records.ListedDocument, filters)
+
+    async def document(self, document_id: str) -> records.Document:
+        """A document with its text."""
+        return await self._do(Call("GET", f"/documents/{segment(document_id)}", records.Document))
+
+    async def add_document(
+        self,
+        document: records.NewDocument,
+        *,
+        file: tuple[str, bytes] | None = None,
+        idempotency_key: str | None = None,
+    ) -> records.Edit:
+        """Add a document. file: name and content of one to be read, in place of a text or an address."""
+        headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
+        body = document.body()
+        return await self._do(Call("POST", "/documents", records.Edit, body=body, headers=headers, file=file))
+
+    async def add_documents(
+        self, documents: Sequence[records.NewDocument], *, idempotency_key: str | None = None
+    ) -> records.Edit:
+        """Add documents by one edit, all or none."""
+        headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
+        body = {"documents": [document.body() for document in documents]}
+        return await self._do(Call("POST", "/documents/bulk", records.Edit, body=body, headers=headers))
+
+    async def change_document(
+        self, document_id: str, document: records.NewDocument, *, file: tuple[str, bytes] | None = None
+    ) -> records.Edit:
+        """Let a document be what is given, as a whole. file: as for `add_document`."""
+        path = f"/documents/{segment(document_id)}"
+        return await self._do(Call("PUT", path, records.Edit, body=document.body(), file=file))
+
+    async def remove_document(self, document_id: str) -> None:
+        """Remove a document."""
+        await self._do(Call("DELETE", f"/documents/{segment(document_id)}", None))
+
     # ---- what operators do
 
     async def job_kinds(self) -> tuple[operating.Kind, ...]:

@@ -36,7 +36,10 @@ _LONGEST_PAUSE_S: Final = 10.0
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One request. kind: of the response, None for no content. repeatable: sending it twice has the effect of once."""
+    """One request. kind: of the response, None for no content. repeatable: sending it twice has the effect of once.
+
+    file: name and content; with one, the body is sent as the fields of a form.
+    """
 
     method: str
     path: str
@@ -45,10 +48,13 @@ class Call(Generic[T]):
     body: Json | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
+    file: tuple[str, bytes] | None = None
 
     def arguments(self) -> dict[str, Any]:
         """For httpx."""
-        body = {} if self.body is None else {"json": self.body}
+        body: Json = {} if self.body is None else {"json": self.body}
+        if self.file is not None:
+            body = {"data": self.body or {}, "files": {"file": self.file}}
         return {
             "method": self.method,
             "url": PREFIX + self.path,

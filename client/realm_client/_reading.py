@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -32,6 +32,8 @@ def _made(kind: Any, value: Any) -> Any:
         return tuple(_made(get_args(kind)[0], one) for one in value)
     if kind is datetime:
         return datetime.fromisoformat(value)
+    if kind is date:
+        return date.fromisoformat(value)
     if is_dataclass(kind) and isinstance(value, Mapping):
         hints = _hints(kind)  # type: ignore[arg-type]
         return kind(**{f.name: _made(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})  # type: ignore[operator]

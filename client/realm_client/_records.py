@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import datetime as dates
+from dataclasses import dataclass, field, fields
 from datetime import datetime
+from typing import Any
 
 from realm_client._errors import ApiError
 
@@ -282,3 +284,89 @@ class Feedback:
     better_answer: str
     review: str
     changed_at: datetime
+
+
+@dataclass(frozen=True)
+class NewDocument:
+    """A document to be added, or what one is to be: a text or an address, or neither where a file is sent.
+
+    licence, attribution: None: the corpus's own. id: of a new one; made up if empty.
+    """
+
+    text: str = ""
+    address: str = ""
+    title: str = ""
+    id: str = ""
+    url: str = ""
+    licence: str | None = None
+    attribution: str | None = None
+    language: str = ""
+    date: dates.date | None = None
+    tags: tuple[str, ...] = ()
+
+    def body(self) -> dict[str, Any]:
+        """What is sent of it: whatever is not left as it is by default."""
+        told: dict[str, Any] = {
+            one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default
+        }
+        if self.date is not None:
+            told["date"] = self.date.isoformat()
+        return told | ({"tags": list(self.tags)} if self.tags else {})
+
+
+@dataclass(frozen=True)
+class ListedDocument:
+    """A document of the corpus that answers. status: current, changed or removed. blocks: that are searched.
+
+    format: what it was read from; base: it came with the corpus. added_at: None where no edit has touched it.
+    """
+
+    id: str
+    title: str
+    url: str
+    blocks: int
+    status: str
+    format: str
+    added_at: datetime | None
+    changed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A block of a document as it is searched."""
+
+    block_id: str
+    section: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document with its text; without text and passages once it is removed. corpus: the state that this is of."""
+
+    id: str
+    title: str
+    url: str
+    blocks: int
+    status: str
+    format: str
+    added_at: datetime | None
+    changed_at: datetime | None
+    licence: str
+    attribution: str
+    language: str
+    date: dates.date | None
+    tags: tuple[str, ...]
+    text: str
+    passages: tuple[Passage, ...]
+    corpus: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What an edit did. corpus: the state since, as answers name it. changes: documents that are not as they were."""
+
+    corpus: str
+    documents: tuple[ListedDocument, ...]
+    changes: int
+    timings_ms: dict[str, float]

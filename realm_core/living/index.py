@@ -118,16 +118,20 @@ class LivingIndex:
         return merged(rows, scores, k)
 
 
+def check_fits(model: Model, state: CorpusState) -> None:
+    """`RealmError` unless the state's vectors are of the model's block embedder."""
+    if state.block_hash != model.block_hash:
+        raise RealmError(
+            f"The corpus {state.name} was embedded with another block embedder ({state.block_hash}) than the "
+            f"model's ({model.block_hash}); build an index for this model."
+        )
+
+
 class LivingRetriever:
     """From questions to rows of a corpus state: the protocol `Retriever` of index/retriever.py."""
 
     def __init__(self, model: Model, index: LivingIndex) -> None:
-        state = index.corpus.state
-        if state.block_hash != model.block_hash:
-            raise RealmError(
-                f"The corpus {state.name} was embedded with another block embedder ({state.block_hash}) than the "
-                f"model's ({model.block_hash}); build an index for this model."
-            )
+        check_fits(model, index.corpus.state)
         self._model, self._index = model, index
         self._wordpieces = Wordpieces.default()
 

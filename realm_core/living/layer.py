@@ -141,6 +141,12 @@ class Layer:
         rows: list[int] = self._in("title", titles).tolist()
         return rows
 
+    def with_title_part(self, part: str) -> Mask:
+        """Which documents, dead and living, have a title with this part in it, in whatever case: bool [A]."""
+        found = pc.match_substring(self.article_table.column("title"), part, ignore_case=True)
+        mask: Mask = found.to_numpy()
+        return mask
+
     def _in(self, column: str, values: Collection[str]) -> Rows:
         if not values:
             return np.array([], np.int64)

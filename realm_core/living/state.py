@@ -55,6 +55,11 @@ class CorpusState:
         """The base, if there is one, and the segments: the order of documents and of rows."""
         return (*((BASE,) if self.base else ()), *self.segments)
 
+    @property
+    def has_edits(self) -> bool:
+        """Whether it differs from its base."""
+        return bool(self.segments or self.tombstones)
+
     def changed(self, dead: Mapping[str, Sequence[int]], documents_of: Mapping[str, int], *added: str) -> CorpusState:
         """The state with more tombstones and with segments added behind the others.
 

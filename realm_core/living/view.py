@@ -135,8 +135,24 @@ class CorpusView:
 
     def listed(self, start: int, stop: int) -> list[ListedDocument]:
         """The living documents number `start` up to `stop`, counted from 0, in their order: a page of a list."""
+        return self.described(self._listed[start:stop].tolist())
+
+    def found(self, title: str = "", without: Collection[str] = ()) -> list[int]:
+        """The article rows of the living documents whose title has a part, in whatever case, but for some ids."""
+        live_A = self.live_articles.copy()
+        for layer, _, first_article in self._placed():
+            own = slice(first_article, first_article + layer.articles)
+            if title:
+                live_A[own] &= layer.with_title_part(title)
+            for row in layer.with_ids(without).values():
+                live_A[first_article + row] = False
+        rows: list[int] = np.flatnonzero(live_A).tolist()
+        return rows
+
+    def described(self, rows: Sequence[int]) -> list[ListedDocument]:
+        """The documents at some article rows, without their texts."""
         listed = []
-        for row in self._listed[start:stop].tolist():
+        for row in rows:
             layer, first_row, first_article = self._layer_at(row, self._first_articles)
             own = layer.blocks_of(row - first_article)
             blocks = np.count_nonzero(self.live_rows[first_row + own.start : first_row + own.stop])

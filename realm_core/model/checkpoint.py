@@ -135,11 +135,12 @@ def save_model(
     return replace(model, hash=model_hash(record), block_hash=block_hash, about=about or {})
 
 
-def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
+def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | None = None) -> Model:
     """Read a model folder; `RealmError` if it is missing, damaged or of another format.
 
     frozen: only for inference, BERT's weights in this dtype; the modules on top of BERT stay in float32. All frozen
     models of this process share the base weights that their parts did not change.
+    only: the one part, as `Model.parts` names it, that is given weights; the others are on the device "meta".
     """
     record = read_json(folder / "config.json")
     where = str(folder / "config.json")
@@ -162,10 +163,11 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
     for name in shapes:
         if ".bert." not in name and name not in stored:  # BERT's other tensors are the base's
             raise RealmError(f"{weights} has no tensor {name!r}; the architecture in {where} needs it.")
-    bases = {name: base_tensors(name) for name in {config.base_of(part) for part in model.parts()}}
+    parts = {part: module for part, module in model.parts().items() if only in (None, part)}
+    bases = {name: base_tensors(name) for name in {config.base_of(part) for part in parts}}
     values: dict[str, Tensor] = {}
     for key, tensor in stored.items():
-        if key.endswith(_SCALE):
+        if key.endswith(_SCALE) or only not in (None, key.partition(".")[0]):
             continue
         name = key.removesuffix(_DELTA)
         try:
@@ -182,7 +184,7 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None) -> Model:
             raise RealmError(
                 f"{weights}: tensor {quoted(key)} does not belong to the architecture in {where}."
             ) from None
-    for part, module in model.parts().items():
+    for part, module in parts.items():
         base = bases[config.base_of(part)]
         shared = None if frozen is None else shared_weights(config.base_of(part), frozen)
         own: dict[str, Tensor] = {}

@@ -14,27 +14,27 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.corpus.records import Block
-from realm_core.corpus.store import Snapshot
 from realm_core.errors import CannotFill, RealmError
 from realm_core.index.embedding import embed
-from realm_core.index.generation import Generation
-from realm_core.index.retriever import check_fit
-from realm_core.index.search import ExactSearch, FaissSearch, Search, search_without
+from realm_core.index.search import FaissSearch
+from realm_core.living.state import CorpusState
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import prior
 from realm_core.questions.answers import holds_answer
+from realm_core.serving.corpus import LivingCorpus, ServedCorpus, nearest, open_living, open_snapshot
 from realm_core.serving.filled import Filling
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.serving.memory import release_memory
@@ -83,6 +83,7 @@ class _FillRequest:
     exclude: tuple[str, ...]
 
 
+Result = TypeVar("Result")
 _Queued = QueuedRequest[_AskRequest | _FillRequest]
 
 
@@ -97,28 +98,25 @@ class Engine:
     def __init__(
         self,
         model: Model,
-        generation: Generation,
-        snapshot: Snapshot,
+        corpus: ServedCorpus,
         *,
-        search: Search,
+        index: str,
         name: str,
         capacity: int = CAPACITY,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self.snapshot = snapshot
+        self._corpus = corpus  # exchanged as one; who uses it takes it once
         self.model_id = f"{name}@{model.hash}"
-        self.index_id = generation.name
-        self.corpus_id = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
+        self.index_id = index
         self.config = model.config
         self.reader_product = model.reader.product
-        made_from = {"model": self.model_id, "index": self.index_id, "corpus": self.corpus_id}
+        made_from = {"model": self.model_id, "index": self.index_id, "corpus": corpus.id}
         self._query = model.query
         self._reading = BlockReading(model.reader, model.config, **made_from)
         self._on_processors = self._reading.device.type == "cpu"
         # The block embedder is kept only for filling; questions do not need it.
         self._can_fill = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
-        self._search = search
         self._wordpieces = Wordpieces.default()
         self._queue: RequestQueue[_AskRequest | _FillRequest] = RequestQueue(capacity, deadline_s)
         self.on_batch: Callable[[int, int], object] | None = None
@@ -134,23 +132,57 @@ class Engine:
         *,
         device: str = "auto",
         search: str = "exact",
+        living: LivingCorpus | None = None,
         capacity: int = CAPACITY,
         deadline_s: float = DEADLINE_S,
     ) -> Engine:
         """Read the three folders; `RealmError` if one is missing or damaged, or they do not match.
 
         search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
+        living: a state above index and corpus, from which others can be taken up later (`take_up`).
 
         Other engines of this process have priority: while they answer, loading takes up to ten times as long.
         """
         place = pick_device(device)
-        loaded, generation, snapshot = compute_aside(partial(_load_parts, model, index, corpus, place))
+        loaded = compute_aside(partial(_load_model, model, place))
         if search == "exact":
-            finder: Search = compute_aside(partial(ExactSearch, generation.vectors_ND, place))
+            open_aside, approximate = compute_aside, None
         else:  # one call of up to minutes, in FAISS's own threads
-            finder = FaissSearch(generation.vectors_ND, search)
-        name = str((loaded.about or {}).get("name", model.name))
-        return cls(loaded, generation, snapshot, search=finder, name=name, capacity=capacity, deadline_s=deadline_s)
+            open_aside, approximate = _at_once, partial(FaissSearch, factory=search)
+        if living is None:
+            served, name = open_aside(partial(open_snapshot, loaded, index, corpus, place, approximate))
+        else:
+            served, name = open_aside(partial(open_living, loaded, living, place, approximate))
+        return cls(
+            loaded,
+            served,
+            index=name,
+            name=str((loaded.about or {}).get("name", model.name)),
+            capacity=capacity,
+            deadline_s=deadline_s,
+        )
+
+    @property
+    def corpus_id(self) -> str:
+        """What is searched now: NAME@SNAPSHOT, and +STATE where documents were edited."""
+        return self._corpus.id
+
+    @property
+    def corpus_state(self) -> CorpusState | None:
+        """The state that is searched now; None where the engine was loaded without a living corpus."""
+        index = self._corpus.index
+        return None if index is None else index.corpus.state
+
+    def take_up(self, state: CorpusState) -> None:
+        """Answer from another state of the living corpus, from the next batch of questions on.
+
+        What the two have in common stays in memory, so this takes milliseconds. `RealmError` if its files are damaged.
+        """
+        index = self._corpus.index
+        if index is None:
+            raise RealmError("The engine was loaded without a living corpus.")
+        with torch.inference_mode():
+            self._corpus = ServedCorpus.of_index(index.at(state))
 
     def ask(
         self,
@@ -229,8 +261,9 @@ class Engine:
 
     def block(self, block_id: str) -> Block | None:
         """A block of the corpus by its id."""
-        row = self.snapshot.row_of(block_id)
-        return None if row is None else self.snapshot.block(row)
+        texts = self._corpus.texts
+        row = texts.row_of(block_id)
+        return None if row is None else texts.block(row)
 
     def warm_up(self) -> None:
         """Answer test requests outside of the queue, so that the first user does not wait for lazy initialisation."""
@@ -253,7 +286,7 @@ class Engine:
         """Answer the queued requests, then stop and release the memory. Later requests are refused."""
         self._queue.close()
         self._thread.join()
-        for name in ("_query", "_reading", "_masks", "_search"):  # released even if the engine is still referenced
+        for name in ("_query", "_reading", "_masks", "_corpus"):  # released even if the engine is still referenced
             self.__dict__.pop(name, None)
         wait_for_quiet(_MAX_RELEASE_DELAY_S)  # releasing delays requests of another engine by a tenth of a second
         release_memory()
@@ -317,13 +350,14 @@ class Engine:
                     queued.future.set_exception(error)
 
     def _answer(self, batch: Sequence[tuple[_Queued, _AskRequest]]) -> None:
+        corpus = self._corpus
         questions = [request for _, request in batch]
         started = time.perf_counter()
         joined = join_query(self._wordpieces, [q.text for q in questions], self.config.query_wordpieces)
         queries_BD = embed(self._query, joined)
         embedded = time.perf_counter()
-        nearest = self._nearest(queries_BD, [q.k for q in questions], [q.exclude for q in questions])
-        results = [SearchResult(q.text, *own) for q, own in zip(questions, nearest, strict=True)]
+        found = nearest(corpus, queries_BD, [q.k for q in questions], [q.exclude for q in questions])
+        results = [SearchResult(q.text, *own) for q, own in zip(questions, found, strict=True)]
         searched = time.perf_counter()
         for (queued, q), result in zip(batch, results, strict=True):
             if not q.read:
@@ -343,14 +377,17 @@ class Engine:
                     "marginalise": (done - read_at) * 1e3,
                 }
                 latency_ms = (done - queued.queued_at) * 1e3
-                queued.future.set_result(replace(answer, latency_ms=latency_ms, timings_ms=timings_ms))
+                queued.future.set_result(
+                    replace(answer, corpus=corpus.id, latency_ms=latency_ms, timings_ms=timings_ms)
+                )
 
     def _fill(self, queued: _Queued, request: _FillRequest) -> None:
         assert self._masks is not None
+        corpus = self._corpus
         started = time.perf_counter()
         query_D, null_score = self._masks.embed(request.masked)
         embedded = time.perf_counter()
-        [(blocks, scores)] = self._nearest(query_D.unsqueeze(0), [request.k - 1], [request.exclude])
+        [(blocks, scores)] = nearest(corpus, query_D.unsqueeze(0), [request.k - 1], [request.exclude])
         searched = time.perf_counter()
         log_token_KJV = self._masks.read(request.masked, blocks)
         read_at = time.perf_counter()
@@ -364,31 +401,20 @@ class Engine:
             "marginalise": (done - read_at) * 1e3,
         }
         latency_ms = (done - queued.queued_at) * 1e3
-        queued.future.set_result(replace(filling, latency_ms=latency_ms, timings_ms=timings_ms))
-
-    def _nearest(
-        self, queries_BD: torch.Tensor, ks: Sequence[int], excludes: Sequence[Collection[str]]
-    ) -> list[tuple[list[Block], list[float]]]:
-        """The k best blocks of each query with their scores, without the blocks with the ids `exclude`."""
-        rows = [
-            {row for block_id in exclude if (row := self.snapshot.row_of(block_id)) is not None} for exclude in excludes
-        ]
-        return [
-            ([self.snapshot.block(row) for row in own], scores)
-            for own, scores in search_without(self._search, queries_BD, ks, rows)
-        ]
+        queued.future.set_result(replace(filling, corpus=corpus.id, latency_ms=latency_ms, timings_ms=timings_ms))
 
 
-def _load_parts(model: Path, index: Path, corpus: Path, device: torch.device) -> tuple[Model, Generation, Snapshot]:
-    """A model, ready for inference, with a matching index and corpus."""
-    loaded = load_model(model, frozen=fast_dtype(device))
-    generation, snapshot = Generation.open(index), Snapshot.open(corpus)
-    check_fit(loaded, generation, snapshot)
-    snapshot.verify()  # memory-mapped, so not verified on reading as model and index are
+def _load_model(folder: Path, device: torch.device) -> Model:
+    """A model, ready for inference."""
+    loaded = load_model(folder, frozen=fast_dtype(device))
     for_filling = () if loaded.encoder is None else (loaded.block, loaded.encoder)
     for part in (loaded.query, loaded.reader, *for_filling):
         part.for_inference(device)
-    return loaded, generation, snapshot
+    return loaded
+
+
+def _at_once(work: Callable[[], Result]) -> Result:
+    return work()
 
 
 def _checked_text(text: str, name: str) -> str:

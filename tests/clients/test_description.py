@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from realm_client import AsyncClient, Client
+from realm_client import AsyncClient, Client, NewDocument
 from tests.clients.conftest import TOP
 
 ID = "0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55"
@@ -35,6 +35,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("corpus", "model", "index", "question_set", "span_set", "evaluation", "deployment"), (7,)),
     **dict.fromkeys(("remove_corpus", "remove_model", "remove_index", "remove_question_set"), (7,)),
     "deploy": (4,),
+    **dict.fromkeys(("document", "remove_document"), ("d-1",)),
+    "add_document": (NewDocument("A text.", title="A title"),),
+    "add_documents": ([NewDocument("A text.", title="A title")],),
+    "change_document": ("d-1", NewDocument("A text.", title="A title")),
     "activate": (12,),
 }
 

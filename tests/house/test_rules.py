@@ -76,6 +76,7 @@ SUBJECTS: dict[str, set[str]] = {
     "mcp": {"asking", "articles"},
     "sources": set(),
     "jobs": {"sources"},
+    "documents": {"asking", "jobs"},
     "questions": {"feedback"},
     "evaluations": {"jobs"},
     "deployments": {"evaluations"},

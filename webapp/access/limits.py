@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _CLIENT_BITS: Final = 64  # of an address of IPv6: the network that a provider gives one client, at least
 _LOGINS: Final = (100, 1800)  # attempts in so many seconds: enough for an office behind one address
+_EDITS: Final = (120, 60)  # of the corpus; a program that has more to add sends many documents at once
 _PERIOD_S: Final = {"s": 1, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 
@@ -50,6 +51,11 @@ def count(request: HttpRequest, questions: int = 1) -> Allowance | None:
         return None
     number, _, period = settings.ASK_RATE.partition("/")
     return _counted("ask", asker_name(request), int(number), _PERIOD_S[period], questions)
+
+
+def count_edit(request: HttpRequest) -> Allowance | None:
+    """Count an edit of the corpus by this person. None: it cannot be looked at."""
+    return _counted("edit", asker_name(request), *_EDITS)
 
 
 def may_log_in(request: HttpRequest) -> bool:

@@ -204,12 +204,12 @@ def _answer(service: Serving, request: Request, listens: Callable[[], bool] | No
     Also called in threads that have no connection to the database, and need none.
     """
     began = time.perf_counter()
-    if (repeated := service.repeats.get(request)) is not None:
+    if (repeated := service.repeats.get((request, service.engine.corpus_id))) is not None:
         metrics.REPEATS.inc()
         found_ms = (time.perf_counter() - began) * 1e3
         return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
     answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude, listens=listens)
-    service.repeats.put(request, answer)
+    service.repeats.put((request, answer.corpus), answer)
     return answer
 
 

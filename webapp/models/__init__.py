@@ -4,6 +4,15 @@ from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.audit import AuditEntry
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
+from webapp.models.document import (
+    ChangeKind,
+    CorpusChange,
+    CorpusState,
+    Document,
+    DocumentStatus,
+    Fetch,
+    FetchState,
+)
 from webapp.models.evaluation import Evaluation
 from webapp.models.feedback import Feedback, Review
 from webapp.models.idempotency import IdempotencyKey
@@ -22,12 +31,19 @@ __all__ = [
     "ApiToken",
     "AskedAnswer",
     "AuditEntry",
+    "ChangeKind",
+    "CorpusChange",
     "CorpusSnapshot",
+    "CorpusState",
     "Deployment",
     "DeviceLease",
+    "Document",
+    "DocumentStatus",
     "Evaluation",
     "EvidenceBlock",
     "Feedback",
+    "Fetch",
+    "FetchState",
     "IdempotencyKey",
     "IndexGeneration",
     "Job",

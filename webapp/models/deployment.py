@@ -49,14 +49,14 @@ class Deployment(models.Model):
     @classmethod
     def active(cls) -> Deployment | None:
         """The deployment that should answer now, with what it points at."""
-        return cls.objects.filter(is_active=True).select_related("model", "index", "index__corpus").first()
+        return cls.objects.filter(is_active=True).select_related("model", "index__corpus", "index__model").first()
 
     def earlier(self, most: int) -> list[Deployment]:
         """Up to `most` other pairs that answered before this one and whose files are there: the newest first."""
         pairs = {(self.model_id, self.index_id)}
         found: list[Deployment] = []
         before = Deployment.objects.filter(pk__lt=self.pk, index__removed_at=None, model__removed_at=None)
-        for one in before.select_related("model", "index", "index__corpus").iterator(chunk_size=20):
+        for one in before.select_related("model", "index__corpus", "index__model").iterator(chunk_size=20):
             if len(found) == most:
                 break
             if (pair := (one.model_id, one.index_id)) not in pairs:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING
+
 from django.db import models
 
 from webapp.models.present import Present
+
+if TYPE_CHECKING:
+    from webapp.models.document import CorpusState
 
 
 class IndexGeneration(models.Model):
@@ -35,3 +41,8 @@ class IndexGeneration(models.Model):
 
     def __str__(self) -> str:
         return f"{self.generation} ({self.rows:,} blocks of {self.corpus.name}, {self.model})"
+
+    @cached_property
+    def current_state(self) -> CorpusState | None:
+        """The state of the corpus above it when this row was read; None: no document was edited."""
+        return self.states.filter(is_current=True).first()

@@ -27,3 +27,20 @@ class AskThrottle(BaseThrottle):
     def wait(self) -> float | None:
         """Seconds until the next is allowed."""
         return self._wait_s
+
+
+class EditThrottle(BaseThrottle):
+    """Counts edits of the corpus; see access.limits."""
+
+    def __init__(self) -> None:
+        self._wait_s: int | None = None
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        """Count this request, and say whether it may go on."""
+        allowance = limits.count_edit(request)
+        self._wait_s = None if allowance is None else allowance.reset_s
+        return allowance is None or allowance.granted == 1
+
+    def wait(self) -> float | None:
+        """Seconds until the next is allowed."""
+        return self._wait_s

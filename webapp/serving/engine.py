@@ -6,6 +6,9 @@ go on being answered by the old one, and then the two are exchanged between two 
 old engine when the last question that uses it is done, so no question pays for the clearing up. Nothing is loaded
 before the first question (or `readyz`), so a server may fork first.
 
+The same query names the corpus state that is current. When documents were edited since, whoever asks next opens the
+new state from the old one, in milliseconds; questions under way go on with the state that they began with.
+
 A pair that cannot be loaded is tried again from time to time, and meanwhile the last good one answers: the one that is
 loaded, or in a process that has none, because it has just been started, the newest earlier one that can be.
 
@@ -28,10 +31,12 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import Error, close_old_connections, connection
+from django.db.models import OuterRef, Subquery
 
 from realm_core.errors import EngineUnavailable, RealmError
 from webapp import metrics
-from webapp.models import Deployment
+from webapp.models import CorpusState, Deployment
+from webapp.serving.living import state_of, store_of
 from webapp.serving.repeats import Repeats
 from webapp.storage.places import resolve
 
@@ -55,6 +60,7 @@ class Serving:
     deployment_id: int
     engine: Engine
     repeats: Repeats[Answer] = field(default_factory=lambda: Repeats(settings.ASK_CACHE_S))
+    state_pk: int = 0  # row of the corpus state that the engine answers from; 0: of the unchanged base
     users: int = 0  # questions that are using it now
     retired: bool = False  # another took its place, and nobody will begin to use it
     unused: threading.Event = field(default_factory=threading.Event)  # retired, and the last question is done
@@ -71,14 +77,17 @@ class Status:
 
 def load_engine(deployment: Deployment) -> Engine:
     """Load and warm up what `deployment` points at; RealmError when files are missing or do not fit together."""
+    from realm_core.serving.corpus import LivingCorpus
     from realm_core.serving.engine import Engine
 
     _spare_the_collector()
+    index = deployment.index
     engine = Engine.load(
         resolve(deployment.model.path),
-        resolve(deployment.index.path),
-        resolve(deployment.index.corpus.path),
+        resolve(index.path),
+        resolve(index.corpus.path),
         device=settings.REALM_DEVICE,
+        living=LivingCorpus(store_of(index), state_of(index, index.current_state)),
         capacity=settings.ASK_QUEUE,
         deadline_s=settings.ASK_DEADLINE_S,
     )
@@ -103,7 +112,7 @@ def _check_identity(engine: Engine, deployment: Deployment) -> None:
     for place, found, recorded in (
         (model.path, engine.model_id.rpartition("@")[2], model.model_hash),
         (index.path, engine.index_id, index.generation),
-        (index.corpus.path, engine.corpus_id.rpartition("@")[2], index.corpus.snapshot_id),
+        (index.corpus.path, engine.corpus_id.rpartition("@")[2].partition("+")[0], index.corpus.snapshot_id),
     ):
         if found != recorded:
             engine.close()
@@ -121,6 +130,8 @@ class EngineHolder:
         self._failed_id: int | None = None
         self._failure = ""
         self._failed_at = 0.0
+        self._opening = threading.Lock()
+        self._unopened: tuple[int, float] = (0, 0.0)  # a state that could not be opened, and when
 
     @contextmanager
     def serving(self) -> Iterator[Serving]:
@@ -149,11 +160,13 @@ class EngineHolder:
 
         wait: return only when the loading is over. EngineUnavailable when nothing is deployed.
         """
-        active_id = Deployment.objects.filter(is_active=True).values_list("pk", flat=True).first()
-        if active_id is None:
+        current = CorpusState.objects.filter(index=OuterRef("index"), is_current=True).values("pk")[:1]
+        active = Deployment.objects.filter(is_active=True).values_list("pk", Subquery(current)).first()
+        if active is None:
             raise EngineUnavailable(
                 "Nothing is deployed yet: no model and index have been activated.", retry_after_s=30
             )
+        active_id, state_pk = active
         with self._lock:
             recently_failed = self._failed_id == active_id and time.monotonic() - self._failed_at < RETRY_FAILED_AFTER_S
             serves = self._serving is not None and self._serving.deployment_id == active_id
@@ -163,10 +176,34 @@ class EngineHolder:
                 self._failed_id, self._failure = None, ""
         if needed:
             # The rows are read here, so that the loading thread needs no database connection.
-            deployment = Deployment.objects.select_related("model", "index", "index__corpus").get(pk=active_id)
-            self._begin(deployment, deployment.earlier(_EARLIER) if alone else [])
+            deployment = Deployment.objects.select_related("model", "index__corpus", "index__model").get(pk=active_id)
+            earlier = deployment.earlier(_EARLIER) if alone else []
+            for one in (deployment, *earlier):
+                _ = one.index.current_state
+            self._begin(deployment, earlier)
+        elif serves and state_pk is not None:
+            self._take_up(active_id, state_pk)
         if wait and (loader := self._loader) is not None:
             loader.join()
+
+    def _take_up(self, deployment_id: int, state_pk: int) -> None:
+        """Answer from a newer corpus state from now on. One that cannot be opened is tried again from time to time."""
+        if (serving := self._serving) is None or serving.deployment_id != deployment_id or serving.state_pk >= state_pk:
+            return
+        with self._opening:
+            if serving.state_pk >= state_pk:  # another has just opened it, or a newer one
+                return
+            failed_pk, failed_at = self._unopened
+            if failed_pk == state_pk and time.monotonic() - failed_at < RETRY_FAILED_AFTER_S:
+                return
+            row = CorpusState.objects.select_related("index__corpus").get(pk=state_pk)
+            try:
+                serving.engine.take_up(state_of(row.index, row))
+            except RealmError as error:
+                self._unopened = (state_pk, time.monotonic())
+                log.error("The corpus state %s cannot be opened: %s", row.state_id, error)
+                return
+            serving.state_pk = state_pk
 
     def follow(self) -> None:
         """Look at the active deployment if something is loaded already. Errors as `refresh`."""
@@ -235,7 +272,8 @@ class EngineHolder:
             return str(error)
         loaded_at = time.monotonic()
         metrics.LOADS.labels("loaded").observe(loaded_at - started_at)
-        old = self._exchange(Serving(deployment.pk, engine))
+        state = deployment.index.current_state
+        old = self._exchange(Serving(deployment.pk, engine, state_pk=0 if state is None else state.pk))
         metrics.SWAPS.observe(time.monotonic() - loaded_at)
         log.info(
             "Deployment %s answers: %.1f s to load it and warm it up, %.1f ms to change over",

@@ -54,6 +54,16 @@ def sources_dir() -> Path:
     return Path(settings.REALM_DATA) / "sources"
 
 
+def living_dir() -> Path:
+    """Folder of what edits added to corpora: NAME/segments below it."""
+    return Path(settings.REALM_DATA) / "living"
+
+
+def fetched_dir() -> Path:
+    """Folder of what workers fetched from addresses, until an edit has read it."""
+    return Path(settings.REALM_DATA) / "fetched"
+
+
 def bm25_dir() -> Path:
     """Folder of BM25's indexes, one a corpus, made when first wanted."""
     return Path(settings.REALM_DATA) / "bm25"

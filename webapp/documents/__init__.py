@@ -1,0 +1,1 @@
+"""Documents in, changed, out of the corpus that answers."""

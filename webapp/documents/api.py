@@ -1,0 +1,302 @@
+"""Documents over REST: list, show, add, change, remove."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Final
+
+from django.http import Http404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.parsers import JSONParser, MultiPartParser
+from rest_framework.permissions import AllowAny, BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+from rest_framework.throttling import BaseThrottle
+from rest_framework.utils.urls import replace_query_param
+
+from webapp.access.limits import asker_name
+from webapp.asking.idempotency import claim_edit
+from webapp.documents import examples
+from webapp.documents import service as documents
+from webapp.documents.reading import BASE_FORMAT, LARGEST_FILE_BYTES, LONGEST_TITLE, Given
+from webapp.documents.serializers import (
+    BulkSerializer,
+    ChangedDocumentSerializer,
+    ChangedUploadSerializer,
+    DocumentSerializer,
+    EditSerializer,
+    ListedDocumentSerializer,
+    NewDocumentSerializer,
+    UploadSerializer,
+    given,
+)
+from webapp.documents.viewing import DocumentMissing, Listed, current_corpus_id, described, listed, show
+from webapp.models import DocumentStatus
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.authentication import MayOperate, MayRead
+from webapp.rest.base import (
+    DEFAULT_PAGE,
+    LARGEST_PAGE,
+    PAGING,
+    OperatorView,
+    checked,
+    page_example,
+    page_response,
+    problem_responses,
+    without_body,
+)
+from webapp.rest.parameters import only_parameters, whole_number
+from webapp.rest.throttle import EditThrottle
+
+BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and what surrounds it
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_KEY: Final = OpenApiParameter(
+    "Idempotency-Key",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="1 to 255 visible characters. The same key and request within 24 hours make one edit (the second is "
+    "answered with 200 and `Idempotency-Replayed: true`), another request gets 422, and 409 while the first is under "
+    "way.",
+)
+_FILTERS: Final = (
+    OpenApiParameter(
+        "title", {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE}, description="A part of it."
+    ),
+    OpenApiParameter(
+        "status", OpenApiTypes.STR, enum=DocumentStatus.values, description="All that are there if not given."
+    ),
+)
+_REFUSED: Final = "What cannot be read is refused by name and reason (422), and nothing of the edit has happened."
+_DONE: Final = {
+    200: OpenApiResponse(EditSerializer, description="The edit that the key has made already."),
+    201: EditSerializer,
+}
+
+
+class _DocumentsView(OperatorView):
+    """Whoever may read sees documents; operators change them."""
+
+    parser_classes = [JSONParser, MultiPartParser]
+
+    def get_permissions(self) -> list[BasePermission]:
+        """Reading is for whoever reads answers."""
+        return [AllowAny(), MayRead()] if self.request.method == "GET" else [MayOperate()]
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """Edits are counted."""
+        return [] if self.request.method == "GET" else [EditThrottle()]
+
+    def edited(
+        self,
+        request: Request,
+        sent: dict[str, Any],
+        edit: Callable[[documents.Kept | None], documents.Edited],
+        status: int,
+    ) -> Response:
+        """Make an edit, once for each key, and tell what it did."""
+        key = request.headers.get("Idempotency-Key")
+        if key is None:
+            return _told(edit(None), status)
+        if not _VISIBLE.fullmatch(key):
+            raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
+        claim = claim_edit(asker_name(request), key, sent)
+        if isinstance(claim, list):
+            replayed = documents.Edited(None, claim)
+            return _told(replayed, 200, {"Idempotency-Replayed": "true"})
+        try:
+            done = edit(lambda made: claim.fulfil_edit(made.document_ids))
+        except BaseException:
+            claim.give_up()
+            raise
+        return _told(done, status)
+
+
+class DocumentsView(_DocumentsView):
+    """The documents of the corpus that answers."""
+
+    @extend_schema(
+        operation_id="documents",
+        summary="List documents",
+        description="Those that edits touched first, the latest of them before others; then what came with the corpus. "
+        "A page is of the corpus as it is then.",
+        parameters=[*PAGING, *_FILTERS],
+        responses={200: page_response("DocumentPage", ListedDocumentSerializer), **problem_responses(400, 403)},
+        examples=[page_example("Documents", examples.LISTED, "documents")],
+    )
+    def get(self, request: Request) -> Response:
+        only_parameters(request, ("cursor", "page_size", "title", "status"))
+        title, status = request.query_params.get("title", ""), request.query_params.get("status", "")
+        if len(title) > LONGEST_TITLE or "\0" in title:
+            raise InvalidRequest(FieldError("title", f"This must be a text of 1 to {LONGEST_TITLE} characters."))
+        if status and status not in DocumentStatus.values:
+            raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
+        count = whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
+        start = _start(request.query_params.get("cursor", ""))
+        page = listed(title=title, status=status, start=start, count=count)
+        address = request.build_absolute_uri()
+        following = start + count
+        return Response(
+            {
+                "next": _page(address, following) if following < page.total else None,
+                "previous": _page(address, max(0, start - count)) if start else None,
+                "results": [_listed_json(one) for one in page.documents],
+            }
+        )
+
+    @extend_schema(
+        operation_id="add_document",
+        summary="Add a document",
+        description=f"A text, an address, or a file as multipart/form-data. {_REFUSED} It is answered from when this "
+        "returns.",
+        parameters=[_KEY],
+        request={"application/json": NewDocumentSerializer, "multipart/form-data": UploadSerializer},
+        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429)},
+        examples=[
+            OpenApiExample("A text", value=examples.NEW, request_only=True, media_type="application/json"),
+            OpenApiExample("An address", value=examples.ADDRESS, request_only=True, media_type="application/json"),
+            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["201"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        told = checked(request, UploadSerializer)
+        one = given(told)
+        return self.edited(
+            request, _sent("add", one), lambda kept: documents.add([one], by=self.operator, kept=kept), 201
+        )
+
+
+class BulkView(_DocumentsView):
+    """Many documents by one edit."""
+
+    @extend_schema(
+        operation_id="add_documents",
+        summary="Add many documents",
+        description=f"By one edit, all or none. {_REFUSED}",
+        parameters=[_KEY],
+        request=BulkSerializer,
+        responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429)},
+        examples=[
+            OpenApiExample("Documents", value={"documents": [examples.NEW, examples.ADDRESS]}, request_only=True),
+            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["201"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        many = [given(one) for one in checked(request, BulkSerializer)["documents"]]
+        sent = {"add": [_sent("add", one) for one in many]}
+        return self.edited(request, sent, lambda kept: documents.add(many, by=self.operator, kept=kept), 201)
+
+
+class DocumentView(_DocumentsView):
+    """One document."""
+
+    @extend_schema(
+        operation_id="document",
+        summary="A document with its text",
+        responses={200: DocumentSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Document", value=examples.DOCUMENT, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, document_id: str) -> Response:
+        only_parameters(request, ())
+        try:
+            shown = show(document_id)
+        except DocumentMissing:
+            raise Http404 from None
+        about = {name: getattr(shown, name) for name in ("licence", "attribution", "language", "date", "tags", "text")}
+        passages = [asdict(block) for block in shown.blocks]
+        return Response(_listed_json(shown.listed) | about | {"passages": passages, "corpus": current_corpus_id()})
+
+    @extend_schema(
+        operation_id="change_document",
+        summary="Change a document",
+        description="It is what is sent from then on, as a whole. Blocks that stay as they are keep their vectors. "
+        + _REFUSED,
+        parameters=[_KEY],
+        request={"application/json": ChangedDocumentSerializer, "multipart/form-data": ChangedUploadSerializer},
+        responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429)},
+        examples=[
+            OpenApiExample("A text", value=examples.NEW, request_only=True, media_type="application/json"),
+            OpenApiExample("Edit", value=examples.EDIT, response_only=True, status_codes=["200"]),
+        ],
+    )
+    def put(self, request: Request, document_id: str) -> Response:
+        one = given(checked(request, ChangedUploadSerializer))
+        sent = _sent("change", one) | {"document": document_id}
+        try:
+            return self.edited(
+                request, sent, lambda kept: documents.change(document_id, one, by=self.operator, kept=kept), 200
+            )
+        except DocumentMissing:
+            raise Http404 from None
+
+    @extend_schema(
+        operation_id="remove_document",
+        summary="Remove a document",
+        description="No question is answered from it any more. Kept answers stay as they are.",
+        responses={204: None, **problem_responses(400, 403, 404, 409, 429)},
+    )
+    def delete(self, request: Request, document_id: str) -> Response:
+        without_body(request)
+        try:
+            documents.remove([document_id], by=self.operator)
+        except DocumentMissing:
+            raise Http404 from None
+        return Response(status=204)
+
+
+def _told(edited: documents.Edited, status: int, headers: dict[str, str] | None = None) -> Response:
+    there = described(edited.document_ids)
+    if len(there) == 1 and status == 201:
+        headers = {**(headers or {}), "Location": reverse("api-document", args=[there[0].document_id])}
+    body = {
+        "corpus": current_corpus_id(),
+        "documents": [_listed_json(one) for one in there],
+        "changes": len(edited.changes),
+        "timings_ms": edited.timings_ms,
+    }
+    return Response(body, status=status, headers=headers)
+
+
+def _listed_json(one: Listed) -> dict[str, Any]:
+    row = one.row
+    return {
+        "id": one.document_id,
+        "title": one.title,
+        "url": one.url,
+        "blocks": one.blocks,
+        "status": one.status,
+        "format": BASE_FORMAT if row is None else row.format,
+        "added_at": None if row is None else row.added_at,
+        "changed_at": None if row is None else row.changed_at,
+    }
+
+
+def _sent(what: str, one: Given) -> dict[str, Any]:
+    """What a key stands for: of a file, the hash of its content."""
+    told = asdict(one)
+    if "content" in told["source"]:
+        told["source"]["content"] = hashlib.sha256(told["source"]["content"]).hexdigest()
+    told["date"] = str(one.date)
+    return {what: told}
+
+
+def _page(address: str, start: int) -> str:
+    return replace_query_param(address, "cursor", base64.b64encode(f"o={start}".encode()).decode())
+
+
+def _start(cursor: str) -> int:
+    try:
+        text = base64.b64decode(cursor, validate=True).decode()
+    except ValueError:
+        text = "?"
+    number = text.removeprefix("o=")
+    if not text:
+        return 0
+    if text == number or not (number.isascii() and number.isdecimal() and len(number) < 12):
+        raise InvalidRequest(FieldError("cursor", "This is no cursor of this list."))
+    return int(number)

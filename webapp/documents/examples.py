@@ -1,0 +1,51 @@
+"""Examples of documents, for the API's documentation."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_CORPUS: Final = "vital-en@5b0c1d5a3f6e7c2f+0f6c3d9c4be1f2a3"
+
+NEW: Final[dict[str, Any]] = {
+    "title": "Turku",
+    "text": "Turku is a city in Finland.\nIts castle was founded in 1280.",
+    "licence": "CC0",
+    "tags": ["cities"],
+}
+
+ADDRESS: Final[dict[str, Any]] = {"address": "https://example.org/turku.pdf", "licence": "CC BY 4.0"}
+
+LISTED: Final[dict[str, Any]] = {
+    "id": "d-3f1c9a5b7e2d4c60",
+    "title": "Turku",
+    "url": "",
+    "blocks": 1,
+    "status": "current",
+    "format": "text",
+    "added_at": "2026-01-31T12:00:00.000000Z",
+    "changed_at": "2026-01-31T12:00:00.000000Z",
+}
+
+DOCUMENT: Final[dict[str, Any]] = LISTED | {
+    "licence": "CC0",
+    "attribution": "Wikipedia contributors",
+    "language": "en",
+    "date": None,
+    "tags": ["cities"],
+    "text": "Turku is a city in Finland.\nIts castle was founded in 1280.",
+    "passages": [
+        {
+            "block_id": "0f6c3d9c4be1f2a35c6e0d7a8b91e2c4",
+            "section": "",
+            "text": "Turku is a city in Finland.\nIts castle was founded in 1280.",
+        }
+    ],
+    "corpus": _CORPUS,
+}
+
+EDIT: Final[dict[str, Any]] = {
+    "corpus": _CORPUS,
+    "documents": [LISTED],
+    "changes": 1,
+    "timings_ms": {"read": 110.2, "publish": 55.7, "commit": 9.1, "open": 6.3},
+}

@@ -1,0 +1,210 @@
+"""What is given of a document → a document of the corpus: read, described, checked; what cannot be taken is refused."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from realm_core.errors import RealmError
+from webapp.models import CorpusSnapshot
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.text import one_line
+
+if TYPE_CHECKING:
+    from realm_core.corpus.records import Section
+    from realm_core.documents.records import Document as Read
+    from realm_core.documents.records import DocumentSection
+    from realm_core.living.documents import Document
+
+LARGEST_FILE_BYTES: Final = 64 << 20
+MOST_CHARACTERS: Final = 5_000_000  # of all documents of an edit: some 3,000 blocks, a minute of embedding
+MOST_DOCUMENTS: Final = 1_000  # of an edit; what is more is ingested as a corpus
+LONGEST_ID: Final = 200
+LONGEST_TITLE: Final = 512
+LONGEST_LICENCE: Final = 200
+LONGEST_ATTRIBUTION: Final = 500
+LONGEST_LANGUAGE: Final = 20
+LONGEST_URL: Final = 2048
+MOST_TAGS: Final = 50
+LONGEST_TAG: Final = 100
+BASE_FORMAT: Final = "base"  # of a document that came with the corpus
+
+
+class Unreadable(RealmError):
+    """A document cannot be taken: its name and the reason. Nothing of the edit has happened."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A pasted text. Its lines are paragraphs."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class File:
+    """An uploaded file. name: what it is called. declared_type: its media type as a browser sends it."""
+
+    content: bytes
+    name: str
+    declared_type: str | None = None
+
+
+@dataclass(frozen=True)
+class Address:
+    """An address that a worker fetches."""
+
+    url: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """A document to be added, or that takes the place of another.
+
+    title, language, url: empty: what the source itself says. licence, attribution: None: the corpus's own.
+    document_id: empty: made up (or the source's own, of a file that holds many documents).
+    """
+
+    source: Text | File | Address
+    document_id: str = ""
+    title: str = ""
+    url: str = ""
+    licence: str | None = None
+    attribution: str | None = None
+    language: str = ""
+    date: datetime.date | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A document as the corpus takes it, and what it was read from."""
+
+    document: Document
+    format: str
+
+
+def checked(given: Sequence[Given]) -> None:
+    """InvalidRequest names every field that is wrong, `[n].` before it where there are several documents."""
+    errors = []
+    for number, one in enumerate(given):
+        before = f"[{number}]." if len(given) > 1 else ""
+        errors += [FieldError(before + error.field, error.detail) for error in _wrong(one)]
+    if not 1 <= len(given) <= MOST_DOCUMENTS:
+        errors.append(FieldError("", f"One edit takes 1 to {MOST_DOCUMENTS:,} documents, not {len(given):,}."))
+    if errors:
+        raise InvalidRequest(*errors)
+
+
+def _wrong(one: Given) -> list[FieldError]:
+    errors = []
+    source = one.source
+    if isinstance(source, Text):
+        if not source.text.strip():
+            errors.append(FieldError("text", "Give the document a text."))
+        if not one_line(one.title):
+            errors.append(FieldError("title", "Give the document a title."))
+    for name, text, most in (
+        ("id", one.document_id, LONGEST_ID),
+        ("title", one.title, LONGEST_TITLE),
+        ("url", one.url, LONGEST_URL),
+        ("licence", one.licence or "", LONGEST_LICENCE),
+        ("attribution", one.attribution or "", LONGEST_ATTRIBUTION),
+        ("language", one.language, LONGEST_LANGUAGE),
+        ("address", source.url if isinstance(source, Address) else "", LONGEST_URL),
+    ):
+        if len(text) > most:
+            errors.append(FieldError(name, f"This may have at most {most} characters; it has {len(text):,}."))
+    if one.url and not one.url.startswith(("https://", "http://")):
+        errors.append(FieldError("url", "This must be an address that begins with https:// or http://."))
+    if len(one.tags) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in one.tags):
+        errors.append(FieldError("tags", f"At most {MOST_TAGS} tags, each of at most {LONGEST_TAG} characters."))
+    return errors
+
+
+def read(given: Sequence[Given], corpus: CorpusSnapshot, *, only_one: bool = False) -> list[Taken]:
+    """The documents of everything that is given, whose addresses have been fetched.
+
+    only_one: a file that holds many is refused. Unreadable names what cannot be taken, and why.
+    """
+    taken = [one for single in given for one in _read(single, corpus, only_one=only_one)]
+    if len(taken) > MOST_DOCUMENTS:
+        raise Unreadable(
+            f"These are {len(taken):,} documents, and one edit takes at most {MOST_DOCUMENTS:,}; ingest a corpus."
+        )
+    characters = sum(len(one.document.text) for one in taken)
+    if characters > MOST_CHARACTERS:
+        raise Unreadable(
+            f"These are {characters:,} characters, and one edit takes at most {MOST_CHARACTERS:,}; give fewer "
+            "documents at once, or ingest a corpus."
+        )
+    return taken
+
+
+def _read(given: Given, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken]:
+    from realm_core.documents.reading import read_document, read_documents
+    from realm_core.documents.records import Limits
+
+    source = given.source
+    assert not isinstance(source, Address)
+    if isinstance(source, Text):
+        source = File(source.text.encode(errors="replace"), one_line(given.title), "text/plain; charset=utf-8")
+    name, content, declared = source.name, source.content, source.declared_type
+    limits = Limits(file_bytes=LARGEST_FILE_BYTES, documents=MOST_DOCUMENTS, characters=MOST_CHARACTERS)
+    try:
+        if only_one:
+            found = [read_document(content, name, declared, limits)]
+        else:
+            found = read_documents(content, name, declared, limits)
+    except RealmError as error:
+        raise Unreadable(str(error)) from error
+    if len(found) > 1 and given.document_id:
+        raise Unreadable(f"{name} holds {len(found):,} documents, which cannot all have the id {given.document_id!r}.")
+    return [_taken(one, given, corpus, alone=len(found) == 1) for one in found]
+
+
+def _taken(read: Read, given: Given, corpus: CorpusSnapshot, *, alone: bool) -> Taken:
+    from realm_core.living.documents import Document, DocumentRefused, cleaned
+
+    title = (given.title if alone else "") or read.title
+    text, sections = _with_sections(read.sections)
+    document = Document(
+        id=given.document_id or read.identity or f"d-{uuid.uuid4().hex[:16]}",
+        title=title,
+        text=text,
+        sections=sections,
+        url=given.url or read.url,
+        licence=corpus.licence if given.licence is None else given.licence,
+        attribution=corpus.attribution if given.attribution is None else given.attribution,
+        language=given.language or read.language or corpus.language,
+        date=given.date,
+        tags=given.tags,
+        collection=corpus.name,
+    )
+    try:
+        document = cleaned(document)
+    except DocumentRefused as error:
+        raise Unreadable(str(error)) from None
+    if len(document.id) > LONGEST_ID:
+        raise Unreadable(f"The document {document.id[:50]!r}… has an id of more than {LONGEST_ID} characters.")
+    return Taken(replace(document, language=document.language[:LONGEST_LANGUAGE]), read.format)
+
+
+def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:
+    """Text and sections; a page stands behind its heading, so that evidence can name it."""
+    from realm_core.corpus.records import Section
+
+    sections: list[Section] = []
+    pieces: list[str] = []
+    length = 0
+    for one in read:
+        heading = one.headings[-1] if one.headings else ""
+        if one.page is not None:
+            heading = f"{heading} (page {one.page})" if heading else f"Page {one.page}"
+        sections.append(Section(heading, length))
+        pieces.append(one.text)
+        length += len(one.text) + 1
+    return "\n".join(pieces), tuple(sections)

@@ -1,0 +1,160 @@
+"""Documents, as the API reads and shows them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rest_framework import serializers
+
+from webapp.documents.reading import (
+    LARGEST_FILE_BYTES,
+    LONGEST_ATTRIBUTION,
+    LONGEST_ID,
+    LONGEST_LICENCE,
+    LONGEST_TITLE,
+    MOST_DOCUMENTS,
+    Address,
+    File,
+    Given,
+    Text,
+)
+from webapp.models import DocumentStatus
+from webapp.rest.serializers import StrictCharField, StrictSerializer
+
+_FILES_MB: Final = LARGEST_FILE_BYTES >> 20
+
+
+class AboutSerializer(StrictSerializer):
+    """What is told of a document beside its text."""
+
+    title = StrictCharField(
+        default="", allow_blank=True, help_text=f"At most {LONGEST_TITLE} characters; needed with `text`."
+    )
+    url = StrictCharField(default="", allow_blank=True, help_text="Where it is from, for the links of evidence.")
+    licence = StrictCharField(
+        default=None,
+        allow_null=True,
+        allow_blank=True,
+        help_text=f"At most {LONGEST_LICENCE} characters; if not given, the corpus's own.",
+    )
+    attribution = StrictCharField(
+        default=None,
+        allow_null=True,
+        allow_blank=True,
+        help_text=f"At most {LONGEST_ATTRIBUTION} characters; if not given, the corpus's own.",
+    )
+    language = StrictCharField(default="", allow_blank=True, help_text="A code such as en.")
+    date = serializers.DateField(default=None, allow_null=True, help_text="Its own, such as 2026-01-31.")
+    tags = serializers.ListField(child=StrictCharField(), default=list)
+
+
+class ChangedDocumentSerializer(AboutSerializer):
+    """What a document is to be: a text, an address, or, as multipart/form-data, a file."""
+
+    text = StrictCharField(default="", allow_blank=True, trim_whitespace=False, help_text="Its lines are paragraphs.")
+    address = StrictCharField(
+        default="", allow_blank=True, help_text="A worker fetches it; of the public internet, https or http."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Exactly one source."""
+        if sum(1 for name in ("text", "address", "file") if attrs.get(name)) != 1:
+            raise serializers.ValidationError("Give a text, an address or a file: one of them.")
+        return attrs
+
+
+class NewDocumentSerializer(ChangedDocumentSerializer):
+    """A new document."""
+
+    id = StrictCharField(
+        default="", allow_blank=True, help_text=f"At most {LONGEST_ID} characters; made up if not given."
+    )
+
+
+class ChangedUploadSerializer(ChangedDocumentSerializer):
+    """What a document is to be, with a file."""
+
+    file = serializers.FileField(
+        default=None,
+        allow_null=True,
+        help_text="Text, Markdown, HTML, PDF or DOCX; new documents also as JSON lines, Parquet, MediaWiki or ZIM. "
+        f"At most {_FILES_MB} MB.",
+    )
+
+
+class UploadSerializer(ChangedUploadSerializer, NewDocumentSerializer):
+    """A new document, with a file; of a format that holds many, all of them."""
+
+
+class BulkSerializer(StrictSerializer):
+    """Documents to be added by one edit, all or none."""
+
+    documents = NewDocumentSerializer(many=True, help_text=f"1 to {MOST_DOCUMENTS:,}.")
+
+
+class ListedDocumentSerializer(serializers.Serializer[Any]):
+    """A document of the corpus that answers."""
+
+    id = serializers.CharField()
+    title = serializers.CharField()
+    url = serializers.CharField()
+    blocks = serializers.IntegerField(help_text="How many blocks of it are searched.")
+    status = serializers.ChoiceField(DocumentStatus.choices)
+    format = serializers.CharField(help_text="What it was read from; `base`: it came with the corpus.")
+    added_at = serializers.DateTimeField(allow_null=True, help_text="Null: no edit has touched it.")
+    changed_at = serializers.DateTimeField(allow_null=True)
+
+
+class DocumentBlockSerializer(serializers.Serializer[Any]):
+    """A block as it is searched."""
+
+    block_id = serializers.CharField()
+    section = serializers.CharField(help_text="Its heading; of a PDF with the page.")
+    text = serializers.CharField()
+
+
+class DocumentSerializer(ListedDocumentSerializer):
+    """A document with its text; without text and blocks once it is removed."""
+
+    licence = serializers.CharField()
+    attribution = serializers.CharField()
+    language = serializers.CharField()
+    date = serializers.DateField(allow_null=True)
+    tags = serializers.ListField(child=serializers.CharField())
+    text = serializers.CharField()
+    passages = DocumentBlockSerializer(many=True)
+    corpus = serializers.CharField(help_text="The corpus state that this is of, as answers name it.")
+
+
+class EditSerializer(serializers.Serializer[Any]):
+    """What an edit did."""
+
+    corpus = serializers.CharField(help_text="The corpus state since, as answers name it: NAME@SNAPSHOT+STATE.")
+    documents = ListedDocumentSerializer(many=True)
+    changes = serializers.IntegerField(help_text="How many documents are not as they were.")
+    timings_ms = serializers.DictField(
+        child=serializers.FloatField(), help_text="read, publish (with embedding), commit and open."
+    )
+
+
+def given(told: dict[str, Any]) -> Given:
+    """What was sent, as the service takes it."""
+    file = told.get("file")
+    source: Text | File | Address
+    if file is not None:
+        source = File(file.read(), file.name or "", file.content_type)
+    elif told["address"]:
+        source = Address(told["address"])
+    else:
+        source = Text(told["text"])
+    return Given(
+        source,
+        document_id=told.get("id", ""),
+        title=told["title"],
+        url=told["url"],
+        licence=told["licence"],
+        attribution=told["attribution"],
+        language=told["language"],
+        date=told["date"],
+        tags=tuple(told["tags"]),
+    )

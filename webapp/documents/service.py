@@ -1,0 +1,284 @@
+"""Documents in, changed, out of the corpus that answers now: the one way that page, REST API and command line take.
+
+read → plan, pack, embed, publish a segment (realm_core.living) → commit the rows → open the new state
+
+A published segment counts for nothing until the row of its state is the current one, so an edit that dies at any
+instant has happened or has not. Of two edits at once one wins; the other is made anew on the state that it finds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from webapp.documents import fetching
+from webapp.documents.reading import BASE_FORMAT, Given, Taken, Unreadable, checked, read
+from webapp.documents.viewing import DocumentMissing, active, current_view
+from webapp.models import (
+    AuditEntry,
+    ChangeKind,
+    CorpusChange,
+    CorpusState,
+    Document,
+    DocumentStatus,
+    IndexGeneration,
+)
+from webapp.refusals import StateConflict
+from webapp.serving.embedding import embedding_of
+from webapp.serving.engine import holder
+from webapp.serving.living import state_of, store_of, view_of
+
+if TYPE_CHECKING:
+    from realm_core.living.documents import Document as LivingDocument
+    from realm_core.living.state import CorpusState as State
+    from realm_core.living.view import CorpusView
+
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What an edit did. state: the row that is current since; None while no document was ever edited.
+
+    document_ids: of all that were given or removed. changes: one for each document that is not as it was before.
+    timings_ms: read, publish (with embedding), commit, open.
+    """
+
+    state: CorpusState | None
+    document_ids: list[str]
+    changes: list[CorpusChange] = field(default_factory=list)
+    timings_ms: dict[str, float] = field(default_factory=dict)
+
+
+class DocumentExists(StateConflict):
+    """A document that was to be added is there already."""
+
+    def __init__(self, document_id: str) -> None:
+        super().__init__(f"The corpus has a document {document_id!r} already; change that one.")
+
+
+class EditConflict(StateConflict):
+    """Others edited the corpus at the same moment, again and again."""
+
+    retry_after_s = 1
+
+    def __init__(self) -> None:
+        super().__init__("Others are editing the corpus at this moment; nothing of this edit has happened.")
+
+
+class _Overtaken(Exception):
+    """Another edit was committed meanwhile."""
+
+
+Kept = Callable[[Edited], None]
+
+
+def add(given: Sequence[Given], *, by: User | None, kept: Kept | None = None) -> Edited:
+    """Add documents, all or none.
+
+    kept: called in the transaction that commits; what it raises undoes the edit.
+    InvalidRequest, Unreadable, DocumentExists, EditConflict; EngineUnavailable where nothing is deployed.
+    """
+    return _put(given, by=by, kept=kept)
+
+
+def change(document_id: str, given: Given, *, by: User | None, kept: Kept | None = None) -> Edited:
+    """Let a document be what is given. DocumentMissing, and as `add`."""
+    return _put([given], by=by, kept=kept, changed_id=document_id)
+
+
+def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = None) -> Edited:
+    """Take documents out, all or none. DocumentMissing, EditConflict; EngineUnavailable where nothing is deployed."""
+    ids = tuple(dict.fromkeys(document_ids))
+
+    def look(view: CorpusView) -> None:
+        there = view.with_ids(ids)
+        for document_id in ids:
+            if document_id not in there:
+                raise DocumentMissing(document_id)
+
+    return _edit(_Edit((), ids, look, by, kept), {})
+
+
+def _put(given: Sequence[Given], *, by: User | None, kept: Kept | None, changed_id: str | None = None) -> Edited:
+    began = time.perf_counter()
+    checked(given)
+    if changed_id is not None and changed_id not in current_view()[1].with_ids([changed_id]):
+        raise DocumentMissing(changed_id)  # before anything is fetched or read
+    corpus = active().index.corpus
+    fetched = fetching.fetched(given)
+    if changed_id is not None:
+        fetched = [replace(fetched[0], document_id=changed_id)]
+    taken = read(fetched, corpus, only_one=changed_id is not None)
+    ids = [one.document.id for one in taken]
+
+    def look(view: CorpusView) -> None:
+        there = view.with_ids(ids)
+        if changed_id is None and there:
+            raise DocumentExists(next(one for one in ids if one in there))
+        if changed_id is not None and not there:
+            raise DocumentMissing(changed_id)
+
+    read_ms = (time.perf_counter() - began) * 1e3
+    return _edit(_Edit(tuple(taken), (), look, by, kept), {"read": read_ms})
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """taken: documents to be written. removed: ids to go. look: refuses what does not fit a state."""
+
+    taken: tuple[Taken, ...]
+    removed: tuple[str, ...]
+    look: Callable[[CorpusView], None]
+    by: User | None
+    kept: Kept | None
+
+
+def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
+    from realm_core.living.documents import Changes, DocumentRefused
+    from realm_core.living.editing import edit as edit_corpus
+
+    deployment = active()
+    index = deployment.index
+    store, embed = store_of(index), embedding_of(deployment.model)
+    changes = Changes(tuple(one.document for one in edit.taken), edit.removed)
+    for _ in range(_ATTEMPTS):
+        began = time.perf_counter()
+        row = index.states.filter(is_current=True).first()
+        before = state_of(index, row)
+        view = view_of(index, before)
+        edit.look(view)
+        try:
+            after = edit_corpus(store, before, changes, embed)
+        except DocumentRefused as error:
+            raise Unreadable(str(error)) from None
+        published = time.perf_counter()
+        try:
+            edited = _commit(index, edit, row, view, store.view(after))
+        except _Overtaken:
+            continue
+        committed = time.perf_counter()
+        holder().follow()
+        opened = time.perf_counter()
+        timings_ms |= {
+            "publish": (published - began) * 1e3,
+            "commit": (committed - published) * 1e3,
+            "open": (opened - committed) * 1e3,
+        }
+        edited.timings_ms.update(timings_ms)
+        return edited
+    raise EditConflict
+
+
+def _commit(
+    index: IndexGeneration, edit: _Edit, row: CorpusState | None, before: CorpusView, after: CorpusView
+) -> Edited:
+    """Make the new state the current one, with all that is written of the edit, or raise _Overtaken."""
+    ids = [*(one.document.id for one in edit.taken), *edit.removed]
+    try:
+        with transaction.atomic():
+            if before.state == after.state:
+                edited = Edited(row, ids)
+            else:
+                edited = _written(index, edit, row, before, after, ids)
+            if edit.kept is not None:
+                edit.kept(edited)
+            return edited
+    except IntegrityError:  # of two first edits at once, or of two that add the same document
+        raise _Overtaken from None
+
+
+def _written(
+    index: IndexGeneration,
+    edit: _Edit,
+    row: CorpusState | None,
+    before: CorpusView,
+    after: CorpusView,
+    ids: Sequence[str],
+) -> Edited:
+    if row is None:  # what the first edit changed
+        row = _row(index, before.state, None)
+    if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
+        raise _Overtaken
+    current = _row(index, after.state, edit.by)
+    formats = {one.document.id: one.format for one in edit.taken}
+    was, now = before.with_ids(ids), after.with_ids(ids)
+    changes = []
+    for document_id in ids:
+        old = before.document(was[document_id]) if document_id in was else None
+        new = after.document(now[document_id]) if document_id in now else None
+        if old == new:
+            continue
+        document = _document(index, old, new, formats.get(document_id, ""), edit.by)
+        old_blocks = _block_ids(before, was.get(document_id))
+        new_blocks = _block_ids(after, now.get(document_id))
+        document.blocks = len(new_blocks)
+        document.save()
+        kind = _kind(old, new)
+        changes.append(
+            CorpusChange.objects.create(
+                kind=kind,
+                document=document,
+                before=row,
+                after=current,
+                blocks_gone=[one for one in old_blocks if after.row_of(one) is None],
+                blocks_new=[one for one in new_blocks if before.row_of(one) is None],
+                by=edit.by,
+            )
+        )
+        AuditEntry.record(_ACTIONS[kind], document, by=edit.by, state=after.state.id, blocks=document.blocks)
+    return Edited(current, list(ids), changes)
+
+
+_ACTIONS: Final = {
+    ChangeKind.ADDED: "document.add",
+    ChangeKind.CHANGED: "document.change",
+    ChangeKind.REMOVED: "document.remove",
+}
+
+
+def _row(index: IndexGeneration, state: State, by: User | None) -> CorpusState:
+    return CorpusState.objects.create(
+        index=index, state_id=state.id, state=state.to_json(), has_edits=state.has_edits, created_by=by
+    )
+
+
+def _kind(old: LivingDocument | None, new: LivingDocument | None) -> ChangeKind:
+    if new is None:
+        return ChangeKind.REMOVED
+    return ChangeKind.ADDED if old is None else ChangeKind.CHANGED
+
+
+def _document(
+    index: IndexGeneration, old: LivingDocument | None, new: LivingDocument | None, read_from: str, by: User | None
+) -> Document:
+    """The row of a document, as it is from now on; not saved yet."""
+    shown = new or old
+    assert shown is not None
+    document = Document.objects.filter(index=index, document_id=shown.id).first()
+    if document is None:
+        document = Document(index=index, document_id=shown.id, format=BASE_FORMAT)
+    if new is not None:
+        document.format = read_from
+    if old is None:
+        document.added_by = by
+    document.title, document.url, document.licence = shown.title, shown.url, shown.licence
+    document.attribution, document.language, document.date = shown.attribution, shown.language, shown.date
+    document.tags = list(shown.tags)
+    document.content_hash = hashlib.sha256(f"{shown.title}\n{shown.text}".encode()).hexdigest()
+    document.status = {
+        ChangeKind.ADDED: DocumentStatus.CURRENT,
+        ChangeKind.CHANGED: DocumentStatus.CHANGED,
+        ChangeKind.REMOVED: DocumentStatus.REMOVED,
+    }[_kind(old, new)]
+    return document
+
+
+def _block_ids(view: CorpusView, row: int | None) -> list[str]:
+    return [] if row is None else [block.block_id for block in view.blocks_of_article(row)]

@@ -1,0 +1,159 @@
+"""What documents there are: the list of the current state, and one of them with its text."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from realm_core.errors import RealmError
+from webapp.models import CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
+from webapp.serving.engine import EngineUnavailable
+from webapp.serving.living import state_of, view_of
+
+if TYPE_CHECKING:
+    from realm_core.living.view import CorpusView
+
+
+class DocumentMissing(RealmError):
+    """The corpus has no such document."""
+
+    def __init__(self, document_id: str) -> None:
+        super().__init__(f"The corpus has no document {document_id!r}.")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A document of the list. row: None: it came with the corpus, and no edit has touched it."""
+
+    document_id: str
+    title: str
+    url: str
+    blocks: int
+    status: str  # a `DocumentStatus`
+    row: Document | None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A page of the list, and how many there are in all."""
+
+    documents: list[Listed]
+    total: int
+
+
+@dataclass(frozen=True)
+class ShownBlock:
+    """A block of a document as it is searched."""
+
+    block_id: str
+    text: str
+    section: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One document with its text, of the current state; without text and blocks once it is removed."""
+
+    listed: Listed
+    text: str
+    blocks: list[ShownBlock]
+    licence: str
+    attribution: str
+    language: str
+    date: datetime.date | None
+    tags: tuple[str, ...]
+
+
+def active() -> Deployment:
+    """The deployment whose corpus is edited and shown. EngineUnavailable where there is none."""
+    deployment = Deployment.active()
+    if deployment is None:
+        raise EngineUnavailable("Nothing is deployed yet: there is no corpus.", retry_after_s=30)
+    return deployment
+
+
+def current_view() -> tuple[CorpusState | None, CorpusView]:
+    """The corpus that answers now, with the row of its state (None: no document was ever edited)."""
+    index = active().index
+    row = index.states.filter(is_current=True).first()
+    return row, view_of(index, state_of(index, row))
+
+
+def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:
+    """What answers from this state name as their corpus."""
+    edits = f"+{row.state_id}" if row is not None and row.has_edits else ""
+    return f"{index.corpus.name}@{index.corpus.snapshot_id}{edits}"
+
+
+def current_corpus_id() -> str:
+    """Of what answers now."""
+    index = active().index
+    return corpus_id(index, index.states.filter(is_current=True).first())
+
+
+def described(document_ids: Sequence[str]) -> list[Listed]:
+    """These documents, as far as they are known, in their order."""
+    index = active().index
+    rows = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
+    _, view = current_view()
+    places = view.with_ids([one for one in document_ids if one not in rows])
+    untouched = {
+        one.id: Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None)
+        for one in view.described(list(places.values()))
+    }
+    return [found for one in document_ids if (found := rows.get(one) or untouched.get(one)) is not None]
+
+
+def listed(*, title: str = "", status: str = "", start: int = 0, count: int = 50) -> Listing:
+    """A page of the documents, those that edits touched first, the latest of them before others.
+
+    title: a part of it, in whatever case. status: a `DocumentStatus`; empty: all that are there.
+    """
+    index = active().index
+    touched = Document.objects.filter(index=index)
+    rows = touched.filter(status=status) if status else touched.exclude(status=DocumentStatus.REMOVED)
+    if title:
+        rows = rows.filter(title__icontains=title)
+    number = rows.count()
+    documents = [of_row(row) for row in rows.order_by("-changed_at", "-pk")[start : start + count]]
+    if status in (DocumentStatus.CHANGED, DocumentStatus.REMOVED):
+        return Listing(documents, number)
+    _, view = current_view()
+    untouched = view.found(title, list(touched.values_list("document_id", flat=True)))
+    first = max(0, start - number)
+    for one in view.described(untouched[first : first + count - len(documents)]):
+        documents.append(Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None))
+    return Listing(documents, number + len(untouched))
+
+
+def show(document_id: str) -> Shown:
+    """One document. DocumentMissing."""
+    index = active().index
+    row = Document.objects.filter(index=index, document_id=document_id).first()
+    _, view = current_view()
+    place = view.with_ids([document_id]).get(document_id)
+    if place is None:
+        if row is None:
+            raise DocumentMissing(document_id)
+        known = (row.licence, row.attribution, row.language, row.date, tuple(row.tags))
+        return Shown(of_row(row), "", [], *known)
+    document = view.document(place)
+    [described] = view.described([place])
+    untouched = Listed(document_id, document.title, document.url, described.blocks, DocumentStatus.CURRENT, None)
+    return Shown(
+        untouched if row is None else of_row(row),
+        document.text,
+        [ShownBlock(block.block_id, block.text, block.section) for block in view.blocks_of_article(place)],
+        document.licence,
+        document.attribution,
+        document.language,
+        document.date,
+        document.tags,
+    )
+
+
+def of_row(row: Document) -> Listed:
+    """A document that an edit touched, as the list has it."""
+    return Listed(row.document_id, row.title, row.url, row.blocks, row.status, row)

@@ -1,0 +1,92 @@
+"""`manage.py documents add|remove|list`: the documents of the corpus that answers, on the command line."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors
+from webapp.documents import service as documents
+from webapp.documents.reading import Address, File, Given
+from webapp.documents.viewing import listed
+from webapp.models import DocumentStatus
+from webapp.refusals import InvalidRequest, StateConflict
+from webapp.serving.engine import EngineUnavailable
+
+
+class Command(BaseCommand):
+    """Add, remove, list."""
+
+    help = "Add documents to the corpus that answers, remove some, or list them."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        actions = parser.add_subparsers(dest="action", required=True)
+        add = actions.add_parser("add", help="add files or addresses, all or none")
+        add.add_argument("sources", nargs="+", metavar="FILE_OR_ADDRESS")
+        add.add_argument("--id", default="", help="of a single document (default: made up)")
+        add.add_argument("--title", default="", help="of a single document (default: what it says itself)")
+        add.add_argument("--url", default="", help="where a single document is from")
+        add.add_argument("--licence", help="default: the corpus's own")
+        add.add_argument("--attribution", help="default: the corpus's own")
+        add.add_argument("--language", default="", help="such as en (default: what it says itself, or the corpus's)")
+        add.add_argument("--date", type=date.fromisoformat, help="its own, such as 2026-01-31")
+        add.add_argument("--tag", action="append", default=[], dest="tags", help="may be given several times")
+        remove = actions.add_parser("remove", help="remove documents, all or none")
+        remove.add_argument("ids", nargs="+", metavar="ID")
+        show = actions.add_parser("list", help="list documents, the latest edited first")
+        show.add_argument("--title", default="", help="a part of it")
+        show.add_argument("--status", default="", choices=DocumentStatus.values)
+        show.add_argument("--count", type=int, default=50)
+        show.add_argument("--start", type=int, default=0)
+
+    def handle(self, *_args: Any, action: str, **options: Any) -> None:
+        try:
+            if action == "add":
+                self._tell(documents.add(_given(options), by=None))
+            elif action == "remove":
+                self._tell(documents.remove(options["ids"], by=None))
+            else:
+                self._list(options)
+        except (InvalidRequest, StateConflict, EngineUnavailable, RealmError) as error:
+            raise CommandError(str(error)) from None
+
+    def _tell(self, edited: documents.Edited) -> None:
+        for change in edited.changes:
+            document = change.document
+            self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({document.blocks:,} blocks)")
+        if not edited.changes:
+            self.stdout.write("Everything is there already.")
+
+    def _list(self, options: dict[str, Any]) -> None:
+        page = listed(
+            title=options["title"],
+            status=options["status"],
+            start=max(0, options["start"]),
+            count=max(0, options["count"]),
+        )
+        for one in page.documents:
+            self.stdout.write(f"{one.document_id}  {one.title}  ({one.blocks:,} blocks, {one.status})")
+        self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
+
+
+def _given(options: dict[str, Any]) -> list[Given]:
+    if len(options["sources"]) > 1 and any(options[name] for name in ("id", "title", "url")):
+        raise RealmError("--id, --title and --url are for a single document.")
+    about = {name: options[name] for name in ("title", "url", "licence", "attribution", "language", "date")}
+    return [
+        Given(_source(one), document_id=options["id"], tags=tuple(options["tags"]), **about)
+        for one in options["sources"]
+    ]
+
+
+def _source(named: str) -> File | Address:
+    if named.startswith(("https://", "http://")):
+        return Address(named)
+    path = Path(named)
+    with disk_errors(path):
+        return File(path.read_bytes(), path.name)

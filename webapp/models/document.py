@@ -1,0 +1,136 @@
+"""What edits made of a corpus: its states, the documents that edits touched, and the ledger of changes.
+
+Segments lie on the disk (`realm_core/living/`); a row of `CorpusState` is what makes them count. An edit has happened
+when the row of its state is the current one, and everything else about it is written in the same transaction.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+
+class CorpusState(models.Model):
+    """One state of the corpus below an index generation: the row of an edit, or the unchanged base before the first.
+
+    Rows are history; the database allows one current row for each generation, and none means the unchanged base. Two
+    rows may have one `state_id`: a document that is added and removed again leads back to the same state.
+    """
+
+    index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="states")
+    state_id = models.CharField(max_length=16, db_index=True, help_text="Hash of base, segments and tombstones.")
+    state = models.JSONField(help_text="As realm_core.living.state.CorpusState writes it.")
+    has_edits = models.BooleanField(help_text="Whether it differs from the base.")
+    is_current = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["index"], condition=models.Q(is_current=True), name="one_current_corpus_state"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state_id} of {self.index.generation}"
+
+
+class DocumentStatus(models.TextChoices):
+    """What became of a document."""
+
+    CURRENT = "current", "current"
+    CHANGED = "changed", "changed"
+    REMOVED = "removed", "removed"
+
+
+class Document(models.Model):
+    """A document that an edit added, changed or removed. Documents of the base that none touched have no row."""
+
+    index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="documents")
+    document_id = models.CharField(max_length=200, help_text="Its id in the corpus.")
+    title = models.CharField(max_length=512)
+    format = models.CharField(max_length=20, help_text="What it was read from; `base`: it came with the corpus.")
+    url = models.TextField(blank=True)
+    licence = models.CharField(max_length=200, blank=True)
+    attribution = models.TextField(blank=True)
+    language = models.CharField(max_length=20, blank=True)
+    date = models.DateField(null=True, blank=True, help_text="Its own, not that of the edit.")
+    tags = models.JSONField(default=list, blank=True)
+    blocks = models.PositiveIntegerField(help_text="As searched; 0 once it is removed.")
+    content_hash = models.CharField(max_length=64, help_text="SHA-256 of title and text.")
+    status = models.CharField(max_length=10, choices=DocumentStatus.choices, default=DocumentStatus.CURRENT)
+    added_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    added_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["-changed_at", "-pk"]
+        constraints = [models.UniqueConstraint(fields=["index", "document_id"], name="document_once_an_index")]
+        indexes = [models.Index(fields=["index", "-changed_at"], name="document_index_changed")]
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.document_id})"
+
+
+class ChangeKind(models.TextChoices):
+    """What an edit did to a document."""
+
+    ADDED = "added", "added"
+    CHANGED = "changed", "changed"
+    REMOVED = "removed", "removed"
+    PURGED = "purged", "purged"
+
+
+class CorpusChange(models.Model):
+    """The ledger: what one edit did to one document. Rows are never changed."""
+
+    kind = models.CharField(max_length=10, choices=ChangeKind.choices)
+    document = models.ForeignKey(Document, on_delete=models.PROTECT, related_name="changes")
+    before = models.ForeignKey(CorpusState, on_delete=models.PROTECT, related_name="+")
+    after = models.ForeignKey(CorpusState, on_delete=models.PROTECT, related_name="changes")
+    blocks_gone = models.JSONField(default=list, help_text="Ids of blocks that are searched no more.")
+    blocks_new = models.JSONField(default=list, help_text="Ids of blocks that are searched since.")
+    at = models.DateTimeField(auto_now_add=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [models.Index(fields=["-at"], name="corpus_change_at")]
+
+    def __str__(self) -> str:
+        return f"{self.document} {self.kind}"
+
+
+class FetchState(models.TextChoices):
+    """How far the fetching of an address is."""
+
+    WAITING = "waiting", "waiting"
+    FETCHED = "fetched", "fetched"
+    FAILED = "failed", "failed"
+
+
+class Fetch(models.Model):
+    """An address that a worker fetches for an edit. Its content lies in a file until the edit has read it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    url = models.TextField()
+    state = models.CharField(max_length=10, choices=FetchState.choices, default=FetchState.WAITING)
+    reason = models.TextField(blank=True, help_text="Why it failed.")
+    final_url = models.TextField(blank=True, help_text="Where it led.")
+    content_type = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+        verbose_name_plural = "fetches"
+
+    def __str__(self) -> str:
+        return f"{self.url} {self.state}"

@@ -1,0 +1,67 @@
+"""The block embedder of a process, for documents that are edited in it. Questions need none, so an engine keeps none.
+
+It is loaded when it is first needed, beside the questions that are answered, and stays. Blocks are embedded in small
+pieces, each behind the questions that wait: a question waits for one piece at most.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+
+from webapp.models import ModelVersion
+from webapp.storage.places import resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from realm_core.living.editing import Embed
+
+_BLOCKS_AT_ONCE: Final = 8
+
+_lock = threading.Lock()
+_kept: dict[str, Embed] = {}  # by the hash of the block embedder; one at most
+
+
+def embedding_of(model: ModelVersion) -> Embed:
+    """What blocks are embedded with for a model. Where the model's files are damaged, it raises RealmError."""
+    block_hash, folder = model.block_hash, resolve(model.path)
+
+    def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
+        import torch
+
+        from realm_core.computing import compute
+
+        embed = _loaded(block_hash, folder)
+        pieces = [blocks[start : start + _BLOCKS_AT_ONCE] for start in range(0, len(blocks), _BLOCKS_AT_ONCE)]
+        return torch.cat([compute(partial(embed, piece)) for piece in pieces])
+
+    return embed_blocks
+
+
+def _loaded(block_hash: str, folder: Path) -> Embed:
+    from realm_core.computing import compute_aside
+
+    with _lock:
+        if block_hash not in _kept:
+            embed = compute_aside(partial(_load, folder))
+            _kept.clear()
+            _kept[block_hash] = embed
+        return _kept[block_hash]
+
+
+def _load(folder: Path) -> Embed:
+    from realm_core.living.editing import embedding_of as embedding_of_model
+    from realm_core.model.checkpoint import load_model
+    from realm_core.model.device import fast_dtype, pick_device
+
+    device = pick_device(settings.REALM_DEVICE)
+    model = load_model(folder, frozen=fast_dtype(device), only="block")
+    model.block.for_inference(device)
+    return embedding_of_model(model)

@@ -1,0 +1,52 @@
+"""The living corpus above the base of a deployment: where its segments lie, and which of its states is the current one.
+
+Segments of all bases of one corpus lie in `living/NAME` of the data folder. Which state counts, a row says.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from webapp.models import CorpusState, IndexGeneration
+from webapp.storage.places import living_dir, resolve
+
+if TYPE_CHECKING:
+    from realm_core.living.state import CorpusState as State
+    from realm_core.living.store import Store
+    from realm_core.living.view import CorpusView
+
+_views: dict[int, CorpusView] = {}  # the latest of each index: its files stay open, and its layers are shared
+
+
+def store_of(index: IndexGeneration) -> Store:
+    """The store of what is edited above an index; one for all who ask, so that opened files are shared."""
+    corpus = resolve(index.corpus.path)
+    return _store(living_dir() / corpus.parent.name, corpus.parent.parent, resolve(index.path).parent)
+
+
+@lru_cache(maxsize=8)
+def _store(folder: Path, corpora: Path, indexes: Path) -> Store:
+    from realm_core.living.store import Store
+
+    return Store(folder, corpora=corpora, indexes=indexes)
+
+
+def state_of(index: IndexGeneration, row: CorpusState | None) -> State:
+    """The state of a row; None: of the unchanged base. Looks at no file. RealmError for a row that describes none."""
+    from realm_core.living.state import Base
+    from realm_core.living.state import CorpusState as State
+
+    if row is not None:
+        return State.from_json(row.state)
+    corpus = resolve(index.corpus.path)
+    return State(corpus.parent.name, index.model.block_hash, Base(corpus.name, resolve(index.path).name))
+
+
+def view_of(index: IndexGeneration, state: State) -> CorpusView:
+    """The texts of a state. RealmError names the file that is missing or damaged."""
+    view = _views.get(index.pk)
+    if view is None or view.state != state:
+        view = _views[index.pk] = store_of(index).view(state)
+    return view
