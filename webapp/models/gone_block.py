@@ -25,7 +25,7 @@ class GoneBlock(models.Model):
         """Record what the changes of one edit, already stored, did to blocks; in the edit's transaction."""
         gone = {block_id: change for change in changes for block_id in change.blocks_gone}
         cls.objects.bulk_create(
-            [GoneBlock(block_id=block_id, change=change) for block_id, change in gone.items()],
+            [cls(block_id=block_id, change=change) for block_id, change in gone.items()],
             update_conflicts=True,
             unique_fields=["block_id"],
             update_fields=["change"],

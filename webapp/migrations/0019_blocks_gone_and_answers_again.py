@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("webapp", "0017_documents"),
+        ("webapp", "0018_documents"),
     ]
 
     operations = [

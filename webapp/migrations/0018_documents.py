@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("webapp", "0016_what_feedback_is_used_for"),
+        ("webapp", "0017_kinds_are_declared_by_tasks"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
