@@ -24,8 +24,8 @@ class GoneBlock(models.Model):
     def follow(cls, changes: Sequence[CorpusChange]) -> None:
         """Record what the changes of one edit, already stored, did to blocks; in the edit's transaction."""
         gone = {block_id: change for change in changes for block_id in change.blocks_gone}
-        cls.objects.bulk_create(
-            [cls(block_id=block_id, change=change) for block_id, change in gone.items()],
+        GoneBlock.objects.bulk_create(
+            [GoneBlock(block_id=block_id, change=change) for block_id, change in gone.items()],
             update_conflicts=True,
             unique_fields=["block_id"],
             update_fields=["change"],
