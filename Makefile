@@ -22,7 +22,7 @@ run: ## install what is missing, then start everything; Ctrl-C stops it
 install: ## the virtual environment alone
 	$(BOOTSTRAP) install
 
-test: ## all tests, on SQLite and PostgreSQL (NIGHTLY=1: those that take minutes, too)
+test: ## all tests, on SQLite and where it matters on PostgreSQL (NIGHTLY=1: those that take minutes, too)
 	$(BOOTSTRAP) test
 
 lint: ## ruff, mypy, djlint, the generated client, and the audit where it is possible (AUDIT=required: or else fail)

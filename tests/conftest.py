@@ -6,9 +6,11 @@ before Django reads its settings. `TEST_DATABASE_URL` names the server of the Po
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,26 +47,7 @@ os.environ.update(
 django.setup()  # conftest files of the folders below import records
 
 _skipped: list[str] = []
-# Everybody and everything at every address: minutes, and of the two databases PostgreSQL is the one that refuses more.
-_MANY_REQUESTS = {"test_api_contract.py", "test_requests.py"}
-_EVERYBODY_EVERYWHERE = {"test_administration.py", "test_authorisation.py"}  # the same, beside the attacks
-# What the database decides: locks, transactions, constraints, order, and what a row may hold. These run on either;
-# pages and the API do the same on both and run on SQLite, and so do a web server's faults; workers run on PostgreSQL.
-_DATABASE_DECIDES = {
-    f"web/{name}"
-    for name in (
-        *("test_asking.py", "test_backups.py", "test_database_away.py", "test_deployments_model.py"),
-        *("test_feedback.py", "test_idempotency.py", "test_jobs_model.py", "test_parts.py", "test_presence.py"),
-        *("test_question_sets.py", "test_queue.py", "test_retention.py", "test_removing.py", "test_scheduling.py"),
-        "test_starting_together.py",
-    )
-} | {"pages/test_history.py", "browser/test_whole_way.py"}
-_FAULTS_ON_SQLITE = {
-    *("test_clock_faults.py", "test_deploy_under_load.py", "test_jobs.py", "test_web_faults.py"),
-    "test_web_processes.py",
-}
-# Parts of the library's tests that run with "the others", for the streams to be about as long as one another.
-_NOT_WITH_LIBRARY = ("corpus", "salient", "selfcheck")
+_seconds: defaultdict[str, float] = defaultdict(float)  # of each file
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -76,33 +59,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what touches the database, so that it runs on PostgreSQL too, and what runs beside what (tests/run.py)."""
-    top = Path(__file__).parent
+    """Mark what touches the database: only that of a file for both databases runs on PostgreSQL, too (tests/run.py)."""
+    core = Path(__file__).parent / "core"
     for item in items:
-        elsewhere = any(item.path.is_relative_to(top / "core" / part) for part in _NOT_WITH_LIBRARY)
-        if item.path.is_relative_to(top / "core") and not elsewhere:
-            item.add_marker("library")
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
-            if item.path.is_relative_to(top / "core"):
+            if item.path.is_relative_to(core):
                 raise pytest.UsageError(f"{item.nodeid} touches the database, and realm_core knows none.")
             item.add_marker("database")
-            if f"{item.path.parent.name}/{item.path.name}" in _DATABASE_DECIDES or item.get_closest_marker(
-                "postgresql_only"
-            ):
-                pass
-            elif item.path.name in _MANY_REQUESTS:
-                item.add_marker("postgresql_only")
-            elif item.path.parent == top / "attacks" or item.path.name in _EVERYBODY_EVERYWHERE:
-                item.add_marker("once")
-            elif item.path.parent == top / "workers" and item.path.name not in _FAULTS_ON_SQLITE:
-                item.add_marker("postgresql_only")
-            else:
-                item.add_marker("sqlite_only")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.skipped and not hasattr(report, "wasxfail"):
+    _seconds[report.nodeid.partition("::")[0]] += report.duration
+    # What the machine lacks is no fault of the tests; such skips say so, and are listed.
+    if report.skipped and "this machine" not in str(report.longrepr):
         _skipped.append(report.nodeid)
 
 
@@ -115,6 +85,8 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if _skipped and session.exitstatus == 0:
         session.exitstatus = 1
+    if kept := os.environ.get("TEST_SECONDS"):
+        Path(kept).write_text(json.dumps({file: round(taken_s, 1) for file, taken_s in _seconds.items()}))
     shutil.rmtree(_DATA, ignore_errors=True)
 
 

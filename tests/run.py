@@ -1,21 +1,23 @@
-"""`make test`: every test, on SQLite, on PostgreSQL, or where the database decides on both.
+"""`make test`: every test once on SQLite, and those that depend on the database on PostgreSQL, too.
 
 python -m tests.run [arguments for pytest]
 
-Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment.
-
-Four streams at once, about as long as one another: the tests that touch the database, on either database
-(tests/conftest.py says which run where); those of the library; and the others, with the attacks, on PostgreSQL as well.
-The first writes to the terminal as it goes, the others' output follows when they are done. Each computes with one
-thread, because the streams share the processors and threads that wait for one another take several times as long then.
+Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment. Whatever is marked
+`both_databases` or `postgresql_only` runs in the one stream that has a PostgreSQL server. The other files are divided
+over three streams by the seconds that each took when `MEASURE=1 make test` last ran (tests/seconds.json), the longest
+first, so that all streams end at about the same time. The first stream writes to the terminal as it goes, the output of
+the others follows when they are done. Each computes with one thread, because the streams share the processors.
 """
 
 from __future__ import annotations
 
+import heapq
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -24,13 +26,34 @@ from tests.postgres import postgres
 
 _NO_TESTS = 5  # pytest's exit status
 _SLOWEST = 15  # tests of each stream whose seconds are told
+_STREAMS = 3  # beside PostgreSQL's; more than two processors, since most tests of processes wait now and then
+_SECONDS = Path(__file__).with_name("seconds.json")
+_NEW_FILE_S = 2.0  # of a file that has not been measured yet
+_ON_SQLITE = "not postgresql_only"
+_ON_POSTGRESQL = "postgresql_only or (both_databases and database)"
 
 
 class Stream:
-    """One pytest process; output: where it writes, the terminal if nothing is given."""
+    """One pytest process.
 
-    def __init__(self, title: str, which: str, arguments: list[str], url: str = "", output: IO[bytes] | None = None):
+    which: the tests, as pytest's `-m` has it. arguments: more for pytest, files among them.
+    url: the database's; SQLite if empty. output: where it writes; the terminal if nothing is given.
+    seconds: where it leaves how long each file took.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        which: str,
+        arguments: list[str],
+        *,
+        url: str = "",
+        output: IO[bytes] | None = None,
+        seconds: Path | None = None,
+    ):
         environment = {"OMP_NUM_THREADS": "1", **os.environ, "TEST_DATABASE_URL": url}
+        if seconds is not None:
+            environment["TEST_SECONDS"] = str(seconds)
         which = which if os.environ.get("NIGHTLY") == "1" else f"({which}) and not nightly"
         command = [sys.executable, "-m", "pytest", "-m", which, f"--durations={_SLOWEST}", *arguments]
         self.title, self._output = title, output
@@ -52,25 +75,49 @@ class Stream:
         self._process.wait()
 
 
+def divide(files: Iterable[str], seconds: dict[str, float], count: int) -> list[list[str]]:
+    """`files` in `count` shares that take about as long as one another: the longest first, to the shortest share."""
+    shares: list[tuple[float, int, list[str]]] = [(0.0, number, []) for number in range(count)]
+    for file in sorted(files, key=lambda file: (-seconds.get(file, _NEW_FILE_S), file)):
+        taken_s, number, share = heapq.heappop(shares)
+        share.append(file)
+        heapq.heappush(shares, (taken_s + seconds.get(file, _NEW_FILE_S), number, share))
+    return [sorted(share) for _, _, share in sorted(shares, key=lambda share: share[1])]
+
+
+def needs_postgresql(path: Path) -> bool:
+    """Whether a file has tests for PostgreSQL; the others need not be read by its stream."""
+    text = path.read_text()
+    return "mark.both_databases" in text or "mark.postgresql_only" in text
+
+
 def main() -> int:
     arguments = sys.argv[1:]
-    # To look through all tests takes seconds: those that a stream certainly leaves out are not even read.
-    no_library = [*arguments, "--ignore=tests/core"]
-    library = [*arguments, *(f"--ignore={folder}" for folder in Path("tests").iterdir() if folder.name != "core")]
+    files = sorted(Path("tests").rglob("test_*.py"))
+    chosen = any(Path(argument.partition("::")[0]).exists() for argument in arguments)
+    if chosen:
+        shares, on_postgresql = [arguments], arguments
+    else:
+        seconds = json.loads(_SECONDS.read_text())
+        shares = [[*arguments, *share] for share in divide(map(str, files), seconds, _STREAMS)]
+        on_postgresql = [*arguments, *(str(path) for path in files if needs_postgresql(path))]
     with ExitStack() as stack:
+        measured = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="realm-seconds-")))
         url = stack.enter_context(postgres())
-        another_url = url.removesuffix("postgres") + "others"  # another database of the same server
-        kept = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
-        print("== the tests that touch the database, on SQLite ==", flush=True)
-        streams = [
-            Stream("on SQLite", "database and not (postgresql_only or once)", no_library),
-            Stream("on PostgreSQL", "database and not (sqlite_only or once)", no_library, url, kept[0]),
-            Stream("the library's tests", "library", library, "", kept[1]),
-            Stream("the others", "once or not (library or database)", arguments, another_url, kept[2]),
-        ]
-        for stream in streams:
-            stack.callback(stream.end)
+        streams = []
+        for number, share in enumerate(shares, 1):
+            kept = stack.enter_context(tempfile.TemporaryFile()) if streams else None
+            title, path = f"SQLite, {number} of {len(shares)}", measured / f"{number}.json"
+            streams.append(Stream(title, _ON_SQLITE, share, output=kept, seconds=path))
+            stack.callback(streams[-1].end)
+        print(f"== {streams[0].title} ==", flush=True)
+        kept = stack.enter_context(tempfile.TemporaryFile())
+        streams.append(Stream("PostgreSQL", _ON_POSTGRESQL, on_postgresql, url=url, output=kept))
+        stack.callback(streams[-1].end)
         statuses = [stream.finish() for stream in streams]
+        if os.environ.get("MEASURE") == "1" and not chosen:
+            taken = {file: s for path in measured.iterdir() for file, s in json.loads(path.read_text()).items()}
+            _SECONDS.write_text(json.dumps(dict(sorted(taken.items())), indent=1) + "\n")
     failed = [status for status in statuses if status not in (0, _NO_TESTS)]
     return failed[0] if failed else min(statuses)
 

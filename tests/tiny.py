@@ -11,15 +11,15 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import InMemorySource
 from realm_core.files import write_json
 from realm_core.index.build import build
 from realm_core.model.bert import Architecture, Bert
 from realm_core.model.checkpoint import Model, load_model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
+from realm_core.runs.activity import Activity
+from tests.given import InMemorySource
 
 ARTICLES = {
     "Suez Canal": "The Suez Canal is a waterway in Egypt. It was opened on 17 November 1869 after ten years of work.",

@@ -33,6 +33,7 @@ CONSOLE = [  # for staff
     *jobs.console,
     *artefacts.console,
     *sources.console,
+    *documents.console,
     *questions.console,
     *feedback.console,
     *evaluations.console,

@@ -9,7 +9,7 @@ stop. How the process ends decides what is recorded:
     no longer needed           succeeded: a part that runs as long as its whole
     this worker shuts down     queued again, the attempt not counted
     killed by a signal         queued again; the MAX_ATTEMPTSth time without getting further: interrupted
-    lease lost                 nothing: somebody else has the job by now
+    lease lost                 nothing: another worker has the job by now
     anything else              failed; it is a bug, and the log shows it
 
 Several processes under torchrun end as the one of them that was the cause (`realm_core/training/ranks.py`). What runs
@@ -25,15 +25,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 
-from realm_core.errors import RealmError
+from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError
+from realm_core.runs.processes import (
+    EXIT_LOCKED,
+    ask_to_end,
+    describe_end,
+    kill_all,
+    start_in,
+    under_torchrun,
+)
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
 from webapp.models import DeviceLease, Job, JobState, Queue
@@ -41,16 +48,12 @@ from webapp.models.job import MAX_ATTEMPTS
 from webapp.models.job_states import BESIDE
 from workers import devices
 from workers.kinds import KINDS, Kind
-from workers.processes import ask_to_end, describe_end, kill_all, of_several, start
+from workers.refusal import TOP
 from workers.run_files import RunFiles
-from workers.tether import LOCKED_STATUS
 
 log = logging.getLogger(__name__)
 
 shutting_down = threading.Event()  # set once, when this worker is told to end
-
-_REALM_ERROR_STATUS = 2
-_STOPPED_STATUS = 3
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Reason(enum.Enum):
     REQUESTED = "somebody asked for it"
     NOT_NEEDED = "what it is a part of is over"
     SHUTDOWN = "the worker is ending"
-    LEASE_LOST = "the lease is somebody else's"
+    LEASE_LOST = "another worker has the lease"
 
 
 class JobRun:
@@ -127,17 +130,15 @@ class JobRun:
         command = [sys.executable, "-m", *kind.command(self._job), f"--run={self._job.run_dir}"]
         try:
             files = RunFiles(self._job)
-            output = open(files.log, "ab")  # noqa: SIM115 - closed below, once the process has it
-        except OSError as error:
-            raise RealmError(f"The run folder {self._job.run_dir} cannot be written: {error.strerror}.") from error
-        with output:
-            process = start(
-                command if several == 1 else _under_torchrun(several, command, files.lock),
-                output=output,
+            process = start_in(
+                files.folder,
+                command if several == 1 else under_torchrun(several, command, files.folder.lock_file),
                 environment={**os.environ, **devices.environment(own)},
-                lock=files.lock,
+                folder=TOP,
                 nice=settings.JOB_NICENESS + kind.yields,
             )
+        except OSError as error:
+            raise RealmError(f"The run folder {self._job.run_dir} cannot be written: {error.strerror}.") from error
         try:
             reason = self._watch(process, files)
         finally:
@@ -193,7 +194,7 @@ class JobRun:
             state = self._job.heartbeat(
                 self._owner,
                 self._timing.lease_s,
-                progress=files.progress(),
+                progress=files.folder.progress(),
                 log=files.log_tail(),
                 got_further=files.got_further(),
             )
@@ -231,7 +232,7 @@ class JobRun:
                 time.sleep(self._timing.beat_s)
 
     def _record(self, status: int, reason: Reason | None, files: RunFiles, several: int) -> None:
-        result = files.result()
+        result = files.folder.result()
         if status == 0 and result is not None:
             self._succeed(KINDS[self._job.kind], result, files)
         elif reason is Reason.NOT_NEEDED:
@@ -241,9 +242,9 @@ class JobRun:
         elif reason is Reason.SHUTDOWN:
             # Not sent: this worker might receive the message itself. The next one that starts sends it.
             self._job.give_back(self._owner)
-        elif status == _STOPPED_STATUS:
+        elif status == EXIT_STOPPED:
             self._finish(JobState.STOPPED, files)
-        elif status == LOCKED_STATUS:
+        elif status == EXIT_LOCKED:
             # The process of a worker that lost its lease still works there; the scheduler sends the job again.
             self._job.give_back(self._owner, began=False)
         elif status < 0 and ((further := files.got_further()) or self._job.fruitless < MAX_ATTEMPTS):
@@ -260,7 +261,7 @@ class JobRun:
             )
             files.note(text)
             self._finish(JobState.INTERRUPTED, files, error=text)
-        elif status == _REALM_ERROR_STATUS:
+        elif status == EXIT_REFUSED:
             said = files.error_sentence() or "It failed without saying why."
             if several > 1:  # the others speak, too
                 said = said.splitlines()[0]
@@ -279,11 +280,5 @@ class JobRun:
     def _finish(
         self, state: JobState, files: RunFiles | None, *, result: dict[str, Any] | None = None, error: str = ""
     ) -> bool:
-        log_tail, progress = (files.log_tail(), files.progress()) if files else (None, None)
+        log_tail, progress = (files.log_tail(), files.folder.progress()) if files else (None, None)
         return self._job.finish(self._owner, state, result=result, error=error, log=log_tail, progress=progress)
-
-
-def _under_torchrun(several: int, command: Sequence[str], lock: Path) -> list[str]:
-    """The command in as many processes."""
-    ranks = [sys.executable, "-m", "realm_core.training.ranks", f"--processes={several}"]
-    return [*ranks, *of_several(command, lock)]

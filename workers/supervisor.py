@@ -6,7 +6,7 @@ Written here and not taken from a library, because none was found that does all 
 when one program ends, supervisord leaves its programs running when it is killed, and neither knows when the
 whole is ready. Every program is in a session of its own, so Ctrl-C reaches the supervisor alone, which ends
 them in order: those that use the broker first. Should the supervisor be killed outright, the kernel kills
-them too (tether.py). Exit status: 0 when somebody stopped it, 1 when it could not start.
+them too (realm_core/runs/launch.py). Exit status: 0 when somebody stopped it, 1 when it could not start.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from workers.child import Child
+from realm_core.runs.kept import KeptProcess
+from realm_core.runs.processes import ask_to_end, describe_end, kill_all, start
 from workers.guards import HOST, DataLock, check_port, check_room, chosen_port, data_folder
-from workers.processes import ask_to_end, describe_end, kill_all, start
-from workers.refusal import Refusal
-from workers.services import application, broker, environment_for, socket_path
+from workers.refusal import TOP, Refusal
+from workers.services import Service, application, broker, environment_for, socket_path
 
 # What is prepared, and the management command that does it.
 PREPARATIONS: tuple[tuple[str, ...], ...] = (
@@ -57,8 +57,8 @@ class Supervisor:
         self._logs = data / "logs"
         self._logs.mkdir(exist_ok=True)
         self._environment, self._embedded_broker = environment_for(data, os.environ)
-        self._broker: Child | None = None
-        self._children: list[Child] = []
+        self._broker: KeptProcess | None = None
+        self._children: list[KeptProcess] = []
         self._account = ""  # of the administrator that this run made, until it has been shown
         self._stop = threading.Event()
         self._impatient = False
@@ -79,7 +79,7 @@ class Supervisor:
                 self._start_broker()
             for what, *command in PREPARATIONS:
                 self._prepare(what, *command)
-            self._children = [Child(service, self._logs, self._environment) for service in application(self._port)]
+            self._children = [self._kept(service) for service in application(self._port)]
             say("Starting the web server, a worker and the scheduler; the model is being loaded")
             for child in self._children:
                 child.start()
@@ -89,11 +89,15 @@ class Supervisor:
         finally:
             self._end_all()
 
+    def _kept(self, service: Service) -> KeptProcess:
+        log = self._logs / f"{service.name}.log"
+        return KeptProcess(service.name, service.command, log, self._environment, folder=TOP, grace_s=service.grace_s)
+
     # ---- before the programs run
 
     def _start_broker(self) -> None:
         """Start the embedded broker; with a damaged file of messages it starts afresh, for jobs are rows."""
-        self._broker = Child(broker(self._data), self._logs, self._environment)
+        self._broker = self._kept(broker(self._data))
         self._broker.start()
         if self._broker_answers():
             return
@@ -133,6 +137,7 @@ class Supervisor:
             output=subprocess.PIPE,
             with_errors=False,
             environment=self._environment,
+            folder=TOP,
         )
         reader = threading.Thread(target=self._pass_on, args=(process,))
         reader.start()
@@ -190,14 +195,14 @@ class Supervisor:
                 spoke_at = now
                 say(f"Not ready after {now - began_at:.0f} s: {reason} The web server's log is {self._children[0].log}")
 
-    def _report(self, child: Child, death: str, ready: bool) -> None:
+    def _report(self, child: KeptProcess, death: str, ready: bool) -> None:
         if not ready and child.deaths >= _DEATHS_BEFORE_READY:
             raise Refusal(
-                f"The {child.service.name} process {death}, {child.deaths} times in a row. Its last words: "
+                f"The {child.name} process {death}, {child.deaths} times in a row. Its last words: "
                 f"{child.last_words()} Its log is {child.log}"
             )
         again = f"it starts again in {child.pause_s:.0f} s"
-        say(f"The {child.service.name} process {death}; {again}. Its log is {child.log}")
+        say(f"The {child.name} process {death}; {again}. Its log is {child.log}")
 
     def _readiness(self) -> tuple[bool, str]:
         """Whether /readyz answers 200, and if not, why."""
@@ -233,16 +238,10 @@ class Supervisor:
             child.ask_to_end()
         asked_at = time.monotonic()
         for child in children:
-            self._wait(child, asked_at)
+            child.end(asked_at, lambda: self._impatient)
         if self._broker is not None:
             self._broker.ask_to_end()
-            self._wait(self._broker, time.monotonic())
-
-    def _wait(self, child: Child, asked_at: float) -> None:
-        deadline = asked_at + child.service.grace_s
-        while child.alive() and time.monotonic() < deadline and not self._impatient:
-            time.sleep(0.05)
-        child.kill()
+            self._broker.end(time.monotonic(), lambda: self._impatient)
 
 
 def say(message: str) -> None:

@@ -8,19 +8,19 @@ last finished part.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_TITLE_WORDPIECES, MAX_WORDPIECES
 from realm_core.corpus.pool import prepared
-from realm_core.corpus.sources import ArticleSource, add_source_arguments, source_from
+from realm_core.corpus.sources import ArticleSource, source_from
+from realm_core.corpus.tasks import Ingest
 from realm_core.corpus.work import WorkFolder
 from realm_core.corpus.writer import SnapshotWriter
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, read_json
+from realm_core.runs.activity import Activity
 
 # Part of the fingerprint: raise it when cleaning, splitting or packing change their output.
 _RULES = 2
@@ -86,28 +86,23 @@ def _existing(folder: Path, fingerprint: str) -> Path | None:
     return None
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command line of `ingest`."""
-    add_source_arguments(parser)
-    parser.add_argument("--name", help="the corpus's name (default: the source's)")
-    parser.add_argument("--output", type=Path, required=True, help="folder of all corpora")
-    parser.add_argument("--processes", type=int, help="processes that clean and pack (default: one a processor)")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
-    """Run `ingest` as the command line asks and leave result.json."""
-    if arguments.processes is not None and arguments.processes < 1:
-        raise RealmError("--processes must be at least 1.")
-    source = source_from(arguments)
-    with disk_errors(arguments.output):
-        arguments.output.mkdir(parents=True, exist_ok=True)
-    path = ingest(
+def snapshot_of(task: Ingest, activity: Activity) -> Path:
+    """Ingest the source that a task names; returns the snapshot's folder."""
+    source = source_from(task)
+    with disk_errors(task.output):
+        task.output.mkdir(parents=True, exist_ok=True)
+    return ingest(
         source,
-        name=arguments.name or source.name,
-        output=arguments.output,
+        name=task.corpus_name or source.name,
+        output=task.output,
         activity=activity,
-        processes=arguments.processes or (1 if arguments.source == "vital" else None),  # too small for a pool
+        processes=task.processes or (1 if task.source == "vital" else None),  # too small for a pool
     )
+
+
+def main(task: Ingest, activity: Activity) -> None:
+    """Run `ingest` as the command line asks and leave result.json."""
+    path = snapshot_of(task, activity)
     manifest: dict[str, Any] = read_json(path / tables.MANIFEST_FILE)
     counts = {key: manifest[key] for key in ("snapshot_id", "articles", "blocks")}
     activity.say(f"{counts['articles']:,} articles, {counts['blocks']:,} blocks: {path}")

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.worker import prepare, to_request
-from realm_core.processes import Workers
+from realm_core.runs.pipes import Workers
 
 # A batch is large enough to outweigh the cost of sending it, and small enough for steady progress and memory.
 _BATCH_ARTICLES = 256

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
+from realm_core.corpus.tasks import DEFAULT_LANGUAGE, Ingest
 from realm_core.corpus.vital import VitalSource
-from realm_core.errors import RealmError
 
 
 class ArticleSource(Protocol):
@@ -39,67 +35,17 @@ class ArticleSource(Protocol):
         """The share of the input that has been read, from 0 to 1; None if unknown."""
 
 
-class InMemorySource:
-    """A source of articles that are in memory already."""
-
-    def __init__(
-        self,
-        articles: Sequence[RawArticle],
-        *,
-        name: str,
-        language: str = "en",
-        licence: str = "",
-        attribution: str = "",
-    ) -> None:
-        self.name = name
-        self.language = language
-        self.licence = licence
-        self.attribution = attribution
-        self._articles = articles
-        self._read = 0
-
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for article in self._articles:
-            digest.update(json.dumps(astuple(article)).encode("ascii"))
-        return f"given {digest.hexdigest()}"
-
-    def articles(self, start: int) -> Iterator[RawArticle]:
-        for position in range(start, len(self._articles)):
-            self._read = position + 1
-            yield self._articles[position]
-
-    def share_read(self) -> float | None:
-        return self._read / len(self._articles) if self._articles else None
-
-
-def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that say where articles come from."""
-    parser.add_argument("--source", choices=("vital", "mediawiki", "jsonl", "parquet"), default="vital")
-    parser.add_argument("--path", type=Path, help="the file to read (every source but vital)")
-    parser.add_argument("--language", help="two-letter code (default: en, or what the dump says)")
-    parser.add_argument("--licence", help="licence of the texts (default: CC BY-SA 4.0 for Wikipedia's)")
-    parser.add_argument("--attribution", help="whom the pages name beside a passage")
-
-
-def source_from(arguments: argparse.Namespace) -> ArticleSource:
-    """The source that the command line describes."""
-    if arguments.source == "vital":
-        return VitalSource(arguments.language or "en")
-    if arguments.path is None:
-        raise RealmError(f"--source {arguments.source} needs --path FILE.")
-    attribution = arguments.attribution or ""
-    if arguments.source == "mediawiki":
+def source_from(task: Ingest) -> ArticleSource:
+    """The source that a task describes."""
+    if task.source == "vital":
+        return VitalSource(task.language)
+    path = Path(task.file)
+    if task.source == "mediawiki":
         return MediaWikiSource(
-            arguments.path,
-            language=arguments.language,
-            licence=arguments.licence or "CC BY-SA 4.0",
-            attribution=attribution,
+            path,
+            language=None if task.language == DEFAULT_LANGUAGE else task.language,  # a dump says itself which it is in
+            licence=task.licence or "CC BY-SA 4.0",
+            attribution=task.attribution,
         )
-    rows = JsonLinesSource if arguments.source == "jsonl" else ParquetSource
-    return rows(
-        arguments.path,
-        language=arguments.language or "en",
-        licence=arguments.licence or "",
-        attribution=attribution,
-    )
+    rows = JsonLinesSource if task.source == "jsonl" else ParquetSource
+    return rows(path, language=task.language, licence=task.licence, attribution=task.attribution)

@@ -9,7 +9,6 @@ Legend: N blocks, T wordpieces.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.runs.activity import Activity
+from realm_core.runs.locks import exclusive
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.text.wordpieces import Wordpieces
 
@@ -75,8 +75,7 @@ def open_tokens(snapshot: Snapshot, activity: Activity, folder: Path | None = No
     if not folder.exists():
         with disk_errors(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with open(folder.with_name(f"{folder.name}.lock"), "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits and uses the cache of the first
+            with exclusive(folder.with_name(f"{folder.name}.lock")):  # a second process waits, then uses it
                 if not folder.exists():
                     _make(snapshot, wordpieces, folder, identity, activity)
     if read_json(folder / "manifest.json") != identity:

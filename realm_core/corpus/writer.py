@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from realm_core.activity import Activity
 from realm_core.arrays import save_array
 from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.runs.activity import Activity
 
 _UNFINISHED_LINKS_FILE = "links.part"  # raw numbers without a header: their count is known only at the end
 

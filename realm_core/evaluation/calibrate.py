@@ -11,19 +11,20 @@ The weights stay as they are. The rule, over question files that nothing was tra
    worth any distortion of the probabilities.
 3. With it the questions are answered as the engine answers them, wordings of one thing summed; on these answers the
    threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer is right,
-   each file with equal weight.
+   each file with equal weight. Questions asked of another corpus, where answers are rarer, count for the confidence
+   alone: fitted on one corpus it promises too much in the other.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.calibration import Reliability
 from realm_core.evaluation.predicting import Predictor
+from realm_core.evaluation.tasks import Calibrate
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
-from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import load_model
@@ -45,6 +46,7 @@ from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.questions.answers import is_correct, normalise_answer
 from realm_core.questions.question_file import Question, read_questions
+from realm_core.runs.activity import Activity
 from realm_core.serving.provenance import conclude, confidence
 from realm_core.serving.reading import BlockReading, ReadBlock, unconcluded
 
@@ -183,50 +185,36 @@ def _log_sum(values: Floats) -> float:
     return float(np.logaddexp.reduce(values)) if len(values) else -math.inf
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `calibrate`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--index", type=Path, required=True, help="generation folder")
-    add_corpus_argument(parser, by_index=True)
-    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
-    parser.add_argument(
-        "--unanswerable", type=Path, required=True, help="question file whose questions have no answers (`[]`)"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-    parser.add_argument("--k", type=int, default=5, help="blocks to read (default 5)")
-    parser.add_argument(
-        "--allowed", type=float, default=0.04, help="share of the questions without an answer that may be answered"
-    )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Calibrate, activity: Activity) -> None:
     """Fit, and write the model with what was fitted."""
-    if arguments.output.exists():
-        raise RealmError(f"{arguments.output} exists already; choose another name.")
-    if not 0.0 <= arguments.allowed < 1.0:
-        raise RealmError(f"--allowed must be from 0 up to 1, not {arguments.allowed}.")
-    files = {path.stem: read_questions(path) for path in arguments.questions}
-    without = read_questions(arguments.unanswerable, answerable=False)
-    place = pick_device(arguments.device)
-    model = load_model(arguments.model, frozen=fast_dtype(place))
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name.")
+    files = {path.stem: read_questions(path) for path in task.questions}
+    others = {path.stem: read_questions(path) for path in task.other_questions}
+    without = [question for path in task.unanswerable for question in read_questions(path, answerable=False)]
+    place = pick_device(task.device)
+    model = load_model(task.model, frozen=fast_dtype(place))
     if not model.config.not_here:
-        raise RealmError(f"{arguments.model} has no score of “not here”, against which answers are weighed.")
-    generation = Generation.open(arguments.index)
-    snapshot = Snapshot.open(corpus_of(arguments.index, arguments.corpus))
-    check_fit(model, generation, snapshot)
+        raise RealmError(f"{task.model} has no score of “not here”, against which answers are weighed.")
+    places = [(task.index, task.corpus)]
+    if task.other_index is not None:
+        places.append((task.other_index, task.other_corpus))
+    opened = [(Generation.open(index), Snapshot.open(corpus_of(index, corpus))) for index, corpus in places]
+    for generation, snapshot in opened:
+        check_fit(model, generation, snapshot)
     raw = dataclasses.replace(
         model.config, prior_temperature=1.0, reading_temperature=1.0, reading_bias=0.0, normalisation="block+null"
     )
     for part in (model.query, model.reader):
         part.for_inference(place)
     reading = BlockReading(model.reader, raw, model="", index="", corpus="")
-    predictor = Predictor(
-        DenseRetriever(model, generation), reading, snapshot, k=arguments.k, normalisation="block+null"
+    predictor, *another = (
+        Predictor(DenseRetriever(model, generation), reading, snapshot, k=task.k, normalisation="block+null")
+        for generation, snapshot in opened
     )
-    total, done = sum(map(len, files.values())) + len(without), 0
+    total, done = sum(len(own) for own in (*files.values(), *others.values(), without)), 0
 
-    def read(questions: Sequence[Question]) -> Iterator[ReadQuestion]:
+    def read(questions: Sequence[Question], predictor: Predictor = predictor) -> Iterator[ReadQuestion]:
         nonlocal done
         for question, blocks in predictor.read(questions):
             yield ReadQuestion(question, blocks)
@@ -234,14 +222,27 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             activity.progress(done, total, "questions")
             activity.check()
 
-    fit = fitted({name: list(read(own)) for name, own in files.items()}, list(read(without)), arguments.allowed)
-    write_calibrated(arguments.model, arguments.output, fitted_config(raw, fit), arguments.questions)
+    fit = fitted(
+        {name: list(read(own)) for name, own in files.items()},
+        list(read(without)),
+        task.allowed,
+        {name: list(read(own, *another)) for name, own in others.items()},
+    )
+    write_calibrated(task.model, task.output, fitted_config(raw, fit), (*task.questions, *task.other_questions))
     activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
-    activity.result(dataclasses.asdict(fit) | {"path": str(arguments.output)})
+    activity.result(dataclasses.asdict(fit) | {"path": str(task.output)})
 
 
-def fitted(files: dict[str, list[ReadQuestion]], without: list[ReadQuestion], allowed: float) -> Fit:
-    """The setting that the rule above chooses, of files of questions with answers and of questions without."""
+def fitted(
+    files: Mapping[str, Sequence[ReadQuestion]],
+    without: Sequence[ReadQuestion],
+    allowed: float,
+    others: Mapping[str, Sequence[ReadQuestion]] = MappingProxyType({}),
+) -> Fit:
+    """The setting that the rule above chooses, of files of questions with answers and of questions without.
+
+    others: files of questions asked of another corpus.
+    """
     settings = [Setting(*one) for one in itertools.product(PRIOR_TEMPERATURES, READING_TEMPERATURES, BIASES)]
     found = []
     for setting in settings:
@@ -256,9 +257,10 @@ def fitted(files: dict[str, list[ReadQuestion]], without: list[ReadQuestion], al
     unanswerable = [question.answered(setting) for question in without]
     threshold = _threshold([answered.share for answered in unanswerable], allowed)
     worth = {name: _mean([a.right and a.share >= threshold for a in own]) for name, own in answers.items()}
-    weights = _confidence_weights([*answers.values(), unanswerable])
+    elsewhere = [[question.answered(setting) for question in own] for own in others.values()]
+    weights = _confidence_weights([*answers.values(), unanswerable, *elsewhere])
     counts = Reliability(2000)
-    for answered in itertools.chain(*answers.values(), unanswerable):
+    for answered in itertools.chain(*answers.values(), unanswerable, *elsewhere):
         if answered.signs is not None:
             own = (weights.slope, weights.likelihood, weights.margin)
             counts.add(confidence(answered.signs, own, weights.offset), answered.right)

@@ -8,7 +8,6 @@ than one set, a table of exact match over all of them comes first. Runs that say
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -16,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, stacked_bars
 from realm_core.evaluation.figures import RECALL_AT, Figures, summarise
 from realm_core.evaluation.predictions import Header, Prediction, read_header, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
+from realm_core.evaluation.tasks import Compare
 from realm_core.evaluation.why import CAUSES
+from realm_core.runs.activity import Activity
 
 _COMPARED: dict[str, Callable[[Prediction], bool]] = {
     "exact_match": lambda prediction: prediction.right,
@@ -31,23 +31,15 @@ _COMPARED: dict[str, Callable[[Prediction], bool]] = {
 _SHORT = {"exact_match": "EM", "recall@5": "R@5"}  # in tables
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `compare`."""
-    parser.add_argument("predictions", type=Path, nargs="+", help="files of predictions that `evaluate` has left")
-    parser.add_argument(
-        "--why-plot", type=Path, metavar="FILE.svg", help="draw what `evaluate --why` has found, a bar a file"
-    )
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Compare, activity: Activity) -> None:
     """Print the tables."""
-    if arguments.why_plot:
-        check_plot(arguments.why_plot)
-    runs = [Run.of(path) for path in arguments.predictions]
-    bars = _bars(runs) if arguments.why_plot else {}
+    if task.why_plot:
+        check_plot(task.why_plot)
+    runs = [Run.of(path) for path in task.predictions]
+    bars = _bars(runs) if task.why_plot else {}
     print(markdown(runs))
-    if bars:
-        stacked_bars(arguments.why_plot, bars, horizontal="share of the questions")
+    if task.why_plot and bars:
+        stacked_bars(task.why_plot, bars, horizontal="share of the questions")
     activity.result(
         {
             "runs": [

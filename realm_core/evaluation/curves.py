@@ -5,45 +5,36 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, curves
+from realm_core.evaluation.tasks import Curves
 from realm_core.files import parse_json
+from realm_core.runs.activity import Activity
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `curves`."""
-    parser.add_argument(
-        "runs", nargs="+", metavar="[NAME=]RUN", help="run folders, and what to call each (its own name)"
-    )
-    parser.add_argument("--figures", nargs="+", required=True, help="names in metrics.jsonl, such as pretrain.loss")
-    parser.add_argument("--plot", type=Path, required=True, help="the SVG to write")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Curves, activity: Activity) -> None:
     """Draw a panel for each figure, with a line for each run that has it."""
-    check_plot(arguments.plot)
+    check_plot(task.plot)
     measured = {}
-    for run in arguments.runs:
+    for run in task.runs:
         name, _, folder = run.rpartition("=")
         name = name or Path(folder).resolve().name
         if name in measured:
             raise RealmError(f"{run}: another run is called {name}, too; call it otherwise with NAME={folder}.")
         measured[name] = read_metrics(Path(folder) / "metrics.jsonl")
     known = sorted({figure for metrics in measured.values() for figure in metrics})
-    unknown = [figure for figure in arguments.figures if figure not in known]
+    unknown = [figure for figure in task.figures if figure not in known]
     if unknown:
         raise RealmError(f"No run has a figure {unknown[0]}; there are {', '.join(known) or 'none'}.")
     panels = {
         figure: {name: metrics[figure] for name, metrics in measured.items() if figure in metrics}
-        for figure in arguments.figures
+        for figure in task.figures
     }
-    curves(arguments.plot, panels, horizontal="step")
-    activity.say(f"{arguments.plot}: {len(panels)} figures of {len(measured)} runs.")
+    curves(task.plot, panels, horizontal="step")
+    activity.say(f"{task.plot}: {len(panels)} figures of {len(measured)} runs.")
 
 
 def read_metrics(path: Path) -> Mapping[str, Sequence[tuple[float, float]]]:

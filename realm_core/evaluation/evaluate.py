@@ -9,7 +9,6 @@ own (`dense`) or BM25 with the same reader, the baseline that needs no index.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -18,85 +17,64 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.evaluation.chart import check_plot, reliability_diagram
-from realm_core.evaluation.config import BM25_SCALE
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Header, Prediction, PredictionFile, read_predictions
 from realm_core.evaluation.score_scale import fit_score_scale
+from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import sha256_of_file
-from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
-from realm_core.model.config import NORMALISATIONS, Normalisation
+from realm_core.model.config import Normalisation
 from realm_core.model.device import pick_device
+from realm_core.model.tasks import OWN
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions
+from realm_core.runs.activity import Activity
 from realm_core.serving.reading import BlockReading, ReadBlock
 
 _ROWS: Final = 100  # of metrics, however many questions: as many as a curve can show
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `evaluate`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--index", type=Path, help="generation folder (for the dense retriever)")
-    add_corpus_argument(parser, by_index=True)
-    parser.add_argument("--questions", type=Path, required=True, help="question file (JSON lines)")
-    parser.add_argument("--sample", type=int, metavar="N", help="ask N of the questions, the same ones every time")
-    parser.add_argument("--retriever", choices=("dense", "bm25"), default="dense", help="what finds blocks")
-    parser.add_argument("--k", type=int, default=5, help="blocks to read (default 5)")
-    parser.add_argument("--normalisation", choices=NORMALISATIONS, help="instead of the model's own")
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--score-scale", type=float, help=f"of BM25's scores as prior logits (default {BM25_SCALE})")
-    scale.add_argument("--fit-score-scale", type=Path, metavar="QUESTIONS", help="fit it on these other questions")
-    parser.add_argument("--bm25-cache", type=Path, metavar="FOLDER", help="keep BM25's index for the next time")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--predictions", type=Path, help="file of predictions, gone on with if it is there")
-    parser.add_argument("--why", action="store_true", help="say of each question why it was right or wrong")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the reliability diagram")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Evaluate, activity: Activity) -> None:
     """Ask all questions and print the figures."""
-    check_retriever_options(arguments)
-    if arguments.plot:
-        check_plot(arguments.plot)
-    questions = _sample(_questions(arguments.questions), arguments.sample)
-    parts = _load(arguments, activity)
-    score_scale = _score_scale(arguments, parts, questions, activity)
+    if task.plot:
+        check_plot(task.plot)
+    questions = _sample(_questions(task.questions), task.sample)
+    parts = _load(task, activity)
+    score_scale = _score_scale(task, parts, questions, activity)
     predictor = Predictor(
         parts.retriever,
         parts.reading,
         parts.snapshot,
-        k=arguments.k,
+        k=task.k,
         normalisation=parts.normalisation,
         score_scale=score_scale,
-        why=arguments.why,
+        why=task.why,
     )
     header = Header(
         identity={
             "model": parts.model_hash,
             "index": parts.index,
             "corpus": parts.corpus,
-            "retriever": arguments.retriever,
+            "retriever": task.retriever,
             "score_scale": score_scale,
-            "k": arguments.k,
+            "k": task.k,
             "normalisation": parts.normalisation,
-            "questions": sha256_of_file(arguments.questions),
-            **({} if arguments.sample is None else {"sample": len(questions)}),
-            **({"why": True} if arguments.why else {}),
+            "questions": sha256_of_file(task.questions),
+            **({} if task.sample == 0 else {"sample": len(questions)}),
+            **({"why": True} if task.why else {}),
         },
         model=parts.name,
-        questions=arguments.questions.stem,
+        questions=task.questions.stem,
         n=len(questions),
     )
-    path = arguments.predictions or (activity.run / "predictions.jsonl" if activity.run else None)
+    path = task.predictions or (activity.run / "predictions.jsonl" if activity.run else None)
 
     def watched(first: int) -> Iterator[Prediction]:
         activity.progress(first, len(questions), "questions")
@@ -119,7 +97,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             file.extend(watched(file.count))
         figures = summarise(read_predictions(path))
     result = {"model": header.model, "questions": header.questions, **figures.as_dict(), "of": header.identity}
-    if arguments.json:
+    if task.as_json:
         print(json.dumps(result, indent=1, ensure_ascii=False))
     else:
         for name, value in result.items():
@@ -127,9 +105,9 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
                 print(f"{name:20} {value:.4g}" if isinstance(value, float) else f"{name:20} {value}")
         for cause, count in (figures.causes or {}).items():
             print(f"{cause:20} {count:<7,} {count / figures.n:.1%}")
-    if arguments.plot:
+    if task.plot:
         title = f"{header.model} on {header.questions}"
-        reliability_diagram(arguments.plot, figures.reliability, title=title, error=figures.ece)
+        reliability_diagram(task.plot, figures.reliability, title=title, error=figures.ece)
     activity.result(result)
 
 
@@ -167,20 +145,6 @@ class _Parts:
     corpus: str
 
 
-def check_retriever_options(arguments: argparse.Namespace) -> None:
-    """`RealmError` unless the options say one retriever and nothing of the other."""
-    sparse = arguments.retriever == "bm25"
-    if sparse == (arguments.index is not None):
-        raise RealmError(
-            "--retriever bm25 takes no --index." if sparse else "The dense retriever needs --index, a generation."
-        )
-    for option in ("score_scale", "fit_score_scale", "bm25_cache"):
-        if not sparse and getattr(arguments, option, None) is not None:
-            raise RealmError(f"--{option.replace('_', '-')} is for --retriever bm25 alone.")
-    if arguments.score_scale is not None and not 0 < arguments.score_scale < float("inf"):
-        raise RealmError(f"--score-scale must be positive, not {arguments.score_scale}.")
-
-
 def _questions(path: Path) -> list[Question]:
     questions = read_questions(path)
     for number, question in enumerate(questions, start=1):
@@ -191,69 +155,64 @@ def _questions(path: Path) -> list[Question]:
     return questions
 
 
-def _sample(questions: list[Question], size: int | None) -> list[Question]:
-    """So many of the questions (None: all), drawn by a hash of each and kept in their order.
+def _sample(questions: list[Question], size: int) -> list[Question]:
+    """So many of the questions (0: all), drawn by a hash of each and kept in their order.
 
     A smaller sample is part of a larger one, and questions that are added to a file change few of those drawn.
     """
-    if size is None:
+    if size == 0:
         return questions
-    if size < 1:
-        raise RealmError(f"--sample must be at least 1, not {size}.")
     drawn = sorted(range(len(questions)), key=lambda i: hashlib.sha256(questions[i].question.encode()).digest())
     return [questions[i] for i in sorted(drawn[:size])]
 
 
-def _load(arguments: argparse.Namespace, activity: Activity) -> _Parts:
-    device = pick_device(arguments.device)
-    corpus_folder = corpus_of(arguments.index, arguments.corpus)
+def _load(task: Evaluate, activity: Activity) -> _Parts:
+    if task.model is None:
+        raise RealmError("--model is needed, a model folder.")
+    device = pick_device(task.device)
+    corpus_folder = corpus_of(task.index, task.corpus)
     snapshot = Snapshot.open(corpus_folder)
     if len(snapshot) == 0:
         raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to read.")
-    model = load_model(arguments.model)
+    model = load_model(task.model)
     for part in (model.query, model.reader):
         part.for_inference(device)
-    retriever, index = _retriever(arguments, model, snapshot, activity)
-    name = str((model.about or {}).get("name", arguments.model.name))
+    retriever, index = _retriever(task, model, snapshot, activity)
+    name = str((model.about or {}).get("name", task.model.name))
     corpus = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
     reading = BlockReading(model.reader, model.config, model=f"{name}@{model.hash}", index=index, corpus=corpus)
-    normalisation = arguments.normalisation or model.config.normalisation
+    normalisation = model.config.normalisation if task.normalisation == OWN else task.normalisation
     if normalisation not in model.config.normalisations:
-        raise RealmError(f"{arguments.model} cannot be read by {normalisation}: it has no score of “not here”.")
+        raise RealmError(f"{task.model} cannot be read by {normalisation}: it has no score of “not here”.")
     return _Parts(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus)
 
 
-def _retriever(
-    arguments: argparse.Namespace, model: Model, snapshot: Snapshot, activity: Activity
-) -> tuple[Retriever, str]:
+def _retriever(task: Evaluate, model: Model, snapshot: Snapshot, activity: Activity) -> tuple[Retriever, str]:
     """(the retriever, what it is called where a generation's name would stand)."""
-    if arguments.retriever == "bm25":
+    if task.retriever == "bm25":
         activity.say("Making BM25's index ready.")
-        return SparseRetriever(snapshot, arguments.bm25_cache), "bm25"
-    generation = Generation.open(arguments.index)
+        return SparseRetriever(snapshot, task.bm25_cache), "bm25"
+    assert task.index is not None
+    generation = Generation.open(task.index)
     check_fit(model, generation, snapshot)
     return DenseRetriever(model, generation), generation.name
 
 
-def _score_scale(
-    arguments: argparse.Namespace, parts: _Parts, questions: Sequence[Question], activity: Activity
-) -> float:
+def _score_scale(task: Evaluate, parts: _Parts, questions: Sequence[Question], activity: Activity) -> float:
     """What scores are multiplied by; a fit on questions that are evaluated would flatter the figures: refused."""
-    if arguments.retriever == "dense":
+    if task.retriever == "dense":
         return 1.0
-    if arguments.fit_score_scale is None:
-        return float(BM25_SCALE if arguments.score_scale is None else arguments.score_scale)
-    fitted_on = _questions(arguments.fit_score_scale)
+    if task.fit_score_scale is None:
+        return task.score_scale
+    fitted_on = _questions(task.fit_score_scale)
     asked = {normalise_answer(question.question) for question in questions}
     both = sum(normalise_answer(question.question) in asked for question in fitted_on)
     if both:
         raise RealmError(
-            f"{both:,} questions of {arguments.fit_score_scale} are also in {arguments.questions}; "
+            f"{both:,} questions of {task.fit_score_scale} are also in {task.questions}; "
             "a scale is fitted on other questions than those that are evaluated."
         )
-    predictor = Predictor(
-        parts.retriever, parts.reading, parts.snapshot, k=arguments.k, normalisation=parts.normalisation
-    )
+    predictor = Predictor(parts.retriever, parts.reading, parts.snapshot, k=task.k, normalisation=parts.normalisation)
 
     def watched() -> Iterator[tuple[Question, list[ReadBlock]]]:
         for number, read in enumerate(predictor.read(fitted_on), start=1):

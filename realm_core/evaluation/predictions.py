@@ -11,13 +11,14 @@ next run cuts that off and goes on behind the whole ones.
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
+
+from filelock import lock_descriptor
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.why import Why
@@ -96,10 +97,8 @@ class PredictionFile:
         return self
 
     def _prepare(self, file: IO[bytes]) -> None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RealmError(f"{self._path} is being written by another evaluation.") from None
+        if not lock_descriptor(file.fileno(), blocking=False):
+            raise RealmError(f"{self._path} is being written by another evaluation.")
         file.seek(0)
         first = file.readline()
         if self._first_line.startswith(first):  # empty, its first line torn, or ours already

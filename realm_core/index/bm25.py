@@ -10,7 +10,6 @@ Legend: B questions, N blocks, K results.
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.search import stable_top
+from realm_core.runs.locks import exclusive
 
 _FORMAT = 1  # raise it when tokenisation or weights change
 _READ_AT_ONCE = 10_000
@@ -87,8 +87,7 @@ class BM25Search:
         identity = {"format": _FORMAT, "bm25s": bm25s.__version__, "snapshot_id": snapshot.snapshot_id}
         with disk_errors(cache):
             cache.mkdir(parents=True, exist_ok=True)
-            with open(cache / f".{folder.name}.lock", "w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)  # a second process waits and uses the cache of the first
+            with exclusive(cache / f".{folder.name}.lock"):  # a second process waits, then uses it
                 if not folder.exists():
                     temporary = folder.with_name(f".{folder.name}.tmp")
                     remove_folder(temporary)

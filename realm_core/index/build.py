@@ -10,21 +10,18 @@ same time. They hold the generation's lock shared; the build that publishes hold
 
 from __future__ import annotations
 
-import argparse
 import datetime
-import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
@@ -32,49 +29,36 @@ from realm_core.files import disk_errors, publish_folder, read_json, remove_fold
 from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import Generation, read_shard
 from realm_core.index.manifest import FORMAT
+from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.runs.activity import Activity
+from realm_core.runs.locks import exclusive, shared
 from realm_core.tensors import save_tensors
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
-SHARD_ROWS = 50_000
 IDENTITY = "identity.json"  # in a partial folder: model, snapshot and shards
 SHIPPED = "vectors"  # folder of a generation that may come with a model: its vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; also the interval of progress and stop requests
 _CHUNK_ROWS_GPU = 8192  # about a second on a GPU
+_Lock = Callable[[Path, str], AbstractContextManager[None]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `index`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--output", type=Path, required=True, help="folder of all generations")
-    parser.add_argument("--generation", help="its name (default: made of the model's and the snapshot's hashes)")
-    parser.add_argument("--shard-rows", type=int, default=SHARD_ROWS, help=f"blocks a shard (default {SHARD_ROWS})")
-    parser.add_argument(
-        "--shard",
-        type=int,
-        metavar="N",
-        help="build shard N alone, from 0 on, and publish nothing (needs --generation)",
-    )
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Index, activity: Activity) -> None:
     """Build and publish; the result names the generation."""
-    if arguments.shard is not None:
-        _main_shard(arguments, activity)
+    if task.shard is not None:
+        _main_shard(task, activity)
         return
     folder = build(
-        arguments.model,
-        arguments.corpus,
-        arguments.output,
+        task.model,
+        task.corpus,
+        task.output,
         activity,
-        name=arguments.generation,
-        shard_rows=arguments.shard_rows,
-        device=arguments.device,
+        name=task.generation,
+        shard_rows=task.shard_rows,
+        device=task.device,
     )
     manifest = read_json(folder / "manifest.json")
     activity.say(f"The index is {folder} ({manifest['rows']:,} blocks).")
@@ -110,7 +94,7 @@ def build(
     An existing valid generation is returned at once; `RealmError` if it is of another model or corpus.
     """
     work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
-    with work.lock(fcntl.LOCK_EX):
+    with work.held(exclusive):
         if work.final.exists():
             return _existing(work, activity)
         if work.partial.exists() and not work.is_ours():
@@ -156,7 +140,7 @@ def build_shard(
     shard_rows: int = SHARD_ROWS,
     device: str = "auto",
 ) -> int:
-    """Build one shard of a generation, which `build` with the same arguments publishes; returns its number of rows.
+    """Build one shard of a generation, which `build` with the same task publishes; returns its number of rows.
 
     Does nothing if the shard or the generation exists already.
     """
@@ -165,12 +149,12 @@ def build_shard(
     if not 0 <= number < len(shards):
         raise RealmError(f"The index {name} has the shards 0 to {len(shards) - 1}, not {number}.")
     rows = shards[number]
-    with work.lock(fcntl.LOCK_SH):
+    with work.held(shared):
         if work.final.exists():
             _existing(work, activity)
         elif _shipped(work) is None:  # otherwise the build copies the shards
             work.open(activity)
-            with work.lock(fcntl.LOCK_EX, shard=number):
+            with work.held(exclusive, shard=number):
                 place = pick_device(device)
                 tokens = open_tokens(work.snapshot, activity) if place.type == "cuda" else None
                 _ShardEmbedder(work, place, tokens).shard(number, rows, activity, range(len(rows)))
@@ -178,21 +162,20 @@ def build_shard(
     return len(rows)
 
 
-def _main_shard(arguments: argparse.Namespace, activity: Activity) -> None:
-    if arguments.generation is None:
-        raise RealmError("--shard needs --generation, the name of the shard's generation.")
+def _main_shard(task: Index, activity: Activity) -> None:
+    assert task.generation is not None and task.shard is not None
     rows = build_shard(
-        arguments.model,
-        arguments.corpus,
-        arguments.output,
+        task.model,
+        task.corpus,
+        task.output,
         activity,
-        name=arguments.generation,
-        number=arguments.shard,
-        shard_rows=arguments.shard_rows,
-        device=arguments.device,
+        name=task.generation,
+        number=task.shard,
+        shard_rows=task.shard_rows,
+        device=task.device,
     )
-    activity.say(f"Shard {arguments.shard} of {arguments.generation} is built ({rows:,} blocks).")
-    activity.result({"generation": arguments.generation, "shard": arguments.shard, "rows": rows})
+    activity.say(f"Shard {task.shard} of {task.generation} is built ({rows:,} blocks).")
+    activity.result({"generation": task.generation, "shard": task.shard, "rows": rows})
 
 
 @dataclass(frozen=True)
@@ -268,24 +251,14 @@ class _Build:
         if not self.is_ours():
             raise RealmError(f"{self.partial} belongs to another model or corpus; choose another name, or remove it.")
 
-    @contextmanager
-    def lock(self, kind: int, *, shard: int | None = None) -> Iterator[None]:
-        """Hold the lock of the generation (shared or exclusive) or of one of its shards.
+    def held(self, lock: _Lock, *, shard: int | None = None) -> AbstractContextManager[None]:
+        """The lock of the generation, or of one of its shards.
 
         The generation's lock file is never removed, because two processes could then lock two different files.
         """
         path = self.output / f".{self.name}.lock" if shard is None else self.partial / f".{shard:05d}.lock"
-        with disk_errors(path):
-            path.touch()
-        with open(path, "w") as file:
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-            except BlockingIOError:
-                what = "" if shard is None else f"Shard {shard} of "
-                raise RealmError(
-                    f"{what or 'The index '}{self.name} is being built by another process already."
-                ) from None
-            yield
+        what = "The index" if shard is None else f"Shard {shard} of"
+        return lock(path, f"{what} {self.name} is being built by another process already.")
 
 
 def _existing(work: _Build, activity: Activity) -> Path:

@@ -5,7 +5,6 @@ An index records only the id of its snapshot, so that folders may be moved and c
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +17,6 @@ from realm_core.index.manifest import read_manifest
 _CORPORA = "corpora"  # the folder of all snapshots: corpora/NAME/SNAPSHOT
 _ABOVE = 4  # parent folders of an index that are searched; runs/RUN/generations/STEP is 4 below the data folder
 _DATA = Path("var")  # the default of REALM_DATA
-
-
-def add_corpus_argument(parser: argparse.ArgumentParser, *, by_index: bool) -> None:
-    """`--corpus`. by_index: whether `corpus_of` finds it where it is left out."""
-    found = " (default: found by the index's snapshot id)" if by_index else ""
-    parser.add_argument("--corpus", type=Path, required=not by_index, help=f"snapshot folder{found}")
 
 
 def corpus_of(index: Path | None, corpus: Path | None) -> Path:

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_shard
-from realm_core.settings import quoted
 from realm_core.tensors import fill, load_tensors
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus import tables
 from realm_core.errors import RealmError
@@ -22,6 +21,7 @@ from realm_core.living.state import BASE, Base, CorpusState
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.view import CorpusView
 from realm_core.living.writing import LayerWriter, copy_rows, generation_manifest, vectors_of, write_vectors
+from realm_core.runs.activity import Activity
 
 # What a base's manifest says of its texts, kept in the next; and what the first one says of documents alone.
 _ABOUT = {"source": "documents", "language": "en", "licence": "", "attribution": ""}

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.living.documents import Changes
@@ -26,6 +25,7 @@ from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.writing import copy_of_segment, segment_id
+from realm_core.runs.activity import Activity
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ Snapshots and generations of bases lie where all others lie: `corpora`/NAME/SNAP
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from realm_core.index.manifest import read_manifest
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, Base, CorpusState
 from realm_core.living.view import CorpusView
+from realm_core.runs.locks import exclusive
 
 EDITING = "editing"
 FOLDING = "folding"
@@ -44,8 +44,7 @@ class Store:
     @contextmanager
     def lock(self, what: str = EDITING) -> Iterator[None]:
         """One process at a time edits, and one folds, while others read; who comes second waits."""
-        with disk_errors(self.folder), open(self.folder / f".{what}.lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with exclusive(self.folder / f".{what}.lock"):
             yield
 
     def first_state(self, name: str, base: Base) -> CorpusState:

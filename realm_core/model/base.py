@@ -15,11 +15,10 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.files import parse_json, read_json
 from realm_core.model.bert import Architecture, Bert
 from realm_core.model.mpnet import architecture_as_bert, is_mpnet, weights_as_bert
-from realm_core.settings import quoted
 from realm_core.tensors import copied, load_tensors
 
 Module = TypeVar("Module", bound=nn.Module)

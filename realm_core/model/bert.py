@@ -22,9 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.model.attention import Layout, attend
-from realm_core.settings import quoted
 
 # By the names of config.json. gelu_new is torch's kernel for the tanh formula of the released code, equal to rounding.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -127,9 +126,9 @@ class Bert(nn.Module):
         return self.embeddings.word_embeddings.weight.dtype
 
     @property
-    def layers(self) -> list[Layer]:
+    def layers(self) -> list[TransformerLayer]:
         """The Transformer layers in order."""
-        return cast(list[Layer], list(self.encoder.layer))
+        return cast(list[TransformerLayer], list(self.encoder.layer))
 
     def forward(self, ids_T: Tensor, segments_T: Tensor, positions_T: Tensor, layout: Layout) -> Tensor:
         """Hidden states [T, W] of the last layer."""
@@ -191,12 +190,12 @@ class _Embeddings(nn.Module):
 class _Layers(nn.Module):
     def __init__(self, config: Architecture) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.layer = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_hidden_layers))
         buckets = config.relative_attention_num_buckets
         self.relative_attention_bias = nn.Embedding(buckets, config.num_attention_heads) if buckets else None
 
 
-class Layer(nn.Module):
+class TransformerLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
     def __init__(self, config: Architecture) -> None:

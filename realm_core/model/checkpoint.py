@@ -23,7 +23,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.files import (
     disk_errors,
     publish_folder,
@@ -47,7 +47,6 @@ from realm_core.model.encoder import Encoder
 from realm_core.model.encoding import BertModule
 from realm_core.model.identity import model_hash, verified_weights
 from realm_core.model.reader import Reader
-from realm_core.settings import quoted
 from realm_core.tensors import copied, load_tensors, save_tensors
 
 FORMAT = 1

@@ -10,47 +10,38 @@ initialises the reader. `--reader` adds a separately trained reader (`train-read
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model, save_model
+from realm_core.model.tasks import Combine
+from realm_core.runs.activity import Activity
 
 _EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  # options of the retriever
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `combine`."""
-    parser.add_argument("--retriever", type=Path, required=True, help="model folder that the embedders come from")
-    other = parser.add_mutually_exclusive_group(required=True)
-    other.add_argument("--encoder", type=Path, help="model folder that encoder and reader come from")
-    other.add_argument("--reader", type=Path, help="model folder that the reader alone comes from")
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Combine, activity: Activity) -> None:
     """Write the combined model."""
-    if arguments.output.exists():
-        raise RealmError(f"{arguments.output} exists already; choose another name.")
-    retriever = load_model(arguments.retriever)
-    if arguments.reader is not None:
-        combined, recipe = _with_reader(retriever, load_model(arguments.reader), arguments)
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name.")
+    retriever = load_model(task.retriever)
+    if task.reader is not None:
+        combined, recipe = _with_reader(retriever, load_model(task.reader), task)
     else:
-        combined, recipe = _with_encoder(retriever, load_model(arguments.encoder), arguments)
-    saved = save_model(combined, arguments.output, about={"recipe": recipe})
-    activity.say(f"The model is {arguments.output}.")
-    activity.result({"path": str(arguments.output), "model_hash": saved.hash})
+        assert task.encoder is not None  # one of the two is
+        combined, recipe = _with_encoder(retriever, load_model(task.encoder), task)
+    saved = save_model(combined, task.output, about={"recipe": recipe})
+    activity.say(f"The model is {task.output}.")
+    activity.result({"path": str(task.output), "model_hash": saved.hash})
 
 
-def _with_reader(retriever: Model, other: Model, arguments: argparse.Namespace) -> tuple[Model, list[str]]:
+def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, list[str]]:
     """The model with the other's reader, and its recipe."""
     own = retriever.config
     for name in _EMBEDDING:
         if getattr(own, name) != getattr(other.config, name):
             raise RealmError(
-                f"{arguments.retriever} and {arguments.reader} cannot be combined: {name} is "
+                f"{task.retriever} and {task.reader} cannot be combined: {name} is "
                 f"{getattr(own, name)!r} in the former and {getattr(other.config, name)!r} in the latter."
             )
     config = dataclasses.replace(other.config, base=own.base, reader_base=other.config.base_of("reader"))
@@ -58,16 +49,16 @@ def _with_reader(retriever: Model, other: Model, arguments: argparse.Namespace) 
     return dataclasses.replace(retriever, config=config, reader=other.reader), recipe
 
 
-def _with_encoder(retriever: Model, encoder: Model, arguments: argparse.Namespace) -> tuple[Model, list[str]]:
+def _with_encoder(retriever: Model, encoder: Model, task: Combine) -> tuple[Model, list[str]]:
     """The model with the other's encoder and a reader initialised from that, and its recipe."""
     for name, value in encoder.config.as_dict().items():
         if retriever.config.as_dict()[name] != value:
             raise RealmError(
-                f"{arguments.retriever} and {arguments.encoder} cannot be combined: {name} is "
+                f"{task.retriever} and {task.encoder} cannot be combined: {name} is "
                 f"{retriever.config.as_dict()[name]!r} in the former and {value!r} in the latter."
             )
     if encoder.encoder is None:
-        raise RealmError(f"{arguments.encoder} has no encoder of masked sentences; `mlm` or `pretrain` makes one.")
+        raise RealmError(f"{task.encoder} has no encoder of masked sentences; `mlm` or `pretrain` makes one.")
     encoder.reader.bert.load_state_dict(encoder.encoder.bert.state_dict())
     recipe = [*(retriever.about or {}).get("recipe", []), f"encoder and reader of {encoder.hash}"]
     return dataclasses.replace(encoder, query=retriever.query, block=retriever.block), recipe

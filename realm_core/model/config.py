@@ -6,8 +6,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
-from realm_core.errors import RealmError
-from realm_core.settings import quoted
+from realm_core.errors import RealmError, quoted
 
 Pooling = Literal["cls", "mean", "pooler"]
 Normalisation = Literal["joint", "block", "block+null"]

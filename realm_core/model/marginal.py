@@ -157,11 +157,6 @@ def support(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
     return log_posterior(log_prior_BK, log_likelihood_BK).exp() - log_prior_BK.exp()
 
 
-def log_prior_without(log_prior_BK: Tensor, removed_BK: Tensor) -> Tensor:
-    """The log prior [B, K] without the blocks where removed_BK is True, renormalised over the rest."""
-    return torch.log_softmax(log_prior_BK.masked_fill(removed_BK, -math.inf), dim=-1)
-
-
 def retrieval_utility(log_likelihood_BK: Tensor, log_null_B: Tensor) -> Tensor:
     """RU(z|x) [B, K] = log p(y|z,x) − log p(y|∅,x), ∅ the null block (paper, appendix D, eq. 2)."""
     return log_likelihood_BK - log_null_B.unsqueeze(-1)

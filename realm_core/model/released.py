@@ -12,7 +12,6 @@ pytorch_model.bin, which is read without unpickling. Their tensors:
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 from pathlib import Path
@@ -21,14 +20,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from realm_core.activity import Activity
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.files import read_json, read_text
 from realm_core.model.checkpoint import Model, new_encoder, new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
+from realm_core.model.tasks import Import
 from realm_core.model.torch_file import read_torch_file
-from realm_core.settings import quoted
+from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors
 from realm_core.text.wordpieces import Wordpieces
 
@@ -39,31 +38,15 @@ _ARCHITECTURE = (
 ).split()
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `import`."""
-    parser.add_argument("--embedder", type=Path, required=True, help="folder of the pre-trained embedder: of blocks")
-    readers = parser.add_mutually_exclusive_group()
-    readers.add_argument("--openqa", type=Path, help="folder of a fine-tuned embedder of questions with its reader")
-    readers.add_argument("--reader", type=Path, help="folder of a reader alone")
-    parser.add_argument(
-        "--encoder", type=Path, help="folder of the pre-trained encoder, to go on pre-training or to fill"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Import, activity: Activity) -> None:
     """Write the model."""
-    if arguments.output.exists():
-        raise RealmError(f"{arguments.output} exists already; choose another name for the new model.")
-    model = import_released(
-        arguments.embedder, openqa=arguments.openqa, reader=arguments.reader, encoder=arguments.encoder
-    )
-    given = [
-        f"{name} {path}" for name in ("embedder", "openqa", "reader", "encoder") if (path := vars(arguments)[name])
-    ]
-    saved = save_model(model, arguments.output, about={"recipe": [f"imported from {', '.join(given)}"]})
-    activity.say(f"The model is {arguments.output}.")
-    activity.result({"path": str(arguments.output), "model_hash": saved.hash})
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name for the new model.")
+    model = import_released(task.embedder, openqa=task.openqa, reader=task.reader, encoder=task.encoder)
+    given = [f"{name} {path}" for name in ("embedder", "openqa", "reader", "encoder") if (path := vars(task)[name])]
+    saved = save_model(model, task.output, about={"recipe": [f"imported from {', '.join(given)}"]})
+    activity.say(f"The model is {task.output}.")
+    activity.result({"path": str(task.output), "model_hash": saved.hash})
 
 
 def import_released(

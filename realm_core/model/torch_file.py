@@ -19,8 +19,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from realm_core.errors import RealmError
-from realm_core.settings import printable, quoted
+from realm_core.errors import RealmError, printable, quoted
 
 _DTYPES: Final = {
     "FloatStorage": torch.float32,

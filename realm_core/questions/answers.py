@@ -11,8 +11,7 @@ from functools import lru_cache
 
 import regex
 
-from realm_core.errors import RealmError
-from realm_core.settings import quoted
+from realm_core.errors import RealmError, quoted
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _MATCH_TIMEOUT_S = 1.0  # per expression and text; those of CuratedTREC take about 0.05 ms for a block

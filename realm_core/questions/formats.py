@@ -11,7 +11,6 @@ dpr     question ⇥ Python list of answers, the format of DPR and other retriev
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import re
@@ -20,50 +19,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, parse_json
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import checked_question, read_questions
+from realm_core.questions.tasks import Questions
+from realm_core.runs.activity import Activity
 
 Row = dict[str, Any]
 # One value of a WebQuestions list: in quotes, with \" inside, or a word without spaces.
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))\)')
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `questions`."""
-    parser.add_argument("files", type=Path, nargs="+", help="files as they were published, in the order wanted")
-    parser.add_argument(
-        "--format", choices=FORMATS, required=True, help="of which question set; own: question files, to leave some out"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="question file to write")
-    parser.add_argument(
-        "--without",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="QUESTIONS",
-        help="leave out questions that stand in these question files, which you measure by",
-    )
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Questions, activity: Activity) -> None:
     """Read, check, leave out, write."""
-    if arguments.output.exists():
-        raise RealmError(f"{arguments.output} exists already; choose another name.")
-    kept_out = {normalise_answer(one.question) for path in arguments.without for one in read_questions(path)}
-    rows = [row for path in arguments.files for row in read_published(path, arguments.format)]
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name.")
+    kept_out = {normalise_answer(one.question) for path in task.without for one in read_questions(path)}
+    rows = [row for path in task.files for row in read_published(path, task.format)]
     wanted = [row for row in rows if normalise_answer(row["question"]) not in kept_out]
     if not wanted:
         raise RealmError(f"No questions are left of {len(rows):,}.")
-    temporary = arguments.output.with_name(f".{arguments.output.name}.tmp")
-    with disk_errors(arguments.output):
+    temporary = task.output.with_name(f".{task.output.name}.tmp")
+    with disk_errors(task.output):
         temporary.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in wanted), encoding="utf-8")
-        temporary.replace(arguments.output)
-    left_out = f"; {len(rows) - len(wanted):,} left out" if arguments.without else ""
-    activity.say(f"{arguments.output}: {len(wanted):,} questions{left_out}.")
-    activity.result({"path": str(arguments.output), "questions": len(wanted), "left_out": len(rows) - len(wanted)})
+        temporary.replace(task.output)
+    left_out = f"; {len(rows) - len(wanted):,} left out" if task.without else ""
+    activity.say(f"{task.output}: {len(wanted):,} questions{left_out}.")
+    activity.result({"path": str(task.output), "questions": len(wanted), "left_out": len(rows) - len(wanted)})
 
 
 def read_published(path: Path, format: str) -> Iterator[Row]:

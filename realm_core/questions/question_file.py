@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted, unfit_character
 from realm_core.files import parse_json, read_json
 from realm_core.questions.answers import answer_pattern
-from realm_core.settings import quoted, unfit_character
 
 _LONGEST_LINE = 16 << 20  # characters, far more than any passage
 ANSWER_TYPES = ("string", "regex")

@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, read_json, sha256_of_file, sync, write_json
 from realm_core.salient.spans import Tagger
-from realm_core.settings import quoted
 from realm_core.text.sentences import sentence_spans
 
 FORMAT = 1

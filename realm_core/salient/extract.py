@@ -5,8 +5,6 @@ Shards are written atomically, so an interrupted run resumes after the finished 
 
 from __future__ import annotations
 
-import argparse
-import fcntl
 import json
 import os
 import random
@@ -17,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, write_json
-from realm_core.processes import Workers
+from realm_core.runs.activity import Activity
+from realm_core.runs.locks import exclusive
+from realm_core.runs.pipes import Workers
 from realm_core.salient.cache import (
     FORMAT,
     IDENTITY_FILE,
@@ -35,57 +34,39 @@ from realm_core.salient.cache import (
 )
 from realm_core.salient.spans import Tagger
 from realm_core.salient.taggers import WITHOUT_TORCH
+from realm_core.salient.tasks import SHARD_BLOCKS, Spans
 from realm_core.salient.worker import ONE_THREAD, TaggerOptions, command, tag, to_array
 
-SHARD_BLOCKS = 2000  # about a minute of spaCy on one processor: the most work that a killed run loses
+_LOCK = ".lock"
 _REQUEST_BLOCKS = 100  # blocks per request to a worker, and per progress report
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `spans`."""
-    parser.add_argument("--corpus", type=Path, help="snapshot folder")
-    parser.add_argument("--output", type=Path, help="folder for the spans")
-    parser.add_argument(
-        "--tagger",
-        default="spacy",
-        help="spacy (default), links (a MediaWiki dump's), dates alone, or the folder or name of a token classifier "
-        "for transformers",
-    )
-    parser.add_argument("--labels", help="kinds of names to keep, with commas between (default: the tagger's own)")
-    parser.add_argument("--no-dates", action="store_true", help="leave the pattern of dates out")
-    parser.add_argument("--blocks", type=int, help="look at this many blocks, drawn at random (default: all)")
-    parser.add_argument("--seed", type=int, default=0, help="what draws them (default 0)")
-    parser.add_argument("--shard-blocks", type=int, default=SHARD_BLOCKS, help=f"default {SHARD_BLOCKS}")
-    parser.add_argument("--processes", type=int, help="default: one a processor, or one where a GPU does the work")
-    parser.add_argument("--measure", type=Path, metavar="FILE", help="measure the tagger on a CoNLL file instead")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Spans, activity: Activity) -> None:
     """Find the salient spans, or measure a tagger."""
-    labels = tuple(filter(None, arguments.labels.split(","))) if arguments.labels else None
-    options = TaggerOptions(arguments.tagger, labels, not arguments.no_dates)
-    if arguments.measure is not None:
+    labels = tuple(filter(None, task.labels.split(","))) if task.labels else None
+    options = TaggerOptions(task.tagger, labels, task.dates)
+    if task.measure is not None:
         from realm_core.salient.measure import measure_file
 
-        measure_file(arguments.measure, options.tagger(), activity)
+        measure_file(task.measure, options.tagger(), activity)
         return
-    if arguments.corpus is None or arguments.output is None:
+    if task.corpus is None or task.output is None:
         raise RealmError("Name the snapshot with --corpus and a folder for its spans with --output.")
     spans = extract(
-        arguments.corpus,
-        arguments.output,
+        task.corpus,
+        task.output,
         activity,
         options,
-        blocks=arguments.blocks,
-        seed=arguments.seed,
-        processes=arguments.processes,
-        shard_blocks=arguments.shard_blocks,
+        blocks=task.blocks or None,
+        seed=task.seed,
+        processes=task.processes,
+        shard_blocks=task.shard_blocks,
     )
     looked_at = spans.manifest["blocks"]
-    activity.say(f"{arguments.output}: {len(spans):,} salient spans in {len(spans.rows_N):,} of {looked_at:,} blocks.")
+    activity.say(f"{task.output}: {len(spans):,} salient spans in {len(spans.rows_N):,} of {looked_at:,} blocks.")
     activity.result(
         {
-            "path": str(arguments.output),
+            "path": str(task.output),
             "snapshot_id": spans.manifest["snapshot_id"],
             "blocks": looked_at,
             "blocks_with_spans": len(spans.rows_N),
@@ -132,7 +113,7 @@ def extract(
     }
     with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-    with _lock(output):
+    with exclusive(output / _LOCK, f"{output} is being filled by another process already."):
         _claim(output, identity, activity)
         if not (output / MANIFEST_FILE).exists():
             _fill(output, identity, snapshot, tagger, options, rows, processes or _processes(options), activity)
@@ -148,22 +129,11 @@ def _processes(options: TaggerOptions) -> int:
     return os.cpu_count() or 1
 
 
-@contextmanager
-def _lock(output: Path) -> Iterator[None]:
-    """Hold the cache's lock, which the system releases when the process ends."""
-    with open(output / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RealmError(f"{output} is being filled by another process already.") from None
-        yield
-
-
 def _claim(output: Path, identity: dict[str, Any], activity: Activity) -> None:
     """Write the identity file into an empty folder, or check that the existing one matches."""
     path = output / IDENTITY_FILE
     if not path.exists():
-        if any(child.name != ".lock" for child in output.iterdir()):
+        if any(child.name != _LOCK for child in output.iterdir()):
             raise RealmError(f"{output} contains other files; name a new folder for the spans.")
         write_json(path, identity)
         return

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
+from realm_core.runs.activity import Activity
 from realm_core.salient.spans import TaggedSpan, Tagger, joined_words, trimmed
 
 _SENTENCES_AT_ONCE = 64

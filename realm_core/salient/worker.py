@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from realm_core.corpus.store import Snapshot
-from realm_core.processes import serve
+from realm_core.runs.pipes import serve
 from realm_core.salient.cache import LabelsM, SpansM5, spans_of
 from realm_core.salient.spans import Tagger
 from realm_core.salient.taggers import tagger_from

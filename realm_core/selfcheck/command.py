@@ -7,7 +7,6 @@ check has failed.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib.metadata
 import json
@@ -17,46 +16,34 @@ from typing import Any
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.model.device import pick_device
+from realm_core.runs.activity import Activity
 from realm_core.selfcheck import cost
 from realm_core.selfcheck.checks import Check, run_checks
 from realm_core.selfcheck.parts import Parts, default_parts, draw_sample, random_parts
 from realm_core.selfcheck.speed import K, Speed, measure_speed
+from realm_core.selfcheck.tasks import SelfCheck
 
 EXIT_FAILED = 1
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `selfcheck`."""
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--base", help="package or folder of BERT weights to check with (default: the models' own)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long each speed is measured (default 2)")
-    parser.add_argument(
-        "--cost",
-        action="store_true",
-        help="measure speeds with a BERT-base of random weights, and say what the paper's pre-training would cost here",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: SelfCheck, activity: Activity) -> None:
     """Check, measure, print; `SystemExit` with status 1 when a check has failed."""
-    device = pick_device(arguments.device)
-    parts = default_parts(arguments.base)
+    device = pick_device(task.device)
+    parts = default_parts(task.base)
     machine = _machine(device)
-    if not arguments.json:
+    if not task.as_json:
         print(f"{machine['device']}; torch {machine['torch']}, transformers {machine['transformers']}; {parts.name}")
     sample = draw_sample(parts.config, sentences=2, k=3, query=(8, 40), body=(16, 200), masks=3)
     checks = []
     for check in run_checks(parts, sample, device):
         activity.check()
         checks.append(check)
-        if not arguments.json:
+        if not task.as_json:
             print(_line(check), flush=True)
     passed = all(check.passed for check in checks)
-    timed = random_parts("BERT-base of random weights", cost.BERT_BASE) if arguments.cost else parts
-    speed = measure_speed(timed, device, arguments.seconds)
+    timed = random_parts("BERT-base of random weights", cost.BERT_BASE) if task.cost else parts
+    speed = measure_speed(timed, device, task.seconds)
     report = {
         "format": 1,
         "machine": machine,
@@ -72,8 +59,8 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
         "speed": {"weights": timed.name, **dataclasses.asdict(speed)},
     }
     activity.result(report)
-    print(json.dumps(report, indent=1) if arguments.json else _speed_lines(speed, timed))
-    if arguments.cost and not arguments.json:
+    print(json.dumps(report, indent=1) if task.as_json else _speed_lines(speed, timed))
+    if task.cost and not task.as_json:
         here = cost.Device("this device", speed.peak_flops, speed.training_share, speed.embedding_share)
         kept = cost.kept_bytes(device)
         activations = (

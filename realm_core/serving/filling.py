@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
-from realm_core.activity import Activity
-from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.index.corpus_of import corpus_of
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.filled import Filling, Guess, Mask
+from realm_core.serving.tasks import Fill
 from realm_core.text.masked import fill_masks
 
 _EXCERPT = 160  # characters of a block
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `fill`."""
-    parser.add_argument("sentence", help="a sentence with [MASK] where a word is missing")
-    parser.add_argument("--model", type=Path, required=True, help="folder of a pre-trained model")
-    parser.add_argument("--index", type=Path, required=True, help="generation folder")
-    add_corpus_argument(parser, by_index=True)
-    parser.add_argument("--k", type=int, default=8, help="blocks to read, the null block counted (default 8)")
-    parser.add_argument("--truth", metavar="WORD", help="what stands there: how likely is it, which blocks help?")
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Fill, activity: Activity) -> None:
     """Print the filling, as tables or as JSON."""
-    engine = Engine.load(arguments.model, arguments.index, corpus_of(arguments.index, arguments.corpus))
+    engine = Engine.load(task.model, task.index, corpus_of(task.index, task.corpus))
     try:
-        filling = engine.fill(arguments.sentence, k=arguments.k, truth=arguments.truth)
+        filling = engine.fill(task.sentence, k=task.k, truth=task.truth)
     finally:
         engine.close()
-    if arguments.json:
+    if task.as_json:
         print(json.dumps(filling.as_dict(), ensure_ascii=False, indent=1))
     else:
         print("\n".join(_lines(filling)))

@@ -15,67 +15,45 @@ goes on from its checkpoint, so the same command run again finishes what is miss
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
-from realm_core.alone import LOCK, only_one
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError, Stopped
+from realm_core.errors import RealmError
 from realm_core.evaluation import compare
 from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
 from realm_core.model.device import pick_device
 from realm_core.model.identity import read_hashes
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import LOCK, RunFolder
+from realm_core.runs.locks import only_one
+from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
 from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
 from realm_core.training.relay import Relay, passed_on
+from realm_core.training.tasks import Ablate
 
-_LOOK_S = 0.2  # between looks at a stage
 _NOTE_S = 5.0  # between notes of the seconds that it has taken
 _TOLD = ("seed", "seconds", "refreshes", "index_lag_steps", "made")  # of each stage, in the table of what was run
 _INDEX_STEP, _LAG_STEPS = "pretrain.index_step", "pretrain.index_lag_steps"  # as pre-training reports them
-_REFUSED, _STOPPED = 2, 3  # status of a process that gave a sentence, and of one that was stopped
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `ablate`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder to start from, as `warmstart` makes it")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--spans", type=Path, required=True, help="salient spans of it, made by `spans`")
-    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files to learn from")
-    parser.add_argument("--dev", type=Path, nargs="+", required=True, help="question files to measure by")
-    parser.add_argument("--exclude-titles", type=Path, help="JSON list of articles that fine-tuning leaves out")
-    parser.add_argument("--config", type=Path, required=True, help="TOML file of settings, a section for each stage")
-    parser.add_argument("--output", type=Path, required=True, help="folder for everything that is made")
-    parser.add_argument("--rows", nargs="+", metavar="NAME", help=f"of {', '.join(ROWS)} (default: all)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--builder-device", default="auto", help="of pre-training's builder process")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(arguments: Ablate, activity: Activity) -> None:
     """Run what is missing, and print the table."""
-    unknown = sorted(set(arguments.rows or ()) - set(ROWS))
-    if unknown:
-        raise RealmError(f"There is no row {unknown[0]!r}; rows are {', '.join(ROWS)}.")
-    names = [name for name in ROWS if arguments.rows is None or name in arguments.rows]
-    settings = AblationConfig.read(arguments.config)
-    settings.check_rows(names)
+    names = [name for name in ROWS if name in arguments.rows]
+    settings = arguments.settings
     inputs, identity = _inputs(arguments, settings)
     plan = Plan(names, inputs, settings, arguments.output)
-    with only_one(arguments.output, activity) as lock:  # stages inherit it: one that outlives its starter is waited for
-        _claim(arguments.output, {**identity, "settings": dataclasses.asdict(settings)})
-        stages = _Stages(plan, arguments.output, lock, activity)
+    with only_one(arguments.output, activity):
+        _claim(arguments.output, {**identity, "settings": settings.model_dump()})
+        stages = _Stages(plan, arguments.output, activity)
         results: dict[str, Any] = {}
         text = ""
         for name in names:
@@ -90,7 +68,7 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
     activity.result(results)
 
 
-def _inputs(arguments: argparse.Namespace, settings: AblationConfig) -> tuple[Inputs, dict[str, Any]]:
+def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[Inputs, dict[str, Any]]:
     """(what the ablation starts from, what identifies it); every file is opened and looked at."""
     for device in (arguments.device, arguments.builder_device):
         pick_device(device)
@@ -168,10 +146,10 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 class _Stages:
-    """Runs stages, one after the other. `seconds`: what each has taken."""
+    """Runs stages, one after the other, as parts of the ablation. `seconds`: what each has taken."""
 
-    def __init__(self, plan: Plan, output: Path, lock: int, activity: Activity) -> None:
-        self._plan, self._lock, self._activity = plan, lock, activity
+    def __init__(self, plan: Plan, output: Path, activity: Activity) -> None:
+        self._plan, self._activity = plan, activity
         self._kept = output / "seconds.json"
         self.seconds: dict[str, float] = read_json(self._kept) if self._kept.exists() else {}
         self._total = sum(stage.sequences for stage in plan.stages)
@@ -193,48 +171,27 @@ class _Stages:
                 self._activity.progress(self._done, self._total, "sequences", stage.name)
 
     def _run(self, stage: Stage) -> None:
-        run = self._plan.run(stage.name)
-        run.mkdir(parents=True, exist_ok=True)
-        bound = ["--run", str(run), "--with-parent", str(os.getpid())]
-        command = [sys.executable, "-m", "realm_core", *stage.command, *bound]
-        relay = self._relays[stage.name]
+        folder, relay = self._plan.run(stage.name), self._relays[stage.name]
         before, started = self.seconds.get(stage.name, 0.0), time.monotonic()
         noted = started
-        with open(run / "log.txt", "ab") as log:
-            # A group of its own: Ctrl-C in a terminal reaches this process alone, which passes it on once. A session
-            # would have a priority of its own, too (workers/tether.py).
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[self._lock],
-                process_group=0,
-            )
+
+        def look() -> None:
+            nonlocal noted
+            self._report(stage, folder)
+            relay.look()
+            if time.monotonic() - noted >= _NOTE_S:
+                noted = time.monotonic()
+                self._note(stage, before + noted - started)
+
         try:
-            while (status := _wait(process)) is None:
-                self._activity.check()
-                self._look(stage, run)
-                relay.look()
-                if time.monotonic() - noted >= _NOTE_S:
-                    noted = time.monotonic()
-                    self._note(stage, before + noted - started)
-        except BaseException:
-            process.terminate()
-            process.wait()
-            raise
+            run_part(stage.name, stage.command, folder, self._activity, look)
         finally:
             relay.look()
             self._note(stage, before + time.monotonic() - started)
-        if status == _STOPPED:
-            raise Stopped
-        if status:
-            raise RealmError(_reason(stage, status, run / "log.txt"))
 
-    def _look(self, stage: Stage, run: Path) -> None:
+    def _report(self, stage: Stage, folder: RunFolder) -> None:
         """Pass a stage's progress on as a part of the whole."""
-        path = run / "progress.json"
-        own = read_json(path) if path.exists() else {}
+        own = folder.progress() or {}
         share = own["done"] / own["total"] if own.get("unit") == stage.unit and own["total"] else 0.0
         message = f"{stage.name}: {own['done']:,} {own['unit']}" if own else stage.name
         done = self._done + int(min(1.0, share) * stage.sequences)
@@ -245,32 +202,16 @@ class _Stages:
         write_json(self._kept, self.seconds)
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int | None:
-    """The status with which a process ended within the time of a look."""
-    with suppress(subprocess.TimeoutExpired):
-        return process.wait(_LOOK_S)
-    return None
-
-
-def _reason(stage: Stage, status: int, log: Path) -> str:
-    """Why a stage ended: the sentence that it gave, or where to look."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    sentences = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    if status == _REFUSED and sentences:
-        return f"{stage.name}: {sentences[-1]}"
-    return f"{stage.name} failed with status {status}; {log} shows more. Run the same again to go on."
-
-
 def _results(plan: Plan, inputs: Inputs, names: Sequence[str], seconds: dict[str, float]) -> tuple[dict[str, Any], str]:
     """The finished rows as JSON and as Markdown."""
     sets = list(inputs.dev_asked)
     rows = []
     for name in names:
         row = ROWS[name]
-        after = {dev: read_json(plan.run(f"evaluate-{name}.{dev}") / "result.json") for dev in sets}
+        after = {dev: _result(plan, f"evaluate-{name}.{dev}") for dev in sets}
         before = after  # BM25 does not learn
         if row.retriever != BM25:
-            before = {dev: read_json(plan.run(f"zero-shot-{row.retriever}.{dev}") / "result.json") for dev in sets}
+            before = {dev: _result(plan, f"zero-shot-{row.retriever}.{dev}") for dev in sets}
         rows.append(
             {
                 "name": name,
@@ -285,14 +226,18 @@ def _results(plan: Plan, inputs: Inputs, names: Sequence[str], seconds: dict[str
     return results, _markdown(results, [compare.Run.of(plan.predictions(n, dev)) for dev in sets for n in names])
 
 
-def _stage_record(stage: Stage, run: Path, seconds: dict[str, float]) -> dict[str, Any]:
+def _result(plan: Plan, name: str) -> Any:
+    return read_json(plan.run(name).result_file)
+
+
+def _stage_record(stage: Stage, folder: RunFolder, seconds: dict[str, float]) -> dict[str, Any]:
     """What a finished stage was, took and made: the hash of a model, or of an index's block embedder.
 
     Of pre-training also how often its index was replaced, and by how many steps that was behind on average.
     """
     made, held_out, refreshes, lag_steps = None, None, None, None
     if stage.command[0] == "pretrain":
-        refreshes, lag_steps = _freshness(run / "metrics.jsonl")
+        refreshes, lag_steps = _freshness(folder.metrics_file)
     if (stage.output / "config.json").exists():
         made = read_hashes(stage.output)[0]
         held_out = read_json(stage.output / "config.json")["about"].get("held_out")

@@ -9,25 +9,15 @@ A stage is a command of this package and what it leaves, so that there is one wa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from realm_core.errors import RealmError
+from realm_core.command_line import in_toml
 from realm_core.evaluation.config import EvaluateConfig
-from realm_core.settings import (
-    SettingError,
-    Settings,
-    at_least,
-    in_toml,
-    make,
-    one_of,
-    quoted,
-    read_toml,
-    setting,
-    template,
-)
+from realm_core.runs.folder import RunFolder
+from realm_core.settings import SettingError, Settings, flat, setting
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
@@ -56,22 +46,20 @@ ROWS = {
 }
 
 
-@dataclass(frozen=True)
 class AblationPretrainConfig(PretrainConfig):
     """What the pre-trainings of all rows have in common."""
 
-    masking: str = "salient"  # not a setting: rows differ in it
-    refresh: str = setting(
+    masking: Literal["salient", "uniform", "span"] = "salient"  # not a setting: rows differ in it
+    refresh: Literal["process", "in-loop"] = setting(
         "process",
         "how the index follows the parameters. process: a builder process that training starts; in-loop: training "
         "waits for it",
-        one_of("process", "in-loop"),
     )
     # Often enough for the row stale to have an index of its own, too.
     refresh_every: int = setting(
         25,
         f"steps between the snapshots that the index is rebuilt from; for the row stale {STALE} times as many",
-        at_least(1),
+        ge=1,
     )
 
     def check_together(self) -> None:
@@ -85,15 +73,14 @@ class AblationPretrainConfig(PretrainConfig):
             )
 
 
-@dataclass(frozen=True)
-class AblationConfig:
+class AblationConfig(Settings):
     """Of every stage; on disk, a section each."""
 
-    ict: IctConfig = field(default_factory=IctConfig)
-    mlm: MlmConfig = field(default_factory=MlmConfig)
-    pretrain: AblationPretrainConfig = field(default_factory=AblationPretrainConfig)
-    finetune: FinetuneConfig = field(default_factory=FinetuneConfig)
-    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    ict: IctConfig = IctConfig()
+    mlm: MlmConfig = MlmConfig()
+    pretrain: AblationPretrainConfig = AblationPretrainConfig()
+    finetune: FinetuneConfig = FinetuneConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
 
     def check_rows(self, names: Collection[str]) -> None:
         """Refuse a budget under which one of these rows would not be what it is called."""
@@ -105,42 +92,6 @@ class AblationConfig:
                 f"less than the {self.pretrain.steps:,} steps, not {every:,}. Raise steps, lower refresh_every, or "
                 "name the other rows alone.",
             )
-
-    @classmethod
-    def sections(cls) -> dict[str, type[Settings]]:
-        """The settings of each stage, by the stage's name."""
-        return {one.name: type(getattr(cls(), one.name)) for one in dataclasses.fields(cls)}
-
-    @classmethod
-    def of(cls, settings: Mapping[type[Settings], Any]) -> AblationConfig:
-        """The settings of each stage, given by their class."""
-        return cls(**{name: settings[kind] for name, kind in cls.sections().items()})
-
-    def in_toml(self) -> str:
-        """A TOML file of these settings, with what each means and may be."""
-        return "\n\n".join(f"[{name}]\n{template(getattr(self, name))}" for name in self.sections()) + "\n"
-
-    @classmethod
-    def read(cls, path: Path) -> AblationConfig:
-        """The settings of a TOML file; `RealmError` names file, section and key of what is wrong."""
-        sections = read_toml(path)
-        try:
-            return cls.make(sections)
-        except RealmError as error:
-            raise RealmError(f"{path}, {error}") from None
-
-    @classmethod
-    def make(cls, sections: dict[str, Any]) -> AblationConfig:
-        """The settings of sections as TOML has them; `RealmError` names section and key of what is wrong."""
-        known, made = cls.sections(), {}
-        for name, section in sections.items():
-            if name not in known or not isinstance(section, dict):
-                raise RealmError(f"{quoted(name)} is not one of the sections, which are [{'], ['.join(known)}].")
-            try:
-                made[name] = make(known[name], section)
-            except RealmError as error:
-                raise RealmError(f"[{name}]: {error}") from None
-        return cls(**made)  # type: ignore[arg-type]  # each is of the class that its field has
 
 
 @dataclass(frozen=True)
@@ -219,9 +170,9 @@ class Plan:
         """All of them."""
         return list(self._stages.values())
 
-    def run(self, name: str) -> Path:
+    def run(self, name: str) -> RunFolder:
         """The run folder of a stage."""
-        return self._output / "runs" / name
+        return RunFolder(self._output / "runs" / name)
 
     def predictions(self, row: str, dev: str) -> Path:
         """The predictions of a row on a set of questions."""
@@ -272,7 +223,7 @@ class Plan:
             "span": {"masking": "span"},
             "stale": {"refresh_every": STALE * settings.pretrain.refresh_every},
         }
-        config = dataclasses.replace(settings.pretrain, **differing[name])
+        config = PretrainConfig(**{**settings.pretrain.model_dump(), **differing[name]})
         start = self._model(BASELINE)
         more = ["--index", str(self._index(BASELINE)), "--spans", str(self._inputs.spans)]
         more += ["--builder-device", self._inputs.builder_device]
@@ -315,8 +266,8 @@ class Plan:
     ) -> None:
         command = [activity, "--model", str(model), "--corpus", str(self._inputs.corpus), "--output", str(output)]
         command += [*more, "--device", self._inputs.device]
-        for override in overrides(dataclasses.asdict(config)):
-            command += ["--set", override]
+        for key, value in flat(config).items():
+            command += ["--set", f"{key}={in_toml(value)}"]
         of = Of(activity, row)
         self._add(Stage(of, tuple(command), output, "steps", _BACKWARD * sequences, budget, config.seed))
 
@@ -325,13 +276,8 @@ class Plan:
         command += [*more, "--k", str(k), "--device", self._inputs.device]
         asked = self._inputs.dev_asked[dev.stem]
         of = Of(kind, row, dev.stem)
-        done = self.run(str(of)) / "result.json"
+        done = self.run(str(of)).result_file
         self._add(Stage(of, tuple(command), done, "questions", asked * (1 + k), f"{asked:,} questions"))
 
     def _add(self, stage: Stage) -> None:
         self._stages.setdefault(stage.name, stage)
-
-
-def overrides(values: dict[str, Any]) -> list[str]:
-    """Settings as `KEY=VALUE` in TOML's notation, as `--set` takes them."""
-    return [f"{key}={in_toml(value)}" for key, value in values.items()]

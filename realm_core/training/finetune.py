@@ -8,7 +8,6 @@ Block vectors never change. The run folder holds the checkpoints; the same comma
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import hashlib
 import random
@@ -20,12 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
-from realm_core.evaluation.config import BM25_SCALE
-from realm_core.evaluation.evaluate import check_retriever_options
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
@@ -34,14 +30,15 @@ from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions, read_titles
-from realm_core.settings import read_settings
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import FinetuneConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
-from realm_core.training.stage import add_stage_arguments, identity_of, publish, run_folder
+from realm_core.training.stage import identity_of, publish, run_folder
+from realm_core.training.tasks import Finetune
 
 _RANKED = 200  # blocks that BM25 ranks for a question
 _LEAST_HELD_OUT = 8
@@ -50,55 +47,41 @@ _QUESTIONS_AT_ONCE = 256
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `finetune`."""
-    add_stage_arguments(parser, FinetuneConfig, by_index=True)
-    parser.add_argument("--index", type=Path, help="generation of that model and corpus (for the dense retriever)")
-    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
-    parser.add_argument(
-        "--exclude-titles", type=Path, help="JSON list of articles that are neither read nor learnt from"
-    )
-    parser.add_argument("--retriever", choices=("dense", "bm25"), default="dense", help="what finds blocks")
-    parser.add_argument("--score-scale", type=float, help=f"of BM25's scores as prior logits (default {BM25_SCALE})")
-    parser.add_argument("--bm25-cache", type=Path, metavar="FOLDER", help="keep BM25's index for the next time")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Finetune, activity: Activity) -> None:
     """Fine-tune and save the model."""
-    check_retriever_options(arguments)
-    config = read_settings(FinetuneConfig, arguments.config, arguments.set)
-    with run_folder(arguments, activity) as run:
-        _make(config, run, arguments, activity)
+    config = task.settings
+    with run_folder(task.output, activity) as run:
+        _make(config, run, task, activity)
 
 
-def _make(config: FinetuneConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
-    device = place(pick_device(arguments.device))
+def _make(config: FinetuneConfig, run: Path, task: Finetune, activity: Activity) -> None:
+    device = place(pick_device(task.device))
     world = World.join(device)
     files: dict[str, list[Question]] = {}
-    for path in arguments.questions:
+    for path in task.questions:
         if path.stem in files:
             raise RealmError(f"{path}: another question file is called {path.stem}, too; rename one of them.")
         files[path.stem] = read_questions(path)
     unknown = sorted(set(config.repeat) - set(files))
     if unknown:
         raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
-    model, snapshot = load_model(arguments.model), Snapshot.open(corpus_of(arguments.index, arguments.corpus))
+    model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))
     # What the reader is trained under is what it answers under.
     if config.pairs and not model.config.not_here:
-        raise RealmError(f"pairs must be 0, not {config.pairs}: {arguments.model} has no score of “not here”.")
-    reading = dataclasses.replace(model.config, normalisation=config.normalisation)  # type: ignore[arg-type]
+        raise RealmError(f"pairs must be 0, not {config.pairs}: {task.model} has no score of “not here”.")
+    reading = dataclasses.replace(model.config, normalisation=config.normalisation)
     model = dataclasses.replace(model, config=reading)
-    retriever, matrix_ND, found_by = _retriever(arguments, model, snapshot)
+    retriever, matrix_ND, found_by = _retriever(task, model, snapshot)
     score_scale = None
     if matrix_ND is None:
-        score_scale = BM25_SCALE if arguments.score_scale is None else arguments.score_scale
-        config = dataclasses.replace(config, query_lr=0.0)  # what the query embedder says is not asked
+        score_scale = task.score_scale
+        config = config.model_copy(update={"query_lr": 0.0})  # what the query embedder says is not asked
     told = activity if world.leads else Activity(quiet=True)  # what every process does, one of them reports
     if world.leads:
         open_tokens(snapshot, told)
     world.wait()
     tokens = open_tokens(snapshot, told)
-    excluded_N = _excluded(arguments.exclude_titles, snapshot)
+    excluded_N = _excluded(task.exclude_titles, snapshot)
     learnt, held_out = _supervision(files, excluded_N, config, model, retriever, score_scale, snapshot, tokens, told)
     del retriever  # and with it a second copy of the block vectors
     questions_a_step = min(len(learnt), config.batch)
@@ -130,18 +113,17 @@ def _make(config: FinetuneConfig, run: Path, arguments: argparse.Namespace, acti
         return
     recipe = (
         f"fine-tuned from {model.hash} with {found_by} on {len(learnt)} questions of {', '.join(files)}: "
-        f"{dataclasses.asdict(config)}"
+        f"{config.model_dump()}"
     )
-    publish(model, arguments.output, recipe, measured, run, activity, left=["finetune"])
+    publish(model, task.output, recipe, measured, run, activity, left=["finetune"])
 
 
-def _retriever(
-    arguments: argparse.Namespace, model: Model, snapshot: Snapshot
-) -> tuple[Retriever, torch.Tensor | None, str]:
+def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retriever, torch.Tensor | None, str]:
     """(what finds blocks, vectors of all blocks where the model does, what it is called)."""
-    if arguments.retriever == "bm25":
-        return SparseRetriever(snapshot, arguments.bm25_cache), None, "BM25"
-    generation = Generation.open(arguments.index)
+    if task.retriever == "bm25":
+        return SparseRetriever(snapshot, task.bm25_cache), None, "BM25"
+    assert task.index is not None
+    generation = Generation.open(task.index)
     check_fit(model, generation, snapshot)
     return DenseRetriever(model, generation), generation.vectors_ND, generation.name
 
@@ -253,7 +235,7 @@ def _loop(
         identity=identity_of(
             model.hash,
             snapshot.snapshot_id,
-            [item for item in dataclasses.asdict(config).items() if item[0] not in free],
+            [item for item in config.model_dump().items() if item[0] not in free],
             [(one.group, one.ids, len(one.occurrences.rows_O)) for one in learnt],
             hashlib.sha256(excluded_N.tobytes()).hexdigest(),
             *([] if score_scale is None else [score_scale]),

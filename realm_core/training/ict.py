@@ -9,7 +9,6 @@ Legend: B examples of this process, A of all processes, D dimension.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import random
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -29,7 +27,7 @@ from realm_core.model.checkpoint import load_model
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.embedder import Embedder
 from realm_core.model.joining import Joiner, Pieces
-from realm_core.settings import read_settings
+from realm_core.runs.activity import Activity
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import IctConfig
@@ -38,7 +36,6 @@ from realm_core.training.loop import Group, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
     HELD_OUT_BY,
     Ahead,
-    add_stage_arguments,
     check_batch,
     identity_of,
     publish,
@@ -46,14 +43,10 @@ from realm_core.training.stage import (
     split_passages,
     stage_loop,
 )
+from realm_core.training.tasks import Ict
 
 _RECALL_AT = (1, 5, 20)
 _Array = np.ndarray[Any, np.dtype[Any]]
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `ict`."""
-    add_stage_arguments(parser, IctConfig)
 
 
 @dataclass(frozen=True)
@@ -95,28 +88,28 @@ class ClozeBatches:
         return Cloze(queries, np.array(rows, np.int64), np.array(firsts, np.int64), np.array(stops, np.int64))
 
 
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Ict, activity: Activity) -> None:
     """Warm the embedder up and save the model."""
-    config = read_settings(IctConfig, arguments.config, arguments.set)
-    with run_folder(arguments, activity) as run:
-        _make(config, run, arguments, activity)
+    config = task.settings
+    with run_folder(task.output, activity) as run:
+        _make(config, run, task, activity)
 
 
-def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
-    device = place(pick_device(arguments.device))
+def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
+    device = place(pick_device(task.device))
     world = World.join(device)
     check_batch(config, world, each=2)
-    snapshot = Snapshot.open(arguments.corpus)
+    snapshot = Snapshot.open(task.corpus)
     tokens = open_tokens(snapshot, activity)
     learnt, held_out = split_passages(tokens.text_hashes_N, config.holdout)
     if len(learnt) < 2 * world.size:
         raise RealmError(
-            f"{arguments.corpus} holds {len(learnt)} blocks to learn from; a sentence's block needs others to be told "
+            f"{task.corpus} holds {len(learnt)} blocks to learn from; a sentence's block needs others to be told "
             f"from, so there must be at least {2 * world.size}, two for each process."
         )
     examples = min(config.batch, len(learnt))
     _check_parts(examples, config.at_once, world)
-    model = load_model(arguments.model)
+    model = load_model(task.model)
     joiner = Joiner(tokens, device)
     embedder, limit = model.block, model.config.block_wordpieces
     embedder.to(device)
@@ -155,7 +148,7 @@ def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity:
         model.hash,
         snapshot.snapshot_id,
         HELD_OUT_BY,
-        [item for item in dataclasses.asdict(config).items() if item[0] not in free],
+        [item for item in config.model_dump().items() if item[0] not in free],
     )
     loop = stage_loop("ict", [Group(embedder, config.learning_rate)], config, identity, run, activity, world)
     embedder.train()
@@ -166,9 +159,9 @@ def _make(config: IctConfig, run: Path, arguments: argparse.Namespace, activity:
     if not world.leads:
         return
     embedder.eval()
-    recipe = f"inverse cloze task from {model.hash} on {snapshot.snapshot_id}: {dataclasses.asdict(config)}"
+    recipe = f"inverse cloze task from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
     made_model = dataclasses.replace(model, query=embedder)
-    publish(made_model, arguments.output, recipe, measured, run, activity, left=["ict"])
+    publish(made_model, task.output, recipe, measured, run, activity, left=["ict"])
 
 
 def shared_parts(examples: int, at_once: int, processes: int) -> list[list[slice]]:

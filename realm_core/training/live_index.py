@@ -28,14 +28,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import read_json, remove_folder, write_json
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, save_model
+from realm_core.runs.activity import Activity
 from realm_core.training.distributed import World
+from realm_core.training.threads import TrainerThreads
 
 KNOWN = "known.json"
 _BEGAN = "began.json"  # when the first index's parameters were the trainer's, in seconds since the epoch
@@ -212,6 +213,7 @@ class HandedOver(Refreshing):
     ) -> None:
         super().__init__(model, first, folder, every, device, world)
         self._activity = activity
+        self._threads = TrainerThreads(self._generations, device)
         self._arrived: LiveIndex | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="index watcher", daemon=True)
@@ -220,6 +222,7 @@ class HandedOver(Refreshing):
     def before(self, step: int) -> LiveIndex:
         if self._world.leads and step and step % self._every == 0:
             self._write_snapshot(step)
+        self._threads.adjust()
         if self._arrived is not None:
             self._index = self._arrived
         return self._index
@@ -227,6 +230,7 @@ class HandedOver(Refreshing):
     def close(self) -> None:
         self._closed.set()
         self._thread.join()
+        self._threads.restore()
 
     def _is_ours(self, step: int) -> bool:
         manifest = read_manifest(self._generations / step_name(step))

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
 from realm_core.training.distributed import World
 

@@ -16,7 +16,6 @@ not find the answer in it. The last kind are questions with a false premise.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import math
@@ -25,16 +24,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
-from realm_core.index.corpus_of import add_corpus_argument, corpus_of
+from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
@@ -43,73 +40,56 @@ from realm_core.model.marginal import log_pair_reading
 from realm_core.questions.answers import answer_pattern, holds_answer, normalise_answer
 from realm_core.questions.matching import NormalText, answer_spans
 from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.runs.activity import Activity
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
-from realm_core.settings import read_settings
 from realm_core.text.sentences import sentence_spans
 from realm_core.training.config import MineConfig
 from realm_core.training.reading_rows import ReadingRow
-from realm_core.training.stage import add_settings_arguments
+from realm_core.training.tasks import Mine
 
 _QUESTIONS_AT_ONCE = 256
 _LEAST_TITLE = 4  # characters of a title that is exchanged
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `mine`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder whose query embedder retrieves")
-    parser.add_argument("--index", type=Path, required=True, help="generation of that model and corpus")
-    add_corpus_argument(parser, by_index=True)
-    parser.add_argument("--questions", type=Path, nargs="+", required=True, help="question files (JSON lines)")
-    parser.add_argument(
-        "--unanswerable", type=Path, nargs="*", default=[], help="files of questions that no block answers (`[]`)"
-    )
-    parser.add_argument("--without", type=Path, nargs="*", default=[], help="question files to leave questions out of")
-    parser.add_argument("--exclude-titles", type=Path, help="JSON list of articles that are not learnt from")
-    parser.add_argument("--output", type=Path, required=True, help="file of reading rows to make")
-    add_settings_arguments(parser, MineConfig)
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Mine, activity: Activity) -> None:
     """Write the rows and say how many of each kind there are."""
-    config = read_settings(MineConfig, arguments.config, arguments.set)
-    if arguments.output.exists():
-        raise RealmError(f"{arguments.output} exists already; choose another name.")
+    config = task.settings
+    if task.output.exists():
+        raise RealmError(f"{task.output} exists already; choose another name.")
     left_out = {
         normalise_answer(question.question)
-        for path in arguments.without
+        for path in task.without
         for question in read_questions(path, answerable=None)
     }
     excluded = (
-        {normalise_answer(title) for title in read_titles(arguments.exclude_titles)}
-        if (arguments.exclude_titles)
-        else set()
+        {normalise_answer(title) for title in read_titles(task.exclude_titles)} if (task.exclude_titles) else set()
     )
     questions: list[Question] = []
-    for path in (*arguments.questions, *arguments.unanswerable):
-        own = read_questions(path, answerable=path not in arguments.unanswerable)
+    for path in (*task.questions, *task.unanswerable):
+        own = read_questions(path, answerable=path not in task.unanswerable)
         own = [q for q in own if normalise_answer(q.question) not in left_out]
         own = [q for q in own if normalise_answer(q.title or "") not in excluded or not q.title]
         random.Random(f"{config.seed} {path.stem}").shuffle(own)
         wanted = config.take.get(path.stem)
         questions += own if wanted is None else own[:wanted]
-    snapshot = Snapshot.open(corpus_of(arguments.index, arguments.corpus))
-    generation = Generation.open(arguments.index)
-    model = load_model(arguments.model, frozen=fast_dtype(pick_device("auto")))
+    snapshot = Snapshot.open(corpus_of(task.index, task.corpus))
+    generation = Generation.open(task.index)
+    model = load_model(task.model, frozen=fast_dtype(pick_device("auto")))
     check_fit(model, generation, snapshot)
     if config.agreement and not model.config.not_here:
-        raise RealmError(f"agreement must be 0: {arguments.model} has no score of “not here” to weigh answers against.")
+        raise RealmError(f"agreement must be 0: {task.model} has no score of “not here” to weigh answers against.")
     reader = _AgreeingReader(model) if config.agreement else None
     miner = _Miner(config, DenseRetriever(model, generation), snapshot, excluded, reader)
     counts: dict[str, int] = defaultdict(int)
-    temporary = arguments.output.with_name(f".{arguments.output.name}.tmp")
-    with disk_errors(arguments.output), open(temporary, "w", encoding="utf-8") as file:
+    temporary = task.output.with_name(f".{task.output.name}.tmp")
+    with disk_errors(task.output), open(temporary, "w", encoding="utf-8") as file:
         for kind, row in miner.rows(questions, activity):
             counts[kind] += 1
             value = {"question": row.question, "title": row.title, "context": row.context, "answers": row.answers}
             print(json.dumps(value, ensure_ascii=False), file=file)
-    temporary.replace(arguments.output)
-    activity.say(f"{arguments.output}: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())))
-    activity.result({"path": str(arguments.output), "rows": dict(counts)})
+    temporary.replace(task.output)
+    activity.say(f"{task.output}: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())))
+    activity.result({"path": str(task.output), "rows": dict(counts)})
 
 
 @dataclass(frozen=True)

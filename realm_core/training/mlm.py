@@ -8,7 +8,6 @@ Legend: B blocks, T wordpieces of all of them, M hidden ones.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -26,14 +24,13 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.encoder import Encoder
 from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
-from realm_core.settings import read_settings
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import MlmConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import Group, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
     HELD_OUT_BY,
-    add_stage_arguments,
     check_batch,
     even_parts,
     identity_of,
@@ -42,28 +39,24 @@ from realm_core.training.stage import (
     split_passages,
     stage_loop,
 )
+from realm_core.training.tasks import Mlm
 
 _FIRST_WORD = 1996  # of the vocabulary; before it stand special tokens, single characters and unused places
 _HEAD_FASTER = 5.0  # the head begins with nothing
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `mlm`."""
-    add_stage_arguments(parser, MlmConfig)
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Mlm, activity: Activity) -> None:
     """Warm the encoder up and save the model."""
-    config = read_settings(MlmConfig, arguments.config, arguments.set)
-    with run_folder(arguments, activity) as run:
-        _make(config, run, arguments, activity)
+    config = task.settings
+    with run_folder(task.output, activity) as run:
+        _make(config, run, task, activity)
 
 
-def _make(config: MlmConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
-    device = place(pick_device(arguments.device))
+def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
+    device = place(pick_device(task.device))
     world = World.join(device)
     check_batch(config, world)
-    model, snapshot = load_model(arguments.model), Snapshot.open(arguments.corpus)
+    model, snapshot = load_model(task.model), Snapshot.open(task.corpus)
     tokens = open_tokens(snapshot, activity)
     encoder = model.encoder or new_encoder(model.config, seed=config.seed)
     encoder.to(device)
@@ -72,7 +65,7 @@ def _make(config: MlmConfig, run: Path, arguments: argparse.Namespace, activity:
     joiner, limit = Joiner(tokens, device), model.config.block_wordpieces
     learnt, held_out = (np.array(rows) for rows in split_passages(tokens.text_hashes_N, config.holdout))
     if not len(learnt):
-        raise RealmError(f"{arguments.corpus} holds no blocks to learn from.")
+        raise RealmError(f"{task.corpus} holds no blocks to learn from.")
 
     def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         draw = np.random.default_rng([config.seed, step, 1])
@@ -105,16 +98,16 @@ def _make(config: MlmConfig, run: Path, arguments: argparse.Namespace, activity:
         model.hash,
         snapshot.snapshot_id,
         HELD_OUT_BY,
-        [item for item in dataclasses.asdict(config).items() if item[0] not in free],
+        [item for item in config.model_dump().items() if item[0] not in free],
     )
     loop = stage_loop("mlm", groups, config, identity, run, activity, world)
     encoder.train()
     measured = loop.run(losses_of, measure)
     if not world.leads:
         return
-    recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {dataclasses.asdict(config)}"
+    recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
     made = dataclasses.replace(model, encoder=encoder.eval())
-    publish(made, arguments.output, recipe, measured, run, activity, left=["mlm"])
+    publish(made, task.output, recipe, measured, run, activity, left=["mlm"])
 
 
 def _loss(

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens
 from realm_core.questions.answers import answer_pattern, normalise_answer
 from realm_core.questions.question_file import Question
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 
 _MOST = 20_000  # occurrences kept of an answer that stands nearly everywhere

@@ -11,7 +11,6 @@ stopped.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import random
 import time
@@ -23,7 +22,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens, text_hash
 from realm_core.errors import RealmError
@@ -33,18 +31,17 @@ from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import Model, load_model, new_encoder
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
-from realm_core.settings import read_settings
 from realm_core.training.config import PretrainConfig
 from realm_core.training.distributed import World, place, places
 from realm_core.training.live_index import HandedOver, InLoop, LiveIndex, Never, Refreshing, forget_after
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import PretrainStep
-from realm_core.training.refresh import BuilderProcess, beside_a_builder, build_generation, builder_device
+from realm_core.training.refresh import BuilderProcess, build_generation, builder_device
 from realm_core.training.stage import (
     Ahead,
-    add_stage_arguments,
     check_batch,
     identity_of,
     publish,
@@ -52,44 +49,30 @@ from realm_core.training.stage import (
     split_passages,
     stage_loop,
 )
+from realm_core.training.tasks import Pretrain
 
 _ROWS_AT_ONCE = 10_000  # of a corpus whose texts are hashed
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `pretrain`."""
-    add_stage_arguments(parser, PretrainConfig, by_index=True)
-    parser.add_argument("--index", type=Path, required=True, help="generation of that model and corpus to begin with")
-    parser.add_argument("--spans", type=Path, required=True, help="salient spans made by `spans`")
-    parser.add_argument(
-        "--sentences",
-        type=Path,
-        help="snapshot that the spans are of, where sentences come from another corpus (X ≠ Z)",
-    )
-    parser.add_argument(
-        "--builder-device", default="auto", help="of the builder process (refresh = process); auto: a GPU left free"
-    )
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Pretrain, activity: Activity) -> None:
     """Pre-train and save the model."""
-    config = read_settings(PretrainConfig, arguments.config, arguments.set)
-    with run_folder(arguments, activity) as run:
-        _make(config, run, arguments, activity)
+    config = task.settings
+    with run_folder(task.output, activity) as run:
+        _make(config, run, task, activity)
 
 
-def _make(config: PretrainConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
-    wanted = pick_device(arguments.device)
-    pick_device(arguments.builder_device)  # else it would be refused only when everything has been loaded
+def _make(config: PretrainConfig, run: Path, task: Pretrain, activity: Activity) -> None:
+    wanted = pick_device(task.device)
+    pick_device(task.builder_device)  # else it would be refused only when everything has been loaded
     device = place(wanted)
     world = World.join(device)
     check_batch(config, world)
-    model, generation = load_model(arguments.model), Generation.open(arguments.index)
-    corpus = corpus_of(arguments.index, arguments.corpus)
+    model, generation = load_model(task.model), Generation.open(task.index)
+    corpus = corpus_of(task.index, task.corpus)
     snapshot = Snapshot.open(corpus)
     check_fit(model, generation, snapshot)
-    source = snapshot if arguments.sentences is None else Snapshot.open(arguments.sentences)
-    spans = SalientSpans.open(arguments.spans, source)
+    source = snapshot if task.sentences is None else Snapshot.open(task.sentences)
+    spans = SalientSpans.open(task.spans, source)
     if world.leads:
         open_tokens(snapshot, activity)
     world.wait()
@@ -137,10 +120,8 @@ def _make(config: PretrainConfig, run: Path, arguments: argparse.Namespace, acti
             f"only {config.steps:,} steps."
         )
     with ExitStack() as stack:
-        if config.refresh in ("process", "elsewhere"):
-            stack.enter_context(beside_a_builder(device))
         if config.refresh == "process" and world.leads:
-            own = builder_device(arguments.builder_device, places(wanted), activity)
+            own = builder_device(task.builder_device, places(wanted), activity)
             stack.enter_context(BuilderProcess(run, corpus, own, activity))
         index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
@@ -149,10 +130,10 @@ def _make(config: PretrainConfig, run: Path, arguments: argparse.Namespace, acti
         model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader begins where the encoder ended
         recipe = (
             f"pre-trained from {model.hash} on {snapshot.snapshot_id}, {len(spans)} salient spans: "
-            f"{dataclasses.asdict(config)}"
+            f"{config.model_dump()}"
         )
         left = ("pretrain", "snapshots", "generations")
-        publish(model, arguments.output, recipe, measured, run, activity, left=left)
+        publish(model, task.output, recipe, measured, run, activity, left=left)
 
 
 def _text_hashes(snapshot: Snapshot) -> NDArray[np.uint64]:
@@ -184,7 +165,7 @@ def _train(
         source,
         spans,
         learnt,
-        masking=config.masking,  # type: ignore[arg-type]  # checked when the configuration was read
+        masking=config.masking,
         batch=config.batch,
         limit=config.query_wordpieces,
         seed=config.seed,
@@ -275,4 +256,4 @@ def _refreshing(
 def _deciding(config: PretrainConfig) -> list[tuple[str, object]]:
     """The settings that a resumed run must share; how often it saves, reports or refreshes may change."""
     free = {"steps", "checkpoint_every", "metrics_every", "refresh", "refresh_every", "at_once"}
-    return [(name, value) for name, value in dataclasses.asdict(config).items() if name not in free]
+    return [(name, value) for name, value in config.model_dump().items() if name not in free]

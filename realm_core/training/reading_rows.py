@@ -13,12 +13,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.files import parse_json
 from realm_core.model.config import ModelConfig
 from realm_core.model.pairs import ReadingPair
 from realm_core.questions.matching import NormalText, answer_spans
-from realm_core.settings import quoted
 from realm_core.text.wordpieces import Wordpieces
 
 

@@ -2,66 +2,56 @@
 
 Newest snapshot → generation, again and again, on a device of its own where there is one. Killed, it is started again
 and goes on behind its last finished shard; the trainer neither waits for it nor notices.
-
-Where both compute on a CPU, each takes half of its threads: two teams of as many threads as there are cores keep
-each other's barriers waiting, and the trainer kept a ninth of its speed (docs/cost.md: what it keeps now).
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import read_json, remove_folder
 from realm_core.index.build import build
 from realm_core.model.device import pick_device
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import Tail
+from realm_core.runs.kept import KeptProcess
+from realm_core.runs.launch import lower_priority
 from realm_core.training.live_index import known_snapshots, newest_step, step_name
+from realm_core.training.tasks import Refresh
+from realm_core.training.threads import builder_threads, noted
 
 _POLL_S = 0.2
-_RESTART_AFTER_S = 1.0
 _LONGEST_PAUSE_S = 10.0  # between two attempts, each of which waits twice as long as the one before
-_LIVED_S = 60.0  # a builder that dies after this long has not died of how it was started
 _NICENESS = 10  # of a builder on a CPU: whoever answers or trains comes first
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `refresh`."""
-    parser.add_argument("--trainer-run", type=Path, required=True, help="run folder of the training to serve")
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot folder")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(arguments: Refresh, activity: Activity) -> None:
     """Build what the trainer asks for until stopped."""
     snapshots, generations = arguments.trainer_run / "snapshots", arguments.trainer_run / "generations"
-    if pick_device(arguments.device).type == "cpu":
-        torch.set_num_threads(builder_threads())
-        os.nice(_NICENESS)
+    device = pick_device(arguments.device)
+    if device.type == "cpu":
+        torch.set_num_threads(builder_threads(torch.get_num_threads()))
+        lower_priority(_NICENESS)
     open_tokens(Snapshot.open(arguments.corpus), activity)
     try:
-        _build_what_is_asked_for(arguments, snapshots, generations, activity)
+        with noted(generations, device):
+            _build_what_is_asked_for(arguments, snapshots, generations, activity)
     finally:
         if not snapshots.exists():  # the training has cleared up, perhaps while something was being built
             remove_folder(generations)
 
 
-def _build_what_is_asked_for(
-    arguments: argparse.Namespace, snapshots: Path, generations: Path, activity: Activity
-) -> None:
+def _build_what_is_asked_for(arguments: Refresh, snapshots: Path, generations: Path, activity: Activity) -> None:
     pause_s, failed, said = _POLL_S, 0, ""
     while True:
         activity.check()
@@ -142,23 +132,6 @@ def builder_device(name: str, taken: Sequence[torch.device], activity: Activity)
     return taken[0]
 
 
-def builder_threads() -> int:
-    """What a builder takes of the threads that a process may have on this CPU."""
-    return max(1, torch.get_num_threads() // 2)
-
-
-@contextmanager
-def beside_a_builder(device: torch.device) -> Iterator[None]:
-    """Compute with the threads that a builder on the same CPU leaves."""
-    threads = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(max(1, threads - builder_threads()))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 class BuilderProcess:
     """A builder that lives as long as the `with` block; one that dies is started again.
 
@@ -166,20 +139,23 @@ class BuilderProcess:
     """
 
     def __init__(self, run: Path, corpus: Path, device: torch.device, activity: Activity) -> None:
-        self._command = [
+        command = [
             *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent", str(os.getpid())),
             *("--trainer-run", str(run), "--corpus", str(corpus), "--device", str(device)),
         ]
-        self._log, self._activity = run / "builder.log", activity
-        self._looked_to = 0  # bytes of the log
+        # A builder is one of this process's, not of torchrun's.
+        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        log = run / "builder.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
+        self._builder = KeptProcess("builder", command, log, environment, longest_pause_s=_LONGEST_PAUSE_S)
+        self._log = Tail(log, log.stat().st_size)  # what is there is of an earlier run
+        self._activity = activity
         self._told = ""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="builder keeper", daemon=True)
 
     def __enter__(self) -> BuilderProcess:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        self._log.touch()
-        self._looked_to = self._log.stat().st_size  # what is there is of an earlier run
         self._thread.start()
         return self
 
@@ -190,33 +166,19 @@ class BuilderProcess:
         self._thread.join()
 
     def _keep(self) -> None:
-        # A builder is one of this process's, not of torchrun's.
-        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-        pause_s = _RESTART_AFTER_S
         while not self._closed.is_set():
-            started_at = time.monotonic()
-            with open(self._log, "ab") as log:
-                process = subprocess.Popen(self._command, stdout=log, stderr=log, env=environment)
-                while process.poll() is None and not self._closed.wait(_POLL_S):
-                    errors = [line for line in self._new_lines() if line.startswith("error: ")]
-                    self._tell(*errors[-1:])
-                if process.poll() is None:
-                    process.terminate()
-                    process.wait()
-                    continue
-            self._tell(*(self._new_lines()[-1:] or [f"its builder ended with status {process.returncode}."]))
-            if time.monotonic() - started_at > _LIVED_S:
-                pause_s = _RESTART_AFTER_S
-            self._closed.wait(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            death = self._builder.look()
+            lines = [line for line in self._new_lines() if death or line.startswith("error: ")]
+            if death and not lines:
+                lines = [f"its builder {death}."]
+            self._tell(*lines[-1:])
+            self._closed.wait(_POLL_S)
+        self._builder.ask_to_end()
+        self._builder.end(time.monotonic())
 
     def _new_lines(self) -> list[str]:
         """What the log has got since the last look."""
-        with open(self._log, "rb") as log:
-            log.seek(self._looked_to)
-            whole = log.read().rpartition(b"\n")[0]
-        self._looked_to += len(whole)
-        return [line for line in whole.decode(errors="replace").splitlines() if line]
+        return [line.decode(errors="replace") for line in self._log.take() if line]
 
     def _tell(self, reason: str = "") -> None:
         """Say in the trainer's log why there is no new index, but not twice in a row."""

@@ -1,8 +1,7 @@
-"""What the trainings of a whole corpus share: options, the passages held out, the loop, batches made ahead."""
+"""What the trainings of a whole corpus share: the passages held out, the loop, batches made ahead."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,13 +12,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from realm_core.activity import Activity
-from realm_core.alone import only_one
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
-from realm_core.index.corpus_of import add_corpus_argument
 from realm_core.model.checkpoint import Model, save_model
-from realm_core.settings import Settings, explain
+from realm_core.runs.activity import Activity
+from realm_core.runs.locks import only_one
 from realm_core.training.config import Schedule
 from realm_core.training.distributed import World, leads
 from realm_core.training.loop import Group, Loop
@@ -29,33 +26,12 @@ MOST_HELD_OUT = 512
 HELD_OUT_BY = "text"  # of an identity: checkpoints from when it was by place have learnt what is held out now
 
 
-def add_stage_arguments(parser: argparse.ArgumentParser, settings: type[Settings], *, by_index: bool = False) -> None:
-    """The options that every such training has, and what can be set in `--config` and by `--set`.
-
-    by_index: whether the training has an index, by which its corpus is found.
-    """
-    parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
-    add_corpus_argument(parser, by_index=by_index)
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-    add_settings_arguments(parser, settings)
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def add_settings_arguments(parser: argparse.ArgumentParser, settings: type[Settings]) -> None:
-    """`--config` and `--set`, and behind the help what can be set by them."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"settings and their defaults:\n{explain(settings)}"
-    parser.add_argument("--config", type=Path, help="TOML file of settings")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting")
-
-
 @contextmanager
-def run_folder(arguments: argparse.Namespace, activity: Activity) -> Iterator[Path]:
+def run_folder(output: Path, activity: Activity) -> Iterator[Path]:
     """Where checkpoints go: the run's folder, or one beside the model to be made, which must not be there yet.
 
     No other training works there meanwhile. Of the processes of one training the first speaks for all.
     """
-    output: Path = arguments.output
     run = activity.run or output.with_name(f".{output.name}.run")
     _refuse_existing(output)
     if not leads():

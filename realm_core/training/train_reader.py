@@ -12,7 +12,6 @@ teacher reads the question as it is written, whatever the student is given.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import random
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import ModelConfig
@@ -30,7 +28,7 @@ from realm_core.model.marginal import log_pair_reading, pair_divergence
 from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.casual import casually
-from realm_core.settings import read_settings
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import ReaderConfig
 from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
@@ -38,43 +36,33 @@ from realm_core.training.reading_rows import ReadingExample, ReadingRow, correct
 from realm_core.training.stage import (
     MOST_HELD_OUT,
     Ahead,
-    add_settings_arguments,
     even_parts,
     identity_of,
     publish,
     run_folder,
 )
+from realm_core.training.tasks import TrainReader
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `train-reader`."""
-    parser.add_argument("--model", type=Path, required=True, help="model folder to start from")
-    parser.add_argument("--rows", type=Path, nargs="+", required=True, help="files of reading rows (JSON lines)")
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-    parser.add_argument("--teacher", type=Path, help="model folder whose reader also teaches; none without")
-    add_settings_arguments(parser, ReaderConfig)
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: TrainReader, activity: Activity) -> None:
     """Train the reader and save the model."""
-    config = read_settings(ReaderConfig, arguments.config, arguments.set)
-    with run_folder(arguments, activity) as run:
-        _make(config, run, arguments, activity)
+    config = task.settings
+    with run_folder(task.output, activity) as run:
+        _make(config, run, task, activity)
 
 
-def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activity: Activity) -> None:
-    model = load_model(arguments.model)
+def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity) -> None:
+    model = load_model(task.model)
     if not model.config.not_here:
-        raise RealmError(f"{arguments.model} has no score of “not here”, which this training teaches.")
+        raise RealmError(f"{task.model} has no score of “not here”, which this training teaches.")
     if config.frozen_layers >= len(model.reader.bert.layers):
         raise RealmError(f"frozen_layers must be below the reader's {len(model.reader.bert.layers)} layers.")
-    rows = [row for path in arguments.rows for row in read_rows(path)]
+    rows = [row for path in task.rows for row in read_rows(path)]
     held_out = [row for row in rows if row.draw < config.holdout][:MOST_HELD_OUT]
     learnt = [row for row in rows if row.draw >= config.holdout]
     if not learnt:
         raise RealmError("All rows are held out; there is nothing to learn from.")
-    device = pick_device(arguments.device)
+    device = pick_device(task.device)
     reader = model.reader.to(device)
     freeze(reader.bert.embeddings)
     if reader.bert.encoder.relative_attention_bias is not None:
@@ -83,7 +71,7 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
         freeze(layer)
     no_dropout_in_attention(reader.bert, config.dropout)
     config_read = dataclasses.replace(model.config, normalisation="block+null")
-    teacher = None if arguments.teacher is None else _teacher(arguments.teacher, config_read, device)
+    teacher = None if task.teacher is None else _teacher(task.teacher, config_read, device)
     step = _Step(reader, config_read, teacher.reader if teacher else None, config.teacher_share)
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
     loop = Loop(
@@ -99,7 +87,7 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
         metrics_every=config.metrics_every,
         identity=identity_of(
             [model.hash, teacher and teacher.hash],
-            [item for item in dataclasses.asdict(config).items() if item[0] not in free],
+            [item for item in config.model_dump().items() if item[0] not in free],
             learnt,
         ),
         folder=run / "train-reader",
@@ -107,12 +95,12 @@ def _make(config: ReaderConfig, run: Path, arguments: argparse.Namespace, activi
     )
     activity.say(f"{len(learnt):,} rows to learn from, {len(held_out):,} held out.")
     measured = _train(loop, step, learnt, held_out, config)
-    names = ", ".join(path.stem for path in arguments.rows)
+    names = ", ".join(path.stem for path in task.rows)
     taught = f", taught by {teacher.hash}," if teacher else ""
-    recipe = f"reader of {model.hash}{taught} trained on {len(learnt)} rows of {names}: {dataclasses.asdict(config)}"
+    recipe = f"reader of {model.hash}{taught} trained on {len(learnt)} rows of {names}: {config.model_dump()}"
     publish(
         dataclasses.replace(model, config=config_read),
-        arguments.output,
+        task.output,
         recipe,
         measured,
         run,

@@ -8,15 +8,12 @@ is what such encoders are usually trained with.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import math
 import random
-from pathlib import Path
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.embedding import batches_by_length
@@ -24,35 +21,26 @@ from realm_core.model.checkpoint import new_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import principal_projection
 from realm_core.model.packed import Packed
-from realm_core.settings import read_settings
+from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import WarmstartConfig
-from realm_core.training.stage import add_settings_arguments
+from realm_core.training.tasks import Warmstart
 
 _WORDPIECES_PER_BATCH = 2048
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `warmstart`."""
-    parser.add_argument("--corpus", type=Path, required=True, help="snapshot whose blocks set the projection")
-    parser.add_argument("--output", type=Path, required=True, help="model folder to make")
-    add_settings_arguments(parser, WarmstartConfig)
-
-
-def main(arguments: argparse.Namespace, activity: Activity) -> None:
+def main(task: Warmstart, activity: Activity) -> None:
     """Make the model and say how much of the encoder's inner products the projection keeps."""
-    settings = read_settings(WarmstartConfig, arguments.config, arguments.set)
+    settings = task.settings
     config = dataclasses.replace(
         ModelConfig(),
         dimension=settings.dimension,
         reader_base=None if settings.reader_base == "embedder" else settings.reader_base,
     )
-    snapshot = Snapshot.open(arguments.corpus)
+    snapshot = Snapshot.open(task.corpus)
     if len(snapshot) < config.dimension:
         raise RealmError(
-            f"{arguments.corpus} has {len(snapshot)} blocks, too few to set a projection onto {config.dimension} "
-            "dimensions."
+            f"{task.corpus} has {len(snapshot)} blocks, too few to set a projection onto {config.dimension} dimensions."
         )
     rows = random.Random(settings.seed).sample(range(len(snapshot)), min(settings.sample, len(snapshot)))
     model = new_model(config, seed=settings.seed)
@@ -79,6 +67,6 @@ def main(arguments: argparse.Namespace, activity: Activity) -> None:
             side.norm.bias.zero_()
     unit_NW = torch.nn.functional.normalize(pooled_NW, dim=1)
     kept = (unit_NW @ projection_DW.T).square().sum(1).mean().item()
-    save_model(model, arguments.output, about={"recipe": [f"warm start on {snapshot.snapshot_id}"]})
-    activity.say(f"{arguments.output}: the projection keeps {kept:.1%} of the vectors' squared length.")
-    activity.result({"path": str(arguments.output), "kept": kept})
+    save_model(model, task.output, about={"recipe": [f"warm start on {snapshot.snapshot_id}"]})
+    activity.say(f"{task.output}: the projection keeps {kept:.1%} of the vectors' squared length.")
+    activity.result({"path": str(task.output), "kept": kept})

@@ -23,6 +23,8 @@ from tests.web.operating import TokenClient, evaluation, job, span_set
 from tests.web.pages import stored
 from webapp.models import AuditEntry, Feedback, JobState
 
+pytestmark = pytest.mark.postgresql_only
+
 NOBODY_S = "xyzzy"  # what no row has
 PROBLEM = {"type", "title", "status", "detail", "instance", "errors", "request_id"}
 PAYLOADS = {

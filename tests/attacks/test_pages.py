@@ -27,6 +27,8 @@ from tests.web.pages.ingested import ingested
 from tests.web.pages.stored import Read
 from webapp.models import ApiToken, AskedAnswer, AuditEntry, CorpusSnapshot, Feedback, QuestionSet
 
+pytestmark = pytest.mark.postgresql_only
+
 # Long texts say nothing more here; PostgreSQL holds no zero character.
 SHOWN = {name: text for name, text in TYPED.items() if len(text) < 2000 and "\x00" not in text}
 HARMLESS = "xyzzy"

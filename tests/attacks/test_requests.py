@@ -21,6 +21,8 @@ from webapp.kinds import KINDS
 from webapp.models import AskedAnswer, Deployment, Feedback, Job, JobState, Schedule
 from webapp.rest.reference_page import SchemaView
 
+pytestmark = pytest.mark.postgresql_only
+
 FORGED = ("Set-Cookie", "stolen", "forged")
 # Each page with the parameters that it looks at.
 PARAMETERS = {

@@ -166,6 +166,7 @@ def test_secrets_stay_out_of_the_log_and_the_pages(site: Served, connection: htt
         assert not [page for page in pages if secret in page]
 
 
+@pytest.mark.nightly  # tests/web/test_api_contract.py sends the same to the views
 @pytest.mark.timeout(600)
 def test_whatever_is_sent_the_description_holds(site: Served) -> None:
     """A small run; `python -m tests.attacks.contract` is the long one."""

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 import torch
 
-from realm_core.__main__ import ACTIVITIES, main
-from realm_core.activity import Activity
+from realm_core.__main__ import main
 from realm_core.errors import RealmError, Stopped
 from realm_core.index.embedding import embed
 from realm_core.model.checkpoint import Model, load_model, new_model
 from realm_core.model.config import ModelConfig
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.provenance import Answer
+from realm_core.tasks import ACTIVITIES
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 from tests.core.conftest import Deployment

@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from realm_core.errors import RealmError
+from realm_core.command_line import explain, in_toml, parse_toml, read_settings
+from realm_core.errors import RealmError, printable
 from realm_core.settings import (
-    ANY,
-    NOT_NEGATIVE,
-    SHARE,
+    Count,
+    Counts,
+    NotNegative,
     SettingError,
     Settings,
+    Share,
     describe,
-    explain,
-    in_toml,
+    flat,
     make,
-    parse_toml,
-    printable,
-    read_settings,
+    nested,
     setting,
-    some_of,
-    template,
+    try_make,
 )
+from realm_core.task import undecided
 from realm_core.training.ablation import AblationConfig
+from realm_core.training.config import IctConfig
+from realm_core.training.tasks import Ablate
 
 
-@dataclass(frozen=True)
 class Example(Settings):
     """One setting of every kind."""
 
-    count: int = setting(1, "a whole number", NOT_NEGATIVE)
-    rate: float = setting(0.5, "a number", NOT_NEGATIVE)
+    count: Count = setting(1, "a whole number")
+    rate: NotNegative = setting(0.5, "a number")
     text: str = setting("", "a text")
-    repeat: dict[str, int] = setting({}, "whole numbers by name")
-    floor: float | None = setting(None, "a share; empty: none", SHARE)
-    seasons: list[str] = setting(["spring"], "some words", some_of({"spring": "Spring", "autumn": "Fall"}))
+    repeat: Counts = setting({}, "whole numbers by name")
+    floor: Share | None = setting(None, "a share; empty: none")
+    season: Literal["spring", "autumn"] = setting("spring", "a word")
+    size: int = setting(3, "a bounded number", ge=2, le=9)
     fixed: int = 7
 
 
@@ -67,24 +67,66 @@ def test_what_nothing_can_hold_is_refused(name: str, value: Any) -> None:
 
 def test_what_can_be_held_is_taken() -> None:
     values = {"count": 2**63 - 1, "rate": 10**15, "text": "Ünïcödé \U0001f600", "repeat": {"ä": 2**63 - 1}}
-    assert make(Example, values) == Example(2**63 - 1, 1e15, "Ünïcödé \U0001f600", {"ä": 2**63 - 1})
+    made = make(Example, values)
+    assert {name: getattr(made, name) for name in values} == values and isinstance(made.rate, float)
+
+
+def test_a_word_is_one_of_its_choices() -> None:
+    assert make(Example, {"season": "autumn"}).season == "autumn"
+    with pytest.raises(SettingError, match=r"^season must be one of spring, autumn, not 'winter'"):
+        make(Example, {"season": "winter"})
+    with pytest.raises(SettingError, match=r"^season must be a text, not 3"):
+        make(Example, {"season": 3})
 
 
 def test_a_list_has_some_of_its_words_each_once() -> None:
-    assert make(Example, {"seasons": ["autumn", "spring"]}).seasons == ["autumn", "spring"]
-    first = make(Example, {})
-    first.seasons.append("autumn")
-    assert make(Example, {}).seasons == ["spring"]  # a list of each one's own
-    for wrong in ([], ["autumn", "autumn"], ["winter"]):
-        with pytest.raises(SettingError, match=r"^seasons must be one or more of spring, autumn, each once, not \["):
-            make(Example, {"seasons": wrong})
-    for wrong in ("autumn", [1], [["autumn"]], None):
-        with pytest.raises(SettingError, match=r"^seasons must be a list of words, not "):
-            make(Example, {"seasons": wrong})
+    def rows(value: Any) -> list[str]:
+        task, wrong = try_make(Ablate, {**undecided(Ablate), **PATHS, "rows": value})
+        if task is None:
+            raise SettingError(*next(iter(wrong.items())))
+        return task.rows
+
+    assert rows(["realm", "bm25"]) == ["realm", "bm25"]
+    for wrong in ([], ["realm", "realm"], ["winter"]):
+        with pytest.raises(SettingError, match=r"^rows must be one or more of realm, .*, each once, not \["):
+            rows(wrong)
+    for wrong in ("realm", [1], [["realm"]], None):
+        with pytest.raises(SettingError, match=r"^rows must be a list of words, not "):
+            rows(wrong)
+
+
+PATHS: dict[str, Any] = {
+    **{name: Path(name) for name in ("model", "corpus", "spans")},
+    **{name: (Path(name),) for name in ("questions", "dev")},
+}
+
+
+def test_everything_that_is_wrong_is_named_at_once() -> None:
+    made, wrong = try_make(Example, {"count": -1, "rate": True, "season": "", "size": 1, "winter": 3})
+    assert made is None and list(wrong) == ["winter", "count", "rate", "season", "size"]
+    assert wrong["size"] == "must be from 2 to 9, not 1." and wrong["rate"] == "must be a number, not True."
+
+
+def test_sections_are_named_before_their_settings() -> None:
+    values = {"ict.steps": 7, "finetune.repeat": {"a": 2}}
+    made = make(AblationConfig, nested(AblationConfig, values))
+    assert made.ict == IctConfig(steps=7) and flat(made).items() >= values.items()
+    assert make(AblationConfig, nested(AblationConfig, flat(made))) == made
+    for wrong, name in (
+        ({"ict": {"steps": 0}}, "ict.steps"),
+        ({"finetune": {"repeat": {"a": -1}}}, "finetune.repeat.a"),
+        ({"pretrain": {"masking": "span"}}, "pretrain.masking"),
+        ({"pretrain": {"query_wordpieces": 64, "pair_wordpieces": 64}}, "pretrain.pair_wordpieces"),
+        ({"pretrain": 3}, "pretrain"),
+        ({"steps": 3}, "steps"),
+    ):
+        with pytest.raises(SettingError) as caught:
+            make(AblationConfig, wrong)
+        assert caught.value.name == name
 
 
 def test_a_field_that_is_no_setting_is_not_described() -> None:
-    assert Example(fixed=8).fixed == 8 and "fixed" not in explain(Example) + template(Example())
+    assert Example(fixed=8).fixed == 8 and "fixed" not in explain(Example) and "fixed" not in flat(Example())
     with pytest.raises(SettingError, match=r"^fixed is no setting; there are count, "):
         make(Example, {"fixed": 8})
     with pytest.raises(SettingError) as caught:
@@ -112,27 +154,8 @@ def test_a_text_that_is_no_toml_is_named(tmp_path: Path) -> None:
         read_settings(Example, tmp_path / "c.toml")
 
 
-def test_a_template_is_the_defaults_with_what_they_mean() -> None:
-    text = template(Example())
-    assert make(Example, parse_toml(text)) == Example()
-    other = Example(text='a "b"', repeat={"x y": 2}, seasons=["autumn", "spring"])
-    assert make(Example, parse_toml(template(other))) == other
-    for one in describe(Example):
-        limit = "" if one.limit is ANY else f" ({one.limit.says})"
-        assert f"# {one.help}{limit}\n{'# ' if one.default is None else ''}{one.name} =" in text
-
-
 def test_values_in_toml() -> None:
     values = [True, 3, 1e-5, 'a "b" \\ \x7f é', {"plain-train": 2}, ["a", "b"]]
     assert [in_toml(value) for value in values] == [
         "true", "3", "1e-05", '"a \\"b\\" \\\\ \\u007F é"', '{"plain-train" = 2}', '["a", "b"]',
     ]  # fmt: skip
-
-
-def test_an_ablation_in_toml_is_what_it_was() -> None:
-    text = AblationConfig().in_toml()
-    assert AblationConfig.make(parse_toml(text)) == AblationConfig()
-    assert "# blocks read for a sentence, the null block counted (paper: 8) (at least 2)\nk = 8" in text
-    other = {"ict": {"steps": 7}, "finetune": {"repeat": {"plain-train": 2}}, "pretrain": {"refresh": "in-loop"}}
-    made = AblationConfig.make(other)
-    assert AblationConfig.make(parse_toml(made.in_toml())) == made != AblationConfig()

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors.torch import save_file
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.files import read_json, write_json
 from realm_core.index.build import build
 from realm_core.model.checkpoint import new_model, save_model
 from realm_core.model.config import ModelConfig
+from realm_core.runs.activity import Activity
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from tests.core.corpus.dumps import dump, page

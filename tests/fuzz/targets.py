@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from realm_core.activity import Activity
+from realm_core.command_line import read_settings
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
@@ -36,8 +36,8 @@ from realm_core.model.released import import_released
 from realm_core.model.torch_file import read_torch_file
 from realm_core.questions.formats import FORMATS, read_published
 from realm_core.questions.question_file import read_questions
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
-from realm_core.settings import read_settings
 from realm_core.tensors import load_tensors
 from realm_core.training.ablation import AblationConfig
 from realm_core.training.config import PretrainConfig
@@ -94,7 +94,9 @@ def _texts(scene: Scene) -> Iterator[Target]:
         "parquet", _file(plain / "r.parquet", lambda path: _articles(ParquetSource(path))), seeds.tables(), "bytes"
     )
     yield Target("toml", _file(plain / "c.toml", lambda path: read_settings(PretrainConfig, path)), seeds.TOMLS, "text")
-    yield Target("ablation", _file(plain / "a.toml", AblationConfig.read), seeds.ABLATIONS, "text")
+    yield Target(
+        "ablation", _file(plain / "a.toml", lambda path: read_settings(AblationConfig, path)), seeds.ABLATIONS, "text"
+    )
     yield Target("metrics", _file(plain / "metrics.jsonl", read_metrics), (seeds.METRICS,), "lines")
 
 

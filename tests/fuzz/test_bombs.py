@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from realm_core.command_line import parse_toml, read_settings
 from realm_core.corpus.cleaning import article_of
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
@@ -33,7 +34,6 @@ from realm_core.index.generation import Generation
 from realm_core.model.base import base_bert
 from realm_core.model.torch_file import read_torch_file
 from realm_core.questions.question_file import read_questions
-from realm_core.settings import parse_toml, read_settings
 from realm_core.tensors import load_tensors
 from realm_core.training.config import PretrainConfig
 from tests.core.corpus.dumps import HEAD, dump, page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 
 import hypothesis
@@ -22,6 +23,9 @@ from tests.web.pages import stored
 from webapp.models import ApiToken, JobState, QuestionSet
 from webapp.rest.reference_page import SchemaView
 
+pytestmark = pytest.mark.postgresql_only
+
+EXAMPLES = 15 if os.environ.get("NIGHTLY") == "1" else 6  # of each operation
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -54,7 +58,9 @@ def _one_transaction() -> Iterator[None]:
 
 
 @schema.parametrize()
-@hypothesis.settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(
+    max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+)
 def test_the_api_keeps_to_its_description(
     case: Case, engine: FakeEngine, staff: Person, _one_transaction: None
 ) -> None:

@@ -16,6 +16,8 @@ from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.refusals import InvalidRequest
 from webapp.text import one_line
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.mark.parametrize(
     ("typed", "cleaned"),

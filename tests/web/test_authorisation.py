@@ -6,6 +6,7 @@ be wrong.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import pytest
 from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from drf_spectacular.generators import SchemaGenerator
 
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_model, measured, question_set
@@ -21,7 +23,10 @@ from tests.web.operating import TokenClient, job, span_set
 from tests.web.pages import stored
 from webapp.models import (
     ApiToken,
+    CorpusChange,
+    CorpusState,
     Deployment,
+    Document,
     Feedback,
     JobMetric,
     JobState,
@@ -76,6 +81,7 @@ PAGES = {
     "how-it-works": Address("nothing", GET, 200),
     "ask": Address("ask", GET, 200),
     "answer": Address("read", GET, 200, ("answer",)),
+    "answer-again": Address("ask", POST, 302, ("answer",)),
     "feedback": Address("feedback", POST, 422, ("answer",)),
     "feedback-take-back": Address("feedback", POST, 302, ("answer",)),
     "answer-why": Address("explain", POST, 422, ("answer",)),
@@ -115,6 +121,13 @@ PAGES = {
     "manage-corpus": Address("operate", GET, 200, ("corpus",)),
     "manage-spans": Address("operate", GET, 200, ("spans",)),
     "manage-sources": Address("operate", GET, 200),
+    "manage-documents": Address("operate", GET, 503),  # the corpus's files are not there
+    "manage-document-add": Address("operate", GET, 200),
+    "manage-document": Address("operate", GET, 503),
+    "manage-document-change": Address("operate", GET, 503),
+    "manage-document-remove": Address("operate", GET, 503),
+    "manage-document-changes": Address("operate", GET, 200),
+    "manage-document-change-page": Address("operate", GET, 200, ("change",)),
     "manage-source-remove": Address("operate", POST, 302),
     "manage-questions": Address("curate", GET, 200),
     "manage-questions-from-feedback": Address("curate", POST, 302),
@@ -151,6 +164,7 @@ FORMS = {
     "manage-schedule POST": Address("operate", POST, 422, ("schedule",)),
     "manage-questions POST": Address("curate", POST, 422),
     "manage-sources POST": Address("operate", POST, 422),
+    "manage-document-add POST": Address("operate", POST, 422),
     "manage-roll-back POST": Address("operate", POST, 302, ("deployment",)),
 }
 API = {
@@ -261,8 +275,22 @@ def test_page(name: str, settings: Any, callers: dict[str, Client], engine: Fake
         assert callers["admin"].get(address).status_code in (302, 404, 405)
 
 
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call, no-any-return]
+
+
 @pytest.mark.parametrize("name", [*API, *MORE])
-def test_address_of_the_api(name: str, settings: Any, callers: dict[str, Client], engine: FakeEngine) -> None:
+def test_address_of_the_api(
+    name: str,
+    settings: Any,
+    callers: dict[str, Client],
+    engine: FakeEngine,
+    schema: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # To make it takes a third of a second, and who may read it does not depend on what it says.
+    monkeypatch.setattr(SchemaGenerator, "get_schema", lambda *_given, **_more: copy.deepcopy(schema))
     call = API[name] if name in API else MORE[name]
     for closed in (False, True):
         settings.REALM_PUBLIC = not closed
@@ -343,6 +371,13 @@ def _record(name: str) -> Any:
             return active.pk
         case "schedule":
             return Schedule.objects.create(corpus_name=active.index.corpus.name, trigger="every", hours=1).pk
+        case "change":
+            state = CorpusState.objects.filter(index=active.index).first()
+            state = state or CorpusState.objects.create(index=active.index, state_id="s", state={}, has_edits=True)
+            document = Document.objects.filter(index=active.index).first() or Document.objects.create(
+                index=active.index, document_id="d", title="D", format="text", blocks=0
+            )
+            return CorpusChange.objects.create(kind="removed", document=document, before=state, after=state).pk
         case "answer":
             return stored.store().pk
         case "block":

@@ -29,7 +29,7 @@ from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGe
 from webapp.operations import backups
 from webapp.storage.holding import files_may_go
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 
 @pytest.fixture

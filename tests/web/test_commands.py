@@ -83,8 +83,7 @@ class Activities:
 
     def __call__(self, name: str, *arguments: str | Path) -> dict[str, Any]:
         self.ran.append(name)
-        words = [str(argument) for argument in arguments]
-        given = dict(zip(words[::2], words[1::2], strict=True))
+        given = dict(str(argument).split("=", 1) for argument in arguments)
         folder = Path(given["--output"]) / (given["--name"] + "/snap" if name == "ingest" else "")
         manifest: dict[str, Any]
         if name == "ingest":
@@ -95,7 +94,7 @@ class Activities:
                 "name": given["--name"],
                 "articles": 3,
                 "blocks": 5,
-                "source": given["--source"],
+                "source": given.get("--source", "vital"),
                 "language": "en",
                 "licence": "CC BY-SA 4.0",
                 "attribution": "Wikipedia",

@@ -13,6 +13,8 @@ from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import post, problem
 from webapp.models import ApiToken
 
+pytestmark = pytest.mark.both_databases
+
 AWAY = [OperationalError("the connection is lost"), InterfaceError("the connection is closed")]
 SAID = "The database does not answer."
 

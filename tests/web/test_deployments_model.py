@@ -9,7 +9,7 @@ from realm_core.errors import RealmError
 from tests.web.pages import stored
 from webapp.models import Deployment, ModelVersion
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_activating_takes_the_place_of_the_active_one() -> None:

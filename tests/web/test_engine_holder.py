@@ -75,8 +75,8 @@ def test_a_new_deployment_is_loaded_beside_the_old_one(loader: Loader) -> None:
         loader.may_go_on.set()
         until(lambda: len(loader.engines) == 2)
         until(lambda: holder().status().deployment_id == second.pk)
-        time.sleep(0.1)
-        assert not loader.engines[0].closed  # this question still uses it
+        until(lambda: service.retired)
+        assert not service.unused.is_set() and not loader.engines[0].closed  # this question still uses it
     until(lambda: loader.engines[0].closed)
     with serving() as service:
         assert service.deployment_id == second.pk

@@ -17,6 +17,8 @@ from tests.web.operating import TokenClient, problem
 from webapp.asking import idempotency
 from webapp.models import AskedAnswer, EvidenceBlock, IdempotencyKey
 
+pytestmark = pytest.mark.both_databases
+
 QUESTION = {"question": "Who directed it?", "k": 3}
 
 

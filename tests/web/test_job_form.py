@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django import forms
 
-from realm_core.settings import ANY, Setting, parse_toml
+from realm_core.settings import ANY, FILE, Setting, flat
 from realm_core.training.ablation import ROWS, AblationConfig
 from tests.web.conftest import Person
 from tests.web.operating import question_set, span_set
@@ -17,7 +17,6 @@ from webapp.jobs.examples import NEW_JOBS
 from webapp.jobs.form import CountsField, JobForm
 from webapp.jobs.schema import kind_json, parameters_schema, startable
 from webapp.kinds import KINDS, Kind, ParameterError
-from webapp.kinds.settings import FILE
 from webapp.models import Job, JobKind, Purpose
 
 pytestmark = pytest.mark.django_db
@@ -38,11 +37,11 @@ def test_every_setting_has_a_field_of_its_type(kind: Kind) -> None:
     form = JobForm(kind, None, {})
     for one in kind.described():
         field = form.fields[one.name]
-        if one.limit is FILE:  # what lies in a folder by now, and with which explanation, is told elsewhere
+        if one.limit == FILE:  # what lies in a folder by now, and with which explanation, is told elsewhere
             assert type(field) is forms.ChoiceField
             continue
         assert type(field) is (forms.ChoiceField if one.kind is str and one.limit.choices else TYPED[one.kind])
-        assert one.kind is not str or one.limit is not ANY, "a text of any kind is no typed setting"
+        assert one.kind is not str or one.limit != ANY, "a text of any kind is no typed setting"
         assert form[one.name].initial == one.default and str(field.help_text).startswith(one.help)
         assert [name for name, _ in getattr(field, "choices", ())] == list(one.limit.choices)
         edges = {"min": one.limit.low, "max": one.limit.high}
@@ -56,10 +55,9 @@ def bounds(field: forms.Field) -> dict[str, float]:
 
 
 def test_an_ablation_is_told_what_its_toml_tells() -> None:
-    toml = parse_toml(AblationConfig().in_toml())
     described = {one.name: one.default for one in ABLATE.described()}
     assert described.pop("rows") == list(ROWS)
-    assert described == {f"{section}.{name}": value for section, own in toml.items() for name, value in own.items()}
+    assert described == flat(AblationConfig())
 
 
 def test_a_stage_of_an_ablation_is_described_as_the_job_of_its_kind() -> None:
@@ -88,7 +86,10 @@ def test_rows_are_chosen_by_the_papers_names() -> None:
 
 def test_a_person_first_meets_an_ablations_budget_alone() -> None:
     groups = JobForm(ABLATE, None, {}).groups()
-    assert [group.title for group in groups] == ["Settings", *(KINDS[name].title for name in AblationConfig.sections())]
+    assert [group.title for group in groups] == [
+        "Settings",
+        *(KINDS[name].title for name in AblationConfig.model_fields),
+    ]
     assert [[field.label for field in group.often] for group in groups] == [
         *(["Rows"], ["Steps", "Batch"], ["Steps", "Batch"]),
         *(["Steps", "Batch", "k", "Refresh every"], ["Epochs", "Batch", "k"], ["k", "Score scale"]),

@@ -12,7 +12,7 @@ from webapp.models import DeviceLease, Job, JobKind, JobState, Queue
 from webapp.models import job as job_module
 from webapp.models.job import LOG_CHARACTERS, MAX_ATTEMPTS, MAX_INTERRUPTIONS, RESUME_AFTER_S
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def job_in(state: JobState, owner: str = "") -> Job:

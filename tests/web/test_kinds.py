@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from django.apps import apps
 
-from realm_core.training.ablation import ROWS, AblationConfig
-from realm_core.training.config import FinetuneConfig, MlmConfig, PretrainConfig
+from realm_core.settings import flat
+from realm_core.tasks import TASKS
+from realm_core.training.ablation import ROWS
+from realm_core.training.config import FinetuneConfig, MlmConfig
+from realm_core.training.tasks import Ablate
 from tests.web.pages import stored
 from webapp.kinds import KINDS, ParameterError
-from webapp.kinds.settings import AblateSettings
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet, SpanSet
 
 pytestmark = pytest.mark.django_db
@@ -40,7 +42,7 @@ def test_what_is_read_is_written_with_every_setting() -> None:
     kind = KINDS[JobKind.FINETUNE]
     written = kind.written(kind.read(finetuning(epochs=7, repeat={"learnt": 2}, name="mine")))
     assert (written["epochs"], written["repeat"], written["name"]) == (7, {"learnt": 2}, "mine")
-    assert written["reader_lr"] == FinetuneConfig.reader_lr
+    assert written["reader_lr"] == FinetuneConfig().reader_lr
     assert written["questions"] == [QuestionSet.objects.get().pk]
     assert kind.written(kind.read(json.loads(json.dumps(written)))) == written
 
@@ -63,7 +65,7 @@ def test_settings_that_do_not_go_together_are_named() -> None:
     spans = SpanSet.objects.create(corpus=index.corpus, path="spans/x", tagger="dates", spans=9, blocks=3)
     start = {"model": index.model_id, "corpus": index.corpus_id, "index": index.pk, "spans": spans.pk}
     read = KINDS[JobKind.PRETRAIN].read({**start, "query_wordpieces": 32, "pair_wordpieces": 64})
-    assert read.settings[PretrainConfig].pair_wordpieces == 64  # less than there must be where 96 are the sentence's
+    assert flat(read.task)["pair_wordpieces"] == 64  # less than there must be where 96 are the sentence's
     errors = refused(JobKind.PRETRAIN, {**start, "query_wordpieces": 64, "pair_wordpieces": 64})
     assert list(errors) == ["pair_wordpieces"] and errors["pair_wordpieces"].startswith("must be at least 80, ")
 
@@ -111,8 +113,8 @@ def test_a_source_is_a_file_of_its_folder_and_nothing_else(parameters: dict[str,
 def test_what_is_wrong_with_an_ablation_is_named_before_it_starts() -> None:
     given = ablation()
     kind = KINDS[JobKind.ABLATE]
-    config = AblationConfig.of(kind.read({**given, "ict.steps": 10, "rows": ["realm", "bm25"]}).settings)
-    assert (config.ict.steps, config.mlm) == (10, MlmConfig())
+    task = kind.read({**given, "ict.steps": 10, "rows": ["realm", "bm25"]}).task
+    assert isinstance(task, Ablate) and (task.settings.ict.steps, task.settings.mlm) == (10, MlmConfig())
     wrong = {"ict.steps": 0, "pretrain.masking": "span", "finetune.repeat": {"a": -1}, "steps": 5, "rows": ["best"]}
     assert refused(JobKind.ABLATE, {**given, **wrong}) == {
         "rows": f"must be one or more of {', '.join(ROWS)}, each once, not ['best'].",
@@ -155,7 +157,7 @@ def test_an_ablation_that_was_told_in_one_text_is_told_by_setting() -> None:
         job.refresh_from_db()
     told = {"ict.steps": 7, "finetune.repeat": {"learnt": 2}, "rows": ["realm", "bm25"]}
     assert some.parameters == given | told and kind.written(kind.of(some)).items() >= told.items()
-    assert every.parameters == given and kind.of(every).settings[AblateSettings].rows == list(ROWS)
+    assert every.parameters == given and flat(kind.of(every).task)["rows"] == list(ROWS)
     assert new.parameters == given | {"mlm.steps": 3, "rows": ["realm"]}
 
 
@@ -169,4 +171,4 @@ def test_names_of_parameters_do_not_overlap_and_all_are_explained(kind: str) -> 
 
 
 def test_every_kind_is_known() -> None:
-    assert set(KINDS) == set(JobKind.values)
+    assert set(KINDS) == {task.kind for task in TASKS if task.queue} >= set(JobKind)

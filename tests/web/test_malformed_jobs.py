@@ -15,6 +15,8 @@ from tests.web.pages import stored
 from webapp.jobs import service as services
 from webapp.models import AuditEntry, IndexGeneration, Job, JobState, Purpose
 
+pytestmark = pytest.mark.both_databases
+
 BROKEN = {"attribution": "half \ud800", "source": "vital"}
 
 

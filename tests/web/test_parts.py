@@ -12,7 +12,7 @@ from webapp.jobs.parts import Part, Turn
 from webapp.models import Job, JobKind, JobState
 from webapp.models.job import ITS_PARTS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 SHARDS = [Part(JobKind.INDEX_SHARD, {"shard": number, "rows": 5}) for number in range(3)]
 

@@ -24,7 +24,7 @@ from webapp.serving import presence
 from webapp.serving.engine import Status, holder
 from webapp.serving.presence import Presence, answering
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def another(name: str = "other:7", **values: Any) -> WebProcess:

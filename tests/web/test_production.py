@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.web import free_port, request
+from realm_core.runs.processes import ask_to_end, start
 from tests.web.proxy import LARGEST_BYTES, TRUSTING, proxy
 from tests.web.test_headers import check
 from workers.guards import HOST
-from workers.processes import ask_to_end, start
 from workers.services import web
 
 TOP = Path(__file__).resolve().parents[2]

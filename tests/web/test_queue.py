@@ -14,7 +14,7 @@ from webapp.jobs import queue
 from webapp.models import Job, JobKind, JobState, Queue
 from webapp.models import job as job_module
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 class Broker:

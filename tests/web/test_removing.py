@@ -35,7 +35,7 @@ from webapp.models import (
 from webapp.storage.holding import files_stay
 from webapp.storage.places import portable, resolve
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture

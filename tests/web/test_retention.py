@@ -20,8 +20,7 @@ from tests.web.pages import stored
 from webapp.artefacts import retention
 from webapp.artefacts.registering import record_index
 from webapp.jobs import service as jobs
-from webapp.kinds import ParameterError
-from webapp.kinds.base import Given, Kind
+from webapp.kinds import Given, Kind, ParameterError
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -38,7 +37,7 @@ from webapp.models import (
 from webapp.storage.holding import files_stay
 from webapp.storage.places import resolve
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 LONG_AGO = timedelta(days=40)
 
 

@@ -9,12 +9,12 @@ import pytest
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
 from tests.web.operating import evaluation, question_set
 from tests.web.pages import stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import Check, Finding, Verdict
-from webapp.kinds.settings import OWN
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
@@ -32,7 +32,7 @@ from webapp.models.schedule import Weekday
 from webapp.schedules import service as scheduling
 from webapp.schedules.service import advance, model_made, next_due, run_due, run_now
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 NOON = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
 
 

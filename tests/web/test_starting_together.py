@@ -18,6 +18,8 @@ from webapp.jobs import queue
 from webapp.jobs import service as jobs
 from webapp.models import AuditEntry, Job
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.mark.django_db(transaction=True)
 def test_one_of_them_is_led_to_the_other(staff: Person, monkeypatch: pytest.MonkeyPatch) -> None:

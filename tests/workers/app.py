@@ -13,11 +13,11 @@ from workers.app import app  # first: it sets up Django
 
 # isort: split
 
-from webapp.jobs.parts import Part
+from realm_core.task import Part
 from webapp.models import Job, JobKind
 from workers import tasks
 from workers.beat import every
-from workers.kinds import KINDS, Kind, index_shard, refresh
+from workers.kinds import KINDS, Kind
 
 __all__ = ["app"]
 
@@ -55,7 +55,7 @@ def of_scripts(kind: Kind, steps: int) -> Kind:
 
 
 KINDS["script"] = Kind(command=command, record=record, before=shards, beside=builder)
-KINDS[JobKind.INDEX_SHARD] = of_scripts(index_shard.KIND, 5)
-KINDS[JobKind.REFRESH] = of_scripts(refresh.KIND, 100_000)
+KINDS[JobKind.INDEX_SHARD] = of_scripts(KINDS[JobKind.INDEX_SHARD], 5)
+KINDS[JobKind.REFRESH] = of_scripts(KINDS[JobKind.REFRESH], 100_000)
 app.conf.beat_schedule["tidy"]["schedule"] = every(0.5)
 tasks.RESEND_AFTER_S = 2

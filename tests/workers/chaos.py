@@ -4,8 +4,8 @@ An ICT, a pre-training with its builder, an index build in shards and an ingest 
 workers, a scheduler, a broker and a web server that the supervisor starts again. At random instants one of these, or
 one of the jobs' own processes, gets SIGKILL. All the while watchers look
 
-    at /proc          whether two processes work for one job. The lock of the run folder (tether.py) is there to prevent
-                      it; what is looked at is another thing, which run folder each process was started for
+    at /proc          whether two processes work for one job. The lock of the run folder (runs/launch.py) is there to
+                      prevent it; what is looked at is another thing, which run folder each process was started for
     at the disk       whether whatever is visible is whole: models, generations, corpora, and what the records name
     at the web server whether what it answers is of what is deployed
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from realm_core.runs.processes import kill_all, start
 from tests.broker import Broker, running_broker
 from tests.waiting import PATIENCE_S, wait_until
 from webapp.jobs.queue import enqueue, producer
 from webapp.models import Job, Worker
-from workers.processes import kill_all, start
 from workers.services import Service, broker, environment_for, scheduler, socket_path, worker
 
 LEASE_S = 2

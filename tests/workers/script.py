@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.errors import Stopped
+from realm_core.runs.activity import Activity
 
 
 def main() -> int:

@@ -35,10 +35,10 @@ def kind(words: list[str]) -> str:
 
 
 def run_of(words: list[str]) -> str:
-    """The run folder that a job's process of ours was started for. (A tether has not become it yet.)"""
+    """The run folder that a job's process of ours was started for. (The launcher has not become it yet.)"""
     data = os.environ["REALM_DATA"]
     run = next((word.removeprefix("--run=") for word in words if word.startswith(f"--run={data}/runs/")), "")
-    return "" if any(word.endswith("tether.py") for word in words) else run
+    return "" if any(word.endswith("launch.py") for word in words) else run
 
 
 def runs() -> dict[str, list[int]]:

@@ -19,12 +19,12 @@ from typing import Any
 import psycopg
 
 from benchmarks.web import server
+from realm_core.runs.processes import kill_all, start
 from tests.broker import Broker
 from tests.postgres import postgres_server
 from tests.tiny import tiny_deployment
 from tests.waiting import wait_until
 from workers.guards import HOST
-from workers.processes import kill_all, start
 from workers.refusal import TOP
 from workers.services import environment_for, scheduler, worker
 

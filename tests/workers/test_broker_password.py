@@ -17,7 +17,7 @@ from webapp.access import limits
 from webapp.jobs import queue
 from webapp.models import Job, JobKind
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
 
 @pytest.fixture(params=["", "not-the-password"])

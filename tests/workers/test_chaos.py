@@ -18,6 +18,8 @@ from tests.web.pages import stored
 from tests.workers import chaos
 from tests.workers.chaos import TOP, Chaos
 
+pytestmark = pytest.mark.postgresql_only
+
 
 @pytest.fixture
 def watching(tmp_path: Path) -> Chaos:

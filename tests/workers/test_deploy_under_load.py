@@ -18,15 +18,13 @@ from django.contrib.auth.models import User
 
 from benchmarks.askers import Askers, asker, change_over, operate, percentile
 from benchmarks.web import server
-from realm_core.activity import Activity
 from realm_core.index.build import build
+from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.deployments.service import check, deploy
 from webapp.models import ApiToken, AskedAnswer, IndexGeneration
-
-pytestmark = pytest.mark.sqlite_only  # minutes of processes; SQLite lets one write at a time
 
 LOADING_TAKES_S = 5.0
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]

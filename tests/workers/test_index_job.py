@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
+from realm_core.runs.activity import Activity
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
 from webapp.artefacts.registering import record_corpus, record_model
 from webapp.deployments.service import deploy
 from webapp.jobs import service as jobs
-from webapp.jobs.service import start_index_build
 from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState
 from webapp.storage.places import resolve
 
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.postgresql_only  # minutes of processes; here they real
 def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Path) -> None:
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     workers.worker()
-    job = start_index_build(model, corpus, by=None)
+    job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=None)
     wait_for_state(job, "succeeded")
     index = IndexGeneration.objects.get(job=job)
     assert (index.model, index.corpus, index.rows) == (model, corpus, corpus.blocks)
@@ -79,6 +78,6 @@ def test_a_model_that_is_gone_fails_with_a_sentence(workers: Workers, tmp_path: 
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     (resolve(model.path) / "model.safetensors").unlink()
     workers.worker()
-    job = start_index_build(model, corpus, by=None)
+    job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=None)
     wait_for_state(job, "failed")
     assert job.error.endswith("model.safetensors does not exist.")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from django.db import OperationalError
 
 from realm_core.errors import RealmError
+from realm_core.runs.folder import RunFolder
+from realm_core.runs.processes import EXIT_LOCKED
 from webapp.jobs.parts import Part
 from webapp.models import AuditEntry, DeviceLease, Job, JobKind, JobMetric, JobState
 from webapp.models.job import MAX_ATTEMPTS
 from workers import devices, job_run
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS, Kind
-from workers.tether import LOCKED_STATUS
 
 pytestmark = pytest.mark.django_db
 
@@ -35,14 +35,16 @@ class Ended:
     def __init__(self, status: int, said: str) -> None:
         self._status, self._said = status, said
 
-    def start(self, command: Sequence[str], *, output: Any, nice: int, **_about: Any) -> Ended:
+    def start(self, folder: RunFolder, command: Sequence[str], /, *, nice: int, **_about: Any) -> Ended:
         Ended.nice = nice
-        run = Path(command[-1].removeprefix("--run="))
+        run = folder.path
+        assert command[-1] == f"--run={run}"
         if self._status == 0:
             (run / "result.json").write_text(json.dumps(RESULT))
         (run / "metrics.jsonl").write_text('{"step": 1, "time": 1.7e9, "loss": 2}\n')
         (run / "progress.json").write_text(json.dumps(PROGRESS))
-        output.write(self._said.encode())
+        with open(folder.log_file, "a") as log:
+            log.write(self._said)
         return self
 
     def poll(self) -> int:
@@ -65,7 +67,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
         values: dict[str, Any] | None = None,
         **about: Any,
     ) -> Job:
-        monkeypatch.setattr(job_run, "start", Ended(status, said).start)
+        monkeypatch.setattr(job_run, "start_in", Ended(status, said).start)
         told = {"command": lambda _job: ["module"], "record": lambda _job, result: result, **about}
         monkeypatch.setitem(KINDS, kind, Kind(**told))
         # A builder without a training is taken for needed, so that none has to be made.
@@ -136,7 +138,7 @@ def _with_run_dir(job: Job) -> Sequence[Part]:
 
 
 def test_what_another_process_still_works_on_waits_and_is_not_counted(ends: Callable[..., Job]) -> None:
-    job = ends(LOCKED_STATUS)
+    job = ends(EXIT_LOCKED)
     assert (job.state, job.attempt, job.sent_at) == (JobState.QUEUED, 0, None)
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from realm_core.runs.folder import RunFolder
 from webapp.models import Job, JobKind, JobMetric, JobState
 from webapp.models.job import ITS_PARTS
 from workers import job_run
 from workers.job_run import JobRun, Timing
 from workers.kinds import KINDS, Kind
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
 PROGRESS = {"done": 3, "total": 9, "unit": "rows"}
 
@@ -39,8 +39,8 @@ class Running:
         self.status: int | None = None
         self.signals: list[str] = []
 
-    def start(self, command: Sequence[str], **_about: Any) -> Running:
-        (Path(command[-1].removeprefix("--run=")) / "metrics.jsonl").write_text('{"step": 1, "time": 1.7e9}\n')
+    def start(self, folder: RunFolder, _command: Sequence[str], /, **_about: Any) -> Running:
+        folder.metrics_file.write_text('{"step": 1, "time": 1.7e9}\n')
         return self
 
     def poll(self) -> int | None:
@@ -74,7 +74,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     ) -> tuple[Job, list[str]]:
         job = Job.objects.create(**{"kind": JobKind.EXPORT, **values})
         process = Running(lambda: happens(Job.objects.get(pk=job.pk)), answer)
-        monkeypatch.setattr(job_run, "start", process.start)
+        monkeypatch.setattr(job_run, "start_in", process.start)
         monkeypatch.setitem(KINDS, job.kind, Kind(command=lambda _job: ["module"], record=lambda _job, result: result))
         claimed = Job.claim(job.pk, "me", 60)
         assert claimed is not None

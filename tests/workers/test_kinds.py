@@ -16,7 +16,9 @@ from realm_core.model.checkpoint import load_model
 from realm_core.model.identity import read_hashes
 from realm_core.training.ablation import AblationConfig
 from realm_core.training.config import FinetuneConfig, IctConfig
+from realm_core.training.tasks import Ablate
 from tests.core.running import activity_of
+from tests.core.running import told as task_told
 from tests.core.training.towns import COUNT, Towns, make_towns
 from tests.workers.work import QUICK, Work, record_work, source
 from webapp.jobs import service as jobs
@@ -25,8 +27,7 @@ from webapp.schedules import service as scheduling
 from webapp.storage.places import resolve, sources_dir
 from workers import devices
 from workers.job_run import JobRun, Timing
-from workers.kinds import KINDS
-from workers.kinds.base import given
+from workers.kinds import KINDS, given
 
 pytestmark = [pytest.mark.django_db, pytest.mark.timeout(600)]
 
@@ -185,9 +186,9 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
     }
     job = Job.objects.create(kind=JobKind.ABLATE, parameters=parameters)
     told = KINDS[JobKind.ABLATE].command(job)
-    assert told[told.index("--rows") + 1 :] == ["realm", "bm25"]
-    settings = AblationConfig.read(job.run_dir / "ablation.toml")
-    assert settings == AblationConfig(ict=IctConfig(steps=3), finetune=FinetuneConfig(repeat={"some": 2}))
+    task = task_told(told[1], told[2:])
+    assert isinstance(task, Ablate) and task.rows == ["realm", "bm25"]
+    assert task.settings == AblationConfig(ict=IctConfig(steps=3), finetune=FinetuneConfig(repeat={"some": 2}))
     (job.run_dir / "excluded-titles.json").write_text('["As it was at the first attempt"]')
     assert KINDS[JobKind.ABLATE].command(job) == told
     assert "first attempt" in (job.run_dir / "excluded-titles.json").read_text()

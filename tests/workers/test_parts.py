@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+
+import pytest
 
 from tests.waiting import alive, wait_until
 from tests.workers.conftest import Workers, make_job, send, steps, wait_for_state
 from webapp.jobs import service as jobs
 from webapp.models import DeviceLease, Job, JobKind
 from webapp.models.job import ITS_PARTS
+
+pytestmark = pytest.mark.postgresql_only
 
 
 def parts_of(job: Job) -> list[Job]:
@@ -186,7 +189,8 @@ def test_one_training_a_device(workers: Workers) -> None:
         send(job)
     wait_until(lambda: steps(first) or steps(second))
     assert DeviceLease.objects.count() == 1
-    time.sleep(0.5)
+    running = first if steps(first) else second
+    wait_until(lambda: len(steps(running)) >= 4)
     assert {Job.objects.get(pk=job.pk).state for job in (first, second)} == {"running", "queued"}
     for job in (first, second):
         wait_for_state(job, "succeeded")

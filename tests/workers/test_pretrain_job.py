@@ -15,7 +15,7 @@ from webapp.metrics.records import Records
 from webapp.models import Job, JobKind, ModelVersion
 from webapp.storage.places import resolve
 
-pytestmark = pytest.mark.sqlite_only  # minutes of processes; SQLite lets one write at a time
+pytestmark = pytest.mark.postgresql_only
 
 
 @pytest.mark.timeout(600)

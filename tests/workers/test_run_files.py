@@ -28,7 +28,7 @@ def steps(job: Job) -> list[int]:
 
 def test_metrics_are_copied_once_across_attempts(job: Job) -> None:
     files = RunFiles(job)
-    path = files.folder / "metrics.jsonl"
+    path = files.folder.path / "metrics.jsonl"
     path.write_text(line(1) + line(2) + line(3)[:10])
     files.copy_metrics()
     files.copy_metrics()
@@ -50,21 +50,21 @@ def test_metrics_are_copied_once_across_attempts(job: Job) -> None:
 def test_a_line_is_read_when_it_is_complete(job: Job) -> None:
     files = RunFiles(job)
     half = len(line(2)) // 2
-    (files.folder / "metrics.jsonl").write_text(line(1) + line(2)[:half])
+    (files.folder.path / "metrics.jsonl").write_text(line(1) + line(2)[:half])
     files.copy_metrics()
     assert steps(job) == [1]
-    with open(files.folder / "metrics.jsonl", "a") as file:
+    with open(files.folder.path / "metrics.jsonl", "a") as file:
         file.write(line(2)[half:])
     files.copy_metrics()
     assert steps(job) == [1, 2]
 
 
 def test_metrics_go_on_where_the_run_folder_was_lost(job: Job) -> None:
-    (RunFiles(job).folder / "metrics.jsonl").write_text(line(1) + line(2))
+    (RunFiles(job).folder.path / "metrics.jsonl").write_text(line(1) + line(2))
     RunFiles(job).copy_metrics()
     shutil.rmtree(job.run_dir)
     files = RunFiles(job)
-    (files.folder / "metrics.jsonl").write_text(line(3))
+    (files.folder.path / "metrics.jsonl").write_text(line(3))
     files.copy_metrics()
     assert steps(job) == [1, 2, 3]
 
@@ -74,25 +74,25 @@ def test_metrics_go_on_where_the_run_folder_was_lost(job: Job) -> None:
 )
 def test_lines_that_are_no_metrics_are_passed_over(job: Job, bad: str) -> None:
     files = RunFiles(job)
-    (files.folder / "metrics.jsonl").write_text(f"{bad}\n{line(9, loss=1e999, rate=float('nan'))}")
+    (files.folder.path / "metrics.jsonl").write_text(f"{bad}\n{line(9, loss=1e999, rate=float('nan'))}")
     files.copy_metrics()
     assert [(row.step, row.values) for row in job.metrics.all()] == [(9, {"loss": None, "rate": None})]
 
 
 def test_the_result_of_an_earlier_attempt_is_forgotten(job: Job) -> None:
     first = RunFiles(job)
-    (first.folder / "result.json").write_text('{"steps": 3}')
-    assert first.result() == {"steps": 3}
-    assert RunFiles(job).result() is None
+    (first.folder.path / "result.json").write_text('{"steps": 3}')
+    assert first.folder.result() == {"steps": 3}
+    assert RunFiles(job).folder.result() is None
 
 
 def test_the_sentence_is_that_of_this_attempt(job: Job) -> None:
     first = RunFiles(job)
-    first.log.write_text("error: The first reason.\n")
+    first.folder.log_file.write_text("error: The first reason.\n")
     assert first.error_sentence() == "The first reason."
     second = RunFiles(job)
     assert second.error_sentence() is None
-    with open(second.log, "ab") as file:
+    with open(second.folder.log_file, "ab") as file:
         file.write(b"half \xff\x00 a word\nerror: The second reason,\nin two lines.\n")
     assert second.error_sentence() == "The second reason,\nin two lines."
     assert "The first reason." in second.log_tail()
@@ -101,11 +101,11 @@ def test_the_sentence_is_that_of_this_attempt(job: Job) -> None:
 def test_nothing_there_yet(job: Job) -> None:
     files = RunFiles(job)
     files.copy_metrics()
-    assert (files.progress(), files.result(), files.log_tail(), steps(job)) == (None, None, "", [])
+    assert (files.folder.progress(), files.folder.result(), files.log_tail(), steps(job)) == (None, None, "", [])
 
 
 def further(files: RunFiles, done: int) -> bool:
-    (files.folder / "progress.json").write_text(json.dumps({"done": done, "total": 9, "unit": "blocks"}))
+    (files.folder.path / "progress.json").write_text(json.dumps({"done": done, "total": 9, "unit": "blocks"}))
     return files.got_further()
 
 

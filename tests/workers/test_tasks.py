@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,19 +15,17 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from realm_core.errors import RealmError
+from realm_core.index.tasks import Index
 from webapp.artefacts import retention
 from webapp.jobs import queue
-from webapp.kinds import Given
-from webapp.kinds.settings import IndexSettings
 from webapp.models import DeviceLease, Job, JobKind, JobState, Queue, Scheduler, WebProcess, Worker
 from webapp.models.job import ITS_PARTS
 from webapp.models.process import host, process_name
 from workers import devices, tasks
 from workers.beat import Here
 from workers.job_run import JobRun, Timing
-from workers.kinds import index
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
 
 @pytest.fixture(autouse=True)
@@ -65,11 +64,12 @@ def test_a_training_whose_inputs_are_gone_fails_with_the_sentence(two_gpus: None
     assert claimed.state == JobState.FAILED and "model" in claimed.error
 
 
-def test_an_index_of_too_many_shards_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = Given({"corpus": SimpleNamespace(blocks=1_000_001)}, {IndexSettings: IndexSettings(shard_rows=100)})
-    monkeypatch.setattr(index, "given", lambda _job: given)
+def test_an_index_of_too_many_shards_is_refused() -> None:
+    task = Index(model=Path("m"), corpus=Path("c"), output=Path("o"), shard_rows=100)
     with pytest.raises(RealmError, match="at most 10,000 shards: shard_rows must be at least 101, not 100"):
-        index.shards(Job(kind=JobKind.INDEX))
+        task.before(blocks=1_000_001)
+    assert [part.parameters["rows"] for part in task.before(blocks=250)] == [100, 100, 50]
+    assert not task.before(blocks=100)
 
 
 # ── A training that finds no device is passed on ────────────────────────────────────────────────────────────────────

@@ -22,8 +22,8 @@ from django.utils import timezone
 from benchmarks.askers import Askers, operate
 from benchmarks.web import request, server, serving
 from realm_client import Client
-from realm_core.activity import Activity
 from realm_core.index.build import build
+from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
 from tests.workers.site import asker, call

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.web import request, server
-from realm_core.activity import Activity
 from realm_core.index.build import build
+from realm_core.runs.activity import Activity
 from tests.tiny import tiny_model
 from tests.waiting import wait_until
 from tests.workers.test_web_faults import deployed, environment  # noqa: F401  (fixtures)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -25,6 +24,8 @@ from webapp.models import DeviceLease, Job, JobKind, JobState, Worker
 from workers import devices, reporting
 from workers.refusal import TOP
 from workers.services import environment_for
+
+pytestmark = pytest.mark.postgresql_only
 
 SMI = "0, 1024, 81559, 37\n1, 0, 81559, [N/A]\n"
 
@@ -99,7 +100,8 @@ def test_a_worker_without_a_free_slot_leaves_messages_to_others(workers: Workers
     workers.worker(slots="1")  # which sends what waits when it begins
     wait_until(lambda: steps(busy))
     send(make_job(steps=1))
-    time.sleep(0.5)  # as long as a worker could take to fetch it ahead
+    done = len(steps(busy))
+    wait_until(lambda: len(steps(busy)) >= done + 6)  # as long as a worker could take to fetch it ahead
     with producer().connection_for_read() as connection:
         assert connection.default_channel.client.llen("default") == 1
 

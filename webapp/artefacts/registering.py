@@ -11,10 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, printable
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder
 from realm_core.model.identity import read_hashes
-from realm_core.settings import printable
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, SpanSet
 from webapp.storage.places import models_dir, portable, resolve
 

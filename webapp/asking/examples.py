@@ -12,6 +12,7 @@ ANSWER: Final[dict[str, Any]] = {
     "id": "0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55",
     "created_at": "2026-01-31T12:00:00+00:00",
     "without": [],
+    "evidence_gone": [],
     "serving_ms": {"store": 3.0},
     "question": QUESTION["question"],
     "answer": {"text": "Stanley Kubrick", "probability": 0.91, "also": ["Kubrick"]},

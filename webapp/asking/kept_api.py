@@ -15,7 +15,7 @@ from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import own_answers
 from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
-from webapp.models import AskedAnswer, Deployment
+from webapp.models import AskedAnswer, Deployment, GoneBlock
 from webapp.rest.base import (
     PAGING,
     AskingView,
@@ -42,6 +42,10 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         "id": str(asked.pk),
         "created_at": asked.created_at.isoformat(),
         "without": without or [],
+        "evidence_gone": [
+            {"block_id": block_id, "kind": change.kind, "at": change.at.isoformat()}
+            for block_id, change in sorted(GoneBlock.in_evidence(asked).items())
+        ],
         # What rendering took is known only when this has been rendered, and this must stay as it was first given.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
@@ -74,7 +78,8 @@ class AnswerView(KeptView):
     @extend_schema(
         operation_id="answer",
         summary="A kept answer",
-        description="Stays the same for ever. With `without`, the answer had those blocks not been read: "
+        description="What was read stays the same for ever; `evidence_gone` says which of it is searched no more. With "
+        "`without`, the answer had those blocks not been read: "
         "priors renormalised and everything recomputed in closed form; the kept answer does not change.",
         parameters=[
             OpenApiParameter(

@@ -7,12 +7,13 @@ stand beside it. Exact values stay in the page's `data` elements.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
+    from webapp.models import CorpusChange
 
 _OTHERS_SHOWN = 8  # more alternatives than that are all but impossible; they are counted together
 
@@ -44,6 +45,7 @@ class BlockView:
     prior_tenths: int
     posterior_tenths: int
     contribution_tenths: int
+    gone: CorpusChange | None  # the change since which it is searched no more
 
     @property
     def support_tenths(self) -> int:
@@ -81,13 +83,23 @@ class Reading:
         return [block.evidence.block_id for block in self.blocks if block.removed]
 
     @property
+    def gone(self) -> int:
+        """How many of the blocks are searched no more."""
+        return sum(block.gone is not None for block in self.blocks)
+
+    @property
     def joint(self) -> bool:
         """Whether the prior has already seen the blocks' text, so that the retriever's own is another number."""
         return self.answer.normalisation == "joint"
 
 
-def read(payload: dict[str, Any], without: Collection[str] = ()) -> Reading:
-    """The reading of a stored answer, without some of its blocks; ids of blocks that it has not are ignored."""
+def read(
+    payload: dict[str, Any], without: Collection[str] = (), gone: Mapping[str, CorpusChange] | None = None
+) -> Reading:
+    """The reading of a stored answer, without some of its blocks; ids of blocks that it has not are ignored.
+
+    gone: blocks that are searched no more, each with the change that took it.
+    """
     from realm_core.serving.provenance import Answer
 
     full = Answer.from_dict(payload)
@@ -102,18 +114,19 @@ def read(payload: dict[str, Any], without: Collection[str] = ()) -> Reading:
     shares = dict(zip(ids, add_up([kept[i].prior * kept[i].likelihood for i in ids], probability), strict=True))
     blocks = []
     for place, original in enumerate(full.evidence, start=1):
-        gone = original.block_id in removed
-        block = original if gone else kept[original.block_id]
+        is_removed = original.block_id in removed
+        block = original if is_removed else kept[original.block_id]
         blocks.append(
             BlockView(
                 evidence=block,
                 place=place,
-                removed=gone,
-                passage=Passage.cut(block.text, None if gone else block.start, None if gone else block.end),
+                removed=is_removed,
+                passage=Passage.cut(block.text, None if is_removed else block.start, None if is_removed else block.end),
                 contribution=block.prior * block.likelihood,
                 prior_tenths=priors.get(block.block_id, 0),
                 posterior_tenths=posteriors.get(block.block_id, 0),
                 contribution_tenths=shares.get(block.block_id, 0),
+                gone=gone.get(block.block_id) if gone else None,
             )
         )
     return Reading(

@@ -13,7 +13,7 @@ from rest_framework import serializers
 
 from realm_core.settings import MAX_K
 from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
-from webapp.models import AskedAnswer
+from webapp.models import AskedAnswer, ChangeKind
 from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictIntegerField, StrictSerializer
 
 
@@ -118,6 +118,17 @@ class ReadingSerializer(serializers.Serializer[Any]):
     timings_ms = serializers.DictField(child=serializers.FloatField())
 
 
+class GoneEvidenceSerializer(serializers.Serializer[Any]):
+    """A block of the evidence that is searched no more."""
+
+    block_id = serializers.CharField()
+    kind = serializers.ChoiceField(
+        choices=[ChangeKind.CHANGED, ChangeKind.REMOVED, ChangeKind.PURGED],
+        help_text="What was done to its document.",
+    )
+    at = serializers.DateTimeField()
+
+
 class AnswerSerializer(ReadingSerializer):
     """A kept answer."""
 
@@ -125,6 +136,9 @@ class AnswerSerializer(ReadingSerializer):
     created_at = serializers.DateTimeField()
     without = serializers.ListField(
         child=serializers.CharField(), help_text="Blocks that were taken away again by `?without=`."
+    )
+    evidence_gone = GoneEvidenceSerializer(
+        many=True, help_text="Blocks whose documents were changed or removed since; ask again for today's answer."
     )
     serving_ms = serializers.DictField(
         child=serializers.FloatField(), help_text="What keeping the answer took: `store`; {} where that is not known."

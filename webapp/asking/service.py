@@ -105,12 +105,14 @@ def ask(
     exclude: Sequence[str] = (),
     asker: User | AnonymousUser | None = None,
     session_key: str = "",
+    again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
     """Answer `question` from the `k` best blocks and keep the answer.
 
     exclude:     ids of blocks that must not be read.
     asker:       who asks; an anonymous one is remembered by `session_key` alone.
+    again_of:    the kept answer whose question this is.
     kept:        called in the transaction that keeps the answer; what it raises undoes that.
     InvalidRequest, EngineUnavailable, or RealmError from the engine.
     """
@@ -118,7 +120,7 @@ def ask(
     try:
         with serving() as service:
             answer = _answer(service, request, listens())
-        asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
+        asked = _store(request, answer, service.deployment_id, asker, session_key, again_of, kept)
     except Exception as error:
         _count(error)
         raise
@@ -245,6 +247,7 @@ def _store(
     deployment_id: int,
     asker: User | AnonymousUser | None,
     session_key: str,
+    again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
     """The answer as it is kept; `serving_ms` has what that took, and is not kept yet."""
@@ -261,6 +264,7 @@ def _store(
         confidence=answer.confidence if answer.answer else None,
         payload=answer.as_dict(),
         deployment_id=deployment_id,
+        again_of=again_of,
         latency_ms=answer.latency_ms,
     )
     evidence = [

@@ -7,6 +7,7 @@ from webapp.asking import api, batch_api, history_views, kept_api, views
 site = [
     path("", views.ask, name="ask"),
     path("answers/<uuid:answer_id>/", views.answer, name="answer"),
+    path("answers/<uuid:answer_id>/again/", views.again, name="answer-again"),
     path("history/", history_views.history, name="history"),
     path("history/forget/", history_views.forget, name="history-forget"),
 ]

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from realm_core.errors import RealmError
@@ -22,7 +22,7 @@ from webapp.access.roles import Action
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key, asker_of
 from webapp.asking.reading import read
-from webapp.models import AskedAnswer
+from webapp.models import AskedAnswer, GoneBlock
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
@@ -57,15 +57,35 @@ def ask(request: HtmxRequest) -> HttpResponse:
     """The question box. A question that is posted is answered, kept and shown at its permanent address."""
     if request.method != "POST":
         return _box(request, question=request.GET.get("q", ""))
-    question = request.POST.get("example") or request.POST.get("question", "")
+    return _answered(request, request.POST.get("example") or request.POST.get("question", ""))
+
+
+@allowed(Action.ASK)
+@require_POST
+def again(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """Ask the question of a kept answer again, of the same number of blocks and without the same ones."""
+    earlier = get_object_or_404(AskedAnswer, pk=answer_id)
+    return _answered(request, earlier.question, earlier)
+
+
+def _answered(request: HtmxRequest, question: str, again_of: AskedAnswer | None = None) -> HttpResponse:
+    """The response to a question that was asked. again_of: the kept answer that it is asked again of."""
+    settings = {"k": again_of.k, "exclude": again_of.exclude} if again_of else {}
     try:
-        checked = asking.checked(question)
+        checked = asking.checked(question, **settings)
         if (wait_s := limits.seconds_to_wait(request)) is not None:
             error = f"That was a lot of questions. Ask again in {wait_s} seconds."
             response = _box(request, question, error, status=429)
             response["Retry-After"] = str(wait_s)
             return response
-        asked = asking.ask(checked.question, asker=request.user, session_key=asker_key(request, create=True))
+        asked = asking.ask(
+            checked.question,
+            k=checked.k,
+            exclude=checked.exclude,
+            asker=request.user,
+            session_key=asker_key(request, create=True),
+            again_of=again_of,
+        )
     except InvalidRequest as invalid:
         return _box(request, question, str(invalid), status=422)
     except EngineUnavailable as unavailable:
@@ -106,13 +126,14 @@ def _box(request: HttpRequest, question: str, error: str = "", status: int = 200
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """What the answer's page says, and what whoever looks at it has said of it."""
-    reading = read(asked.payload, without)
+    reading = read(asked.payload, without, GoneBlock.in_evidence(asked))
     said = asker_of(request).word_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
     timings_ms = {**reading.full.timings_ms, **asked.serving_ms}
     return {
         "asked": asked,
         "reading": reading,
+        "asked_again": asked.asked_again.order_by("-created_at").first(),
         "said": said,
         "right": _RIGHT_WORDS[said.right if said else None],
         "stages": [(label, timings_ms[stage]) for stage, label in _STAGES if stage in timings_ms],

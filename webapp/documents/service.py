@@ -27,6 +27,7 @@ from webapp.models import (
     CorpusState,
     Document,
     DocumentStatus,
+    GoneBlock,
     IndexGeneration,
 )
 from webapp.refusals import StateConflict
@@ -233,6 +234,7 @@ def _written(
             )
         )
         AuditEntry.record(_ACTIONS[kind], document, by=edit.by, state=after.state.id, blocks=document.blocks)
+    GoneBlock.follow(changes)
     return Edited(current, list(ids), changes)
 
 

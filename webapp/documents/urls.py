@@ -1,12 +1,22 @@
-"""Addresses of documents."""
+"""Addresses of documents and their changes."""
 
 from django.urls import path
 
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import api
+from webapp.documents import api, ledger_views, views
 
 _uploads = takes(api.BODY_BYTES, Action.OPERATE)
+
+console = [
+    path("documents/", views.document_list, name="manage-documents"),
+    path("documents/add/", views.add_document, name="manage-document-add"),
+    path("documents/document/", views.document_page, name="manage-document"),
+    path("documents/document/change/", views.change_document, name="manage-document-change"),
+    path("documents/document/remove/", views.remove_document, name="manage-document-remove"),
+    path("documents/changes/", ledger_views.change_list, name="manage-document-changes"),
+    path("documents/changes/<int:pk>/", ledger_views.change_page, name="manage-document-change-page"),
+]
 
 rest = [
     path("documents", _uploads(api.DocumentsView.as_view()), name="api-documents"),

@@ -16,12 +16,14 @@ from django.contrib.auth.models import User
 from realm_core.errors import RealmError
 from realm_core.evaluation.predictions import Prediction, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
+from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import read_json
+from realm_core.model.tasks import OWN
 from webapp.jobs import service as jobs
-from webapp.kinds.settings import OWN, EvaluateSettings
 from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, JobKind, ModelVersion, Purpose, QuestionSet
 from webapp.storage.places import resolve
 
+_K: Final = Evaluate.model_fields["k"].default
 QUICK_SAMPLE: Final = 200  # questions of a quick evaluation: about a minute on two cores
 
 
@@ -93,7 +95,7 @@ def latest_figures(model: ModelVersion) -> list[Evaluation]:
     own = {OWN, own_normalisation(model)}
     newest: dict[int, Evaluation] = {}
     for one in model.evaluations.all():
-        if (one.retriever, one.k, one.sample) == ("dense", EvaluateSettings.k, 0) and one.normalisation in own:
+        if (one.retriever, one.k, one.sample) == ("dense", _K, 0) and one.normalisation in own:
             newest.setdefault(one.questions_id, one)
     return list(newest.values())
 
@@ -164,7 +166,7 @@ def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Compa
 def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluation | None:
     """The newest evaluation of a candidate on these questions that reads as many blocks as a question does."""
     for evaluation in measured(candidate, questions=questions):
-        if evaluation.sample == sample and evaluation.k == EvaluateSettings.k:
+        if evaluation.sample == sample and evaluation.k == _K:
             return evaluation
     return None
 

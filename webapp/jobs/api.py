@@ -56,7 +56,7 @@ _METRICS: Final = 1000
 _ORDERS: Final = ("created_at", "queued_at")
 _FILTERS: Final = (
     by_word("state", JobState.values),
-    by_word("kind", JobKind.values),
+    by_word("kind", list(KINDS)),
     by_word("queue", Queue.values),
     by_truth("part", "parent__isnull", "Whether it is a part of another job.", inverted=True),
     *by_time(),

@@ -18,10 +18,10 @@ from django.template.defaultfilters import filesizeformat
 from django.urls import reverse
 from django.utils.text import Truncator
 
-from realm_core.settings import ANY, Setting, printable
+from realm_core.errors import printable
+from realm_core.settings import ANY, FILE, Setting
 from webapp.jobs import service as jobs
 from webapp.kinds import KINDS, Input, Kind, ParameterError
-from webapp.kinds.settings import FILE
 from webapp.models import (
     CorpusSnapshot,
     Deployment,
@@ -226,7 +226,7 @@ def _setting_field(one: Setting) -> forms.Field:
         return forms.BooleanField(required=False, **options)
     if one.kind is dict:
         return CountsField(required=False, widget=forms.Textarea({"rows": 2}), **options)
-    if one.limit is FILE:
+    if one.limit == FILE:
         return _file_field(options)
     if one.kind is list:
         choices = [(choice, one.limit.called[choice]) for choice in one.limit.choices]
@@ -266,7 +266,7 @@ def _whole(one: Setting) -> dict[str, str]:
 def _explained(one: Setting) -> str:
     """Its help, what it may be, and its default, to be read behind its label."""
     says = [one.help]
-    if one.limit is not ANY and not one.limit.choices:
+    if one.limit != ANY and not one.limit.choices:
         says.append(one.limit.says)
     if one.kind is dict:
         says.append("a line each: name = number")
@@ -305,7 +305,7 @@ _MADE_BY: Final[dict[type[models.Model], tuple[str, JobKind | None]]] = {
 def _missing(one: Input) -> Missing:
     what, kind = _MADE_BY[one.record]
     if kind is not None:
-        return Missing(what, reverse("manage-job-new", args=[kind.value]), kind.label)
+        return Missing(what, reverse("manage-job-new", args=[kind.value]), KINDS[kind].task.label())
     purpose = Purpose(str(one.limit_to["purpose"]))
     return Missing(f"{what} {purpose.label}", reverse("manage-questions"), "upload one")
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 
+from realm_core.task import Part
 from webapp.jobs.queue import enqueue
 from webapp.kinds import KINDS
-from webapp.models import Job, JobKind, JobState
+from webapp.models import Job, JobState
 from webapp.models.job import ITS_PARTS
 from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD
 
@@ -34,14 +34,6 @@ class Turn(enum.Enum):
     NOW = "its parts are done"
     LATER = "it waits for its parts"
     NEVER = "it was told to stop, or is somebody else's"
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part that a whole wants. parameters: what tells it from the other parts."""
-
-    kind: JobKind
-    parameters: dict[str, Any]
 
 
 def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Turn:

@@ -11,9 +11,8 @@ from typing import Any, Final
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.plumbing import ResolvedComponent
 
-from realm_core.settings import ANY, Setting
+from realm_core.settings import ANY, FILE, Setting
 from webapp.kinds import KINDS, Input, Kind
-from webapp.kinds.settings import FILE
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, SpanSet
 from webapp.sources.service import sources
 
@@ -64,7 +63,7 @@ def kind_json(kind: Kind) -> dict[str, Any]:
                     "choices": list(one.limit.choices),
                     "called": dict(one.limit.called),
                 },
-                "files": [asdict(file) for file in sources()] if one.limit is FILE else None,
+                "files": [asdict(file) for file in sources()] if one.limit == FILE else None,
             }
             for one in kind.described()
         ],
@@ -94,7 +93,7 @@ def _setting_schema(one: Setting) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "type": TYPES[one.kind],
         "default": one.default,
-        "description": one.help if limit is ANY else f"{one.help} ({limit.says})",
+        "description": one.help if limit == ANY else f"{one.help} ({limit.says})",
     }
     if one.optional:
         schema["nullable"] = True

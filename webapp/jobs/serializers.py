@@ -7,6 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 from rest_framework import serializers
 
+from realm_core.tasks import JOBS
 from webapp.models import Job, JobMetric, Queue
 from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
 
@@ -35,6 +36,7 @@ class MetricSerializer(RecordSerializer):
 class JobSerializer(RecordSerializer):
     """A job."""
 
+    kind = serializers.ChoiceField([(name, task.label()) for name, task in JOBS.items()])
     title = serializers.CharField(source="get_kind_display", help_text="The kind, for people.")
     parameters = serializers.DictField(help_text="Ids of the records that it works on, and every setting.")
     progress = serializers.DictField(
@@ -57,6 +59,8 @@ class JobSerializer(RecordSerializer):
 
 class PartSerializer(RecordSerializer):
     """A job that is a part of another."""
+
+    kind = serializers.ChoiceField([(name, task.label()) for name, task in JOBS.items()])
 
     class Meta:
         model = Job

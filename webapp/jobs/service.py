@@ -15,7 +15,7 @@ from realm_core.errors import RealmError
 from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
 from webapp.kinds import KINDS, ParameterError, kind_of
-from webapp.models import AuditEntry, CorpusSnapshot, Job, JobKind, ModelVersion, Schedule
+from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 
 _NO_MATTER = "name"  # two jobs that differ in what their result is called do the same
@@ -67,14 +67,6 @@ def carried_over(earlier: Job) -> dict[str, Any]:
     kind = kind_of(earlier)
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     return {name: value for name, value in earlier.parameters.items() if name in names}
-
-
-def start_index_build(model: ModelVersion, corpus: CorpusSnapshot, *, by: User | str | None) -> Job:
-    """Build the index of `corpus` by `model`, or return the job that is doing so already."""
-    try:
-        return start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
-    except AlreadyActive as active:
-        return active.job
 
 
 def who_started(job: Job) -> Schedule | str:

@@ -18,19 +18,13 @@ from webapp.jobs import service as services
 from webapp.jobs.form import JobForm, starting_values
 from webapp.jobs.service import AlreadyActive
 from webapp.kinds import KINDS, Kind, ParameterError
-from webapp.models import Job, JobKind, JobState, Queue
+from webapp.models import Job, JobState, Queue
 from webapp.models.job import ACTIVE, FINISHED, MAX_INTERRUPTIONS
 from webapp.pages.guards import staff_member, staff_only
 from webapp.pages.htmx import STOP_POLLING
 
 _PAGE_SIZE: Final = 25
 _SHOW: Final = {"active": ACTIVE, "finished": FINISHED, "failed": (JobState.FAILED, JobState.INTERRUPTED)}
-# In the order of a model's life.
-_GROUPS: Final = (
-    ("Corpus and index", (JobKind.INGEST, JobKind.SPANS, JobKind.INDEX)),
-    ("A model", (JobKind.WARMSTART, JobKind.ICT, JobKind.MLM, JobKind.PRETRAIN, JobKind.FINETUNE, JobKind.EXPORT)),
-    ("How good it is", (JobKind.EVALUATE, JobKind.ABLATE)),
-)
 
 
 @staff_only
@@ -55,8 +49,11 @@ def job_table(request: HttpRequest) -> HttpResponse:
 @require_GET
 def kind_list(request: HttpRequest) -> HttpResponse:
     """Every kind of job that a person can start, with a sentence each."""
-    groups = [(title, [KINDS[kind] for kind in kinds]) for title, kinds in _GROUPS]
-    return render(request, "manage/kinds.html", {"groups": groups})
+    groups: dict[str, list[Kind]] = {}
+    for kind in KINDS.values():
+        if kind.by_hand:
+            groups.setdefault(kind.task.group, []).append(kind)
+    return render(request, "manage/kinds.html", {"groups": groups.items()})
 
 
 @staff_only
@@ -113,7 +110,7 @@ def _table(request: HttpRequest) -> dict[str, Any]:
     jobs = Job.objects.select_related("created_by").defer("log", "result").filter(parent=whole)
     if show in _SHOW:
         jobs = jobs.filter(state__in=_SHOW[show])
-    if kind in JobKind.values:
+    if kind in KINDS:
         jobs = jobs.filter(kind=kind)
     if queue in Queue.values:
         jobs = jobs.filter(queue=queue)

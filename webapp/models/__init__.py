@@ -15,6 +15,7 @@ from webapp.models.document import (
 )
 from webapp.models.evaluation import Evaluation
 from webapp.models.feedback import Feedback, Review
+from webapp.models.gone_block import GoneBlock
 from webapp.models.idempotency import IdempotencyKey
 from webapp.models.index import IndexGeneration
 from webapp.models.job import Job, JobKind, JobState, Queue
@@ -44,6 +45,7 @@ __all__ = [
     "Feedback",
     "Fetch",
     "FetchState",
+    "GoneBlock",
     "IdempotencyKey",
     "IndexGeneration",
     "Job",

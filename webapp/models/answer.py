@@ -29,6 +29,14 @@ class AskedAnswer(models.Model):
     )
     payload = models.JSONField(help_text="What the engine said, as realm_core.serving.provenance.Answer writes it.")
     deployment = models.ForeignKey("webapp.Deployment", on_delete=models.PROTECT, related_name="answers")
+    again_of = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="asked_again",
+        help_text="The kept answer whose question this one asked again.",
+    )
     latency_ms = models.FloatField()
     serving_ms = models.JSONField(
         default=dict,

@@ -33,6 +33,7 @@ from django.db import IntegrityError, models, transaction
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from realm_core.tasks import JOBS
 from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD, RESUMABLE, JobKind, JobState, Queue
 from webapp.models.worker import TRAINING, DeviceLease
 
@@ -55,11 +56,10 @@ class Job(models.Model):
     """
 
     State = JobState
-    Kind = JobKind
     Queue = Queue
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    kind = models.CharField(max_length=30, choices=JobKind.choices)
+    kind = models.CharField(max_length=30)  # one of `webapp.kinds`
     queue = models.CharField(max_length=10, choices=Queue.choices, default=Queue.DEFAULT)
     parameters = models.JSONField(default=dict, blank=True)
     fingerprint = models.CharField(
@@ -118,6 +118,10 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} ({self.state})"
+
+    def get_kind_display(self) -> str:
+        """What it does, for people; of a kind that an earlier version had, its name."""
+        return JOBS[self.kind].label() if self.kind in JOBS else self.kind
 
     @property
     def run_dir(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
 from django.db import models
@@ -19,22 +20,22 @@ class JobState(models.TextChoices):
     INTERRUPTED = "interrupted", "interrupted"
 
 
-class JobKind(models.TextChoices):
-    """What a job does; `webapp.kinds` says what each needs."""
+class JobKind(enum.StrEnum):
+    """Kinds of job that the code names; all of them, with what each needs, are in `webapp.kinds`."""
 
-    INGEST = "ingest", "ingest a corpus"
-    WARMSTART = "warmstart", "make a first model"
-    INDEX = "index", "build an index"
-    INDEX_SHARD = "index-shard", "embed one shard of an index"
-    ICT = "ict", "warm up the embedder (ICT)"
-    MLM = "mlm", "warm up the encoder (MLM)"
-    SPANS = "spans", "find salient spans"
-    PRETRAIN = "pretrain", "pre-train"
-    REFRESH = "refresh", "rebuild the index of a pre-training"
-    FINETUNE = "finetune", "fine-tune"
-    EVALUATE = "evaluate", "evaluate"
-    ABLATE = "ablate", "ablate"
-    EXPORT = "export", "export a model"
+    INGEST = "ingest"
+    WARMSTART = "warmstart"
+    INDEX = "index"
+    INDEX_SHARD = "index-shard"
+    ICT = "ict"
+    MLM = "mlm"
+    SPANS = "spans"
+    PRETRAIN = "pretrain"
+    REFRESH = "refresh"
+    FINETUNE = "finetune"
+    EVALUATE = "evaluate"
+    ABLATE = "ablate"
+    EXPORT = "export"
 
 
 class Queue(models.TextChoices):

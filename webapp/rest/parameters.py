@@ -13,7 +13,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from realm_core.settings import unfit_character
+from realm_core.errors import unfit_character
 from webapp.refusals import FieldError, InvalidRequest
 
 _LARGEST_ID: Final = 2**63 - 1  # what a database's column of ids holds

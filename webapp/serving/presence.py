@@ -14,7 +14,7 @@ from typing import Final
 from django.db import Error
 from django.utils import timezone
 
-from realm_core.settings import printable
+from realm_core.errors import printable
 from webapp.models import Deployment, WebProcess
 from webapp.models.process import SEEN_EVERY_S, host, process_name
 from webapp.serving.engine import Status, holder

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
-from realm_core.errors import RealmError
+from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, sync
-from realm_core.settings import quoted
-from webapp.kinds.settings import FILE
+from realm_core.settings import FILE
 from webapp.models import AuditEntry, Job, JobKind, JobState
 from webapp.storage.places import sources_dir
 
@@ -42,7 +41,7 @@ def sources() -> list[Source]:
     if sources_dir().is_dir():
         for path in sorted(sources_dir().iterdir()):
             with suppress(FileNotFoundError):  # it has just gone
-                if FILE.holds(path.name) and path.is_file():
+                if FILE.may_be_typed(path.name) and path.is_file():
                     found.append(Source(path.name, path.stat().st_size))
     return found
 
@@ -59,7 +58,7 @@ def add(name: str, pieces: Iterable[bytes], *, by: User | str | None) -> Source:
 
     RealmError for a name that is none, an empty file, one of that name that is there already, and a full disk.
     """
-    if not name or not FILE.holds(name):
+    if not name or not FILE.may_be_typed(name):
         raise RealmError(
             f"{quoted(name)} cannot be the name of a file to ingest: letters, digits, spaces, dots and dashes, "
             "no dot in front, 200 at most."

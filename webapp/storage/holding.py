@@ -1,42 +1,29 @@
-"""One lock on the files that records name: who copies them holds it with others, who removes some holds it alone."""
+"""One lock on the files that records name: shared by those who copy files, held alone by whoever removes some."""
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from django.conf import settings
 
-from realm_core.errors import RealmError
-from realm_core.files import disk_errors
-
-_LOCK: Final = "files.lock"
+from realm_core.runs.locks import exclusive, shared
 
 
 @contextmanager
 def files_stay() -> Iterator[None]:
     """Nothing is removed meanwhile; waits for a removal that is under way."""
-    with _held(fcntl.LOCK_SH):
+    with shared(_lock()):
         yield
 
 
 @contextmanager
 def files_may_go() -> Iterator[None]:
     """Nobody copies them meanwhile. RealmError when somebody does, or when something is being removed already."""
-    with _held(fcntl.LOCK_EX | fcntl.LOCK_NB):
+    with exclusive(_lock(), "A backup is being written, or old work is being removed; try again later."):
         yield
 
 
-@contextmanager
-def _held(kind: int) -> Iterator[None]:
-    """The lock, which ends with this process. Its file stays: removing it would let two hold two files of one name."""
-    path = Path(settings.REALM_DATA) / _LOCK
-    with disk_errors(path), open(path, "a", encoding="ascii") as file:
-        try:
-            fcntl.flock(file, kind)
-        except BlockingIOError:
-            raise RealmError("A backup is being written, or old work is being removed; try again later.") from None
-        yield
+def _lock() -> Path:
+    return Path(settings.REALM_DATA) / "files.lock"

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from realm_core.settings import printable
+from realm_core.errors import printable
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
 
 register = template.Library()

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.corpus import work
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.rows import JsonLinesSource
-from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
+from tests.given import InMemorySource
 from tests.waiting import alive, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +70,7 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     assert again.returncode == 0 and "exists already" in again.stderr
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: int) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 15_000)
     options = ("--source", "jsonl", "--path", rows, "--name", "n", "--processes", processes)
@@ -235,7 +235,7 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 _MEASURED = """
 import sys
 from pathlib import Path
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.corpus import packing, work, worker
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.wikitext import to_prose
 from realm_core.corpus.worker import prepare, to_request
 from realm_core.errors import RealmError
+from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
+from tests.given import InMemorySource
 
 
 def shown(wikitext: str, language: str = "en") -> str:

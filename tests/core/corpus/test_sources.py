@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import gzip
 import importlib.metadata
@@ -18,10 +17,12 @@ import pytest
 
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
-from realm_core.corpus.sources import ArticleSource, add_source_arguments, source_from
+from realm_core.corpus.sources import ArticleSource, source_from
+from realm_core.corpus.tasks import Ingest
 from realm_core.corpus.vital import VitalSource
 from realm_core.errors import RealmError
 from tests.core.corpus.dumps import HEAD, dump, page
+from tests.core.running import told
 
 ROWS = [{"id": f"i{n}", "title": f"Title {n}", "text": f"Text {n} é.", "url": f"https://e.org/{n}"} for n in range(700)]
 
@@ -227,15 +228,18 @@ def test_the_default_corpus_that_is_not_installed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_sources_from_options(tmp_path: Path) -> None:
-    parser = argparse.ArgumentParser()
-    add_source_arguments(parser)
+    def source_of(*words: str) -> ArticleSource:
+        task = told("ingest", [*words, "--output", tmp_path])
+        assert isinstance(task, Ingest)
+        return source_from(task)
+
     path = str(written(tmp_path / "r", json_lines()))
-    source = source_from(parser.parse_args(["--source", "jsonl", "--path", path, "--licence", "CC0"]))
+    source = source_of("--source", "jsonl", "--path", path, "--licence", "CC0")
     assert (source.name, source.language, source.licence) == ("jsonl", "en", "CC0")
-    assert source_from(parser.parse_args([])).name == "vital"
+    assert source_of().name == "vital"
     with pytest.raises(RealmError, match="--path"):
-        source_from(parser.parse_args(["--source", "parquet"]))
+        source_of("--source", "parquet")
     with pytest.raises(RealmError, match="No such file"):
-        source_from(parser.parse_args(["--source", "parquet", "--path", str(tmp_path / "none")]))
+        source_of("--source", "parquet", "--path", str(tmp_path / "none"))
     with pytest.raises(RealmError, match="not a file"):
-        source_from(parser.parse_args(["--source", "mediawiki", "--path", str(tmp_path)]))
+        source_of("--source", "mediawiki", "--path", str(tmp_path))

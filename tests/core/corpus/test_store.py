@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle, block_id
-from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
+from realm_core.runs.activity import Activity
+from tests.given import InMemorySource
 
 ARTICLES = [
     RawArticle("a", "Ada Lovelace", "https://example.org/Ada", "Ada wrote. " * 400),

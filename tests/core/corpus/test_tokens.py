@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.corpus import tokens as tokens_module
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, Ragged, open_tokens, text_hash
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from tests.core.processes import TOP, finish
 from tests.tiny import tiny_snapshot
@@ -163,7 +163,7 @@ def test_one_of_several_concurrent_processes_makes_the_cache(tmp_path: Path) -> 
     corpus = tiny_snapshot(tmp_path, {f"Article {i}": f"It is number {i}. " * 200 for i in range(100)})
     program = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from realm_core.activity import Activity\n"
+        "from realm_core.runs.activity import Activity\n"
         "from realm_core.corpus.store import Snapshot\nfrom realm_core.corpus.tokens import open_tokens\n"
         "snapshot, here = Snapshot.open(sys.argv[1]), Path(sys.argv[2])\n"
         "here.touch()\n"

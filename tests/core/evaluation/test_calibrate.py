@@ -101,10 +101,34 @@ class Known:
         return Answered(right, 0.8 if self._answerable else 0.1, (1.0, 1.0, 1.0) if right else (-1.0, -1.0, 0.0))
 
 
+class Elsewhere:
+    """A question of another corpus, answered wrongly with all signs of a right answer."""
+
+    def answered(self, setting: Setting) -> Answered:
+        return Answered(False, 0.8, (1.0, 1.0, 1.0))
+
+
 def test_answers_count_more_than_likelihood() -> None:
     fit = fitted({"a": [Known(True)] * 5}, [Known(False)] * 5, 0.0)  # type: ignore[list-item]
     assert fit.setting.reading_bias == -3.0
     assert fit.answered_right == {"a": 1.0} and fit.answered_unanswerable == 0.0 and fit.auc == 1.0
+
+
+def test_another_corpus_counts_for_the_confidence_alone() -> None:
+    """There the best answer is always wrong, with the signs of a right one: less is promised, nothing else changes."""
+    files, none = {"a": [Known(True)] * 5}, [Known(False)] * 5
+    alone = fitted(files, none, 0.0)  # type: ignore[arg-type]
+    both = fitted(files, none, 0.0, {"b": [Elsewhere()] * 5})  # type: ignore[arg-type, list-item]
+    assert dataclasses.replace(both, confidence=alone.confidence, auc=alone.auc) == alone
+    told = [
+        confidence(
+            (1.0, 1.0, 1.0),
+            (fit.confidence.slope, fit.confidence.likelihood, fit.confidence.margin),
+            fit.confidence.offset,
+        )
+        for fit in (alone, both)
+    ]
+    assert told[1] < told[0] - 0.2
 
 
 def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path, Path, Path], tmp_path: Path) -> None:
@@ -126,6 +150,14 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
     with pytest.raises(RealmError, match=r"asked\.jsonl, line 1: `answers` must be an empty list"):
         activity_of("calibrate", [*options[:-1], tmp_path / "no", "--questions", asked, "--unanswerable", asked])
     assert not (tmp_path / "no").exists()
+    both = [*options[:-1], tmp_path / "both", "--questions", asked, "--unanswerable", none, none]
+    with pytest.raises(RealmError, match="--other-questions belong to an index of the other corpus"):
+        activity_of("calibrate", [*both, "--other-index", index])
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    elsewhere.write_text(json.dumps({"question": "Who wrote it?", "answers": ["nobody at all"]}) + "\n")
+    activity_of("calibrate", [*both, "--other-index", index, "--other-corpus", corpus, "--other-questions", elsewhere])
+    about = load_model(tmp_path / "both").about
+    assert about is not None and about["calibrated_on"] == ["asked", "elsewhere"]
     with pytest.raises(RealmError, match=r"none\.jsonl, line 1: `answers` must be a list of non-empty texts"):
         read_questions(none)
 

@@ -13,11 +13,10 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.evaluation import evaluate as evaluate_module
-from realm_core.evaluation.evaluate import BM25_SCALE
+from realm_core.evaluation.config import BM25_SCALE
 from realm_core.evaluation.figures import summarise
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.predictions import Prediction, read_header, read_predictions
@@ -28,6 +27,7 @@ from realm_core.model.checkpoint import load_model
 from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer, is_correct
 from realm_core.questions.question_file import Question, read_questions
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.reading import BlockReading, SearchResult
 from tests.core.conftest import Deployment
@@ -182,7 +182,7 @@ def test_a_diagram_that_cannot_be_written_is_refused_before_anything_is_asked(
 ) -> None:
     with pytest.raises(RealmError, match=why):
         evaluate(deployment, asked, "--plot", tmp_path / plot, run=tmp_path / "run")
-    assert not list((tmp_path / "run").iterdir())
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["task.json"]
 
 
 def test_figures_outlive_a_disk_without_room_for_the_diagram(
@@ -313,8 +313,8 @@ def test_a_sample_is_the_same_every_time_and_grows_by_adding(
     assert drawn[2] != everything[:9]
     with pytest.raises(RealmError, match="sample: not the same"):
         evaluate(deployment, asked, "--predictions", tmp_path / "0.jsonl", "--sample", 6)
-    with pytest.raises(RealmError, match="--sample must be at least 1, not 0"):
-        evaluate(deployment, asked, "--sample", 0)
+    with pytest.raises(RealmError, match="--sample must be finite and not negative, not -1"):
+        evaluate(deployment, asked, "--sample", -1)
 
 
 def test_bm25_needs_no_index_and_its_scores_are_the_prior(
@@ -377,9 +377,9 @@ def test_a_scale_is_fitted_on_other_questions_alone(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--k", "0"], "k must be from 1 to 100, not 0"),
-        (["--k", "101"], "k must be from 1 to 100, not 101"),
-        (["--retriever", "bm25"], "--retriever bm25 takes no --index"),
+        (["--k", "0"], "k must be from 1 to 50, not 0"),
+        (["--k", "51"], "k must be from 1 to 50, not 51"),
+        (["--retriever", "bm25"], "--index is for --retriever dense alone"),
         (["--score-scale", "1"], "--score-scale is for --retriever bm25 alone"),
         (["--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone"),
         (["--fit-score-scale", "/no"], "--fit-score-scale is for --retriever bm25 alone"),
@@ -395,10 +395,10 @@ def test_options_that_make_no_sense_are_refused(
 
 def test_dense_needs_an_index_and_a_scale_is_positive(deployment: Deployment, asked: Path) -> None:
     where = ["--model", deployment.model, "--corpus", deployment.corpus, "--questions", asked]
-    with pytest.raises(RealmError, match="The dense retriever needs --index"):
+    with pytest.raises(RealmError, match="--index is needed, unless BM25"):
         activity_of("evaluate", where)
     for scale in ("0", "-1", "nan", "inf"):
-        with pytest.raises(RealmError, match="score-scale must be positive"):
+        with pytest.raises(RealmError, match="--score-scale must be positive and finite"):
             activity_of("evaluate", [*where, "--retriever", "bm25", "--score-scale", scale])
 
 

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
@@ -24,6 +23,7 @@ from realm_core.index.build import build, build_shard
 from realm_core.index.embedding import batches_by_length, embed, even_batches
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model
+from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_block, join_query
 from realm_core.text.wordpieces import Wordpieces
 from tests.core.conftest import Deployment

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.index.build import SHIPPED, build
 from realm_core.index.generation import Generation
+from realm_core.runs.activity import Activity
 from tests.tiny import tiny_model, tiny_snapshot
 
 

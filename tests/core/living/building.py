@@ -13,10 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.files import sha256_of_file, write_json
 from realm_core.index.search import ExactSearch
@@ -25,7 +23,9 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
+from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
+from tests.given import InMemorySource
 
 DIMENSION = 6
 BLOCK_HASH = "of-the-tests"

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import sha256_of_file
@@ -24,6 +22,7 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge, purge
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
+from realm_core.runs.activity import Activity
 from tests.core.living.building import (
     BLOCK_HASH,
     NAME,
@@ -38,6 +37,7 @@ from tests.core.living.building import (
     store_in,
     vectors,
 )
+from tests.given import InMemorySource
 
 FIRST = [document("a", "One", 0, 1), document("b", "Two", 2), document("c", "One", 1, 3)]
 SECRET = "Something secret that nobody may read."

@@ -15,10 +15,27 @@ from hypothesis import strategies as st
 
 from realm_core.model import inference
 from realm_core.model.base import base_bert
+from realm_core.model.bert import Bert
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype
 from realm_core.model.inference import InferenceEncoder, _rounded
 from realm_core.model.packed import Packed, encode
+
+# The encoder is never used where the processor has no instructions for bfloat16.
+on_bfloat16 = pytest.mark.skipif(
+    fast_dtype(torch.device("cpu")) != torch.bfloat16, reason="this machine does not multiply bfloat16 in hardware"
+)
+
+
+@pytest.fixture(scope="module")
+def exact() -> Bert:
+    """The base in float32."""
+    return base_bert(ModelConfig.base)
+
+
+@pytest.fixture(scope="module")
+def low(exact: Bert) -> Bert:
+    return copy.deepcopy(exact).to(dtype=torch.bfloat16)
 
 
 def _batch(lengths: list[int]) -> Packed:
@@ -30,17 +47,14 @@ def _batch(lengths: list[int]) -> Packed:
 LENGTHS = ([2], [14], [31, 32, 33], [150, 7, 64, 288])
 
 
+@on_bfloat16
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_its_error_is_no_larger_than_that_of_plain_bfloat16(
-    lengths: list[int], fused: bool, monkeypatch: pytest.MonkeyPatch
+    lengths: list[int], fused: bool, exact: Bert, low: Bert, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With both kinds of attention, regardless of this machine."""
     monkeypatch.setattr(inference, "_fused_attention_is_faster", lambda: fused)
-    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
-        return  # this processor does not multiply bfloat16, and the encoder is never used on it
-    exact = base_bert(ModelConfig.base)
-    low = copy.deepcopy(exact).to(dtype=torch.bfloat16)
     assert InferenceEncoder.supports(low)
     batch = _batch(lengths)
     with torch.inference_mode():
@@ -59,11 +73,9 @@ def test_unsupported_models_are_detected() -> None:
     assert not InferenceEncoder.supports(low)
 
 
+@on_bfloat16
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
-    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
-        return
-    exact = base_bert(ModelConfig.base)
+def test_products_in_int8_stay_close_to_float32(lengths: list[int], exact: Bert) -> None:
     fast = InferenceEncoder(copy.deepcopy(exact).to(dtype=torch.bfloat16), int8=True)
     assert fast.product == ("int8" if torch.cpu._is_vnni_supported() else "bfloat16")
     batch = _batch(lengths)
@@ -74,10 +86,9 @@ def test_products_in_int8_stay_close_to_float32(lengths: list[int]) -> None:
     assert cosine_T.mean() > 0.99
 
 
+@on_bfloat16
 def test_attention_ignores_rows_of_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "_fused_attention_is_faster", lambda: True)
-    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
-        return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16))
     own, first, second = (ids_T.tolist() for ids_T in _batch([37, 38, 38]).ids_T.split([37, 38, 38]))
     with torch.inference_mode():
@@ -113,11 +124,10 @@ def test_batches_of_all_sizes_have_few_shapes() -> None:
     assert len({_rounded(count) for count in range(1, 4097)}) <= 112
 
 
+@on_bfloat16
 @pytest.mark.parametrize("int8", [False, True])
 def test_padding_rows_change_nothing(int8: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even the scale of a product, which depends on all rows."""
-    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
-        return
     encoder = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8)
     batch, worked_on = _batch([150, 7, 64, 36]), list[torch.Tensor]()
 
@@ -136,10 +146,9 @@ def test_padding_rows_change_nothing(int8: bool, monkeypatch: pytest.MonkeyPatch
     assert (rounded_TW - exact_TW).abs().mean() < 1e-3
 
 
+@on_bfloat16
 @pytest.mark.parametrize("int8", [False, True])
 def test_compiled_or_not_it_computes_the_same(int8: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
-        return
     encoder, batch = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16), int8=int8), _batch([40, 9])
     with torch.inference_mode():
         compiled_TW = encoder(batch)
@@ -147,10 +156,9 @@ def test_compiled_or_not_it_computes_the_same(int8: bool, monkeypatch: pytest.Mo
         assert torch.equal(compiled_TW, encoder(batch))
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="torch does not compile there")
+@on_bfloat16
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this machine's Python is one that torch does not compile for")
 def test_the_gil_is_taken_a_few_times_not_per_operation() -> None:
-    if fast_dtype(torch.device("cpu")) != torch.bfloat16:
-        return
     encoder, batch = InferenceEncoder(base_bert(ModelConfig.base).to(dtype=torch.bfloat16)), _batch([40, 9])
     ends, usual_s = threading.Event(), sys.getswitchinterval()
 

@@ -210,25 +210,6 @@ def test_support_is_the_gradient_of_the_answers_log_probability(case: tuple[list
         assert support[block].item() == pytest.approx(by_difference, abs=1e-7)
 
 
-@given(case=explained(), data=st.data())
-def test_removal_is_as_if_the_block_had_not_been_read(
-    case: tuple[list[float], list[float]], data: st.DataObject
-) -> None:
-    scores, likelihood = case
-    blocks = range(len(scores))
-    removed = data.draw(st.sets(st.sampled_from(blocks), max_size=len(scores) - 1))
-    kept = [block for block in blocks if block not in removed]
-    flags = torch.tensor([[block in removed for block in blocks]])
-    log_prior = marginal.log_prior_without(marginal.log_prior(double([scores])), flags)
-    prior = formulas.softmax([scores[block] for block in kept])
-    assert close(log_prior[0, kept].exp(), prior)
-    assert all(log_prior[0, block] == -INF for block in removed)
-    assert close(
-        marginal.log_marginal(log_prior, double([likelihood]).log())[0].exp(),
-        formulas.marginal(prior, [likelihood[block] for block in kept]),
-    )
-
-
 def test_retrieval_utility_is_what_the_block_adds_to_the_null_block() -> None:
     utility = marginal.retrieval_utility(double([[math.log(0.5), math.log(0.01)]]), double([math.log(0.1)]))
     assert close(utility[0], [math.log(5.0), -math.log(10.0)])

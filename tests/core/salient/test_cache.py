@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from transformers import BertConfig
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
+from realm_core.runs.activity import Activity
 from realm_core.salient import extract as extract_module
 from realm_core.salient.cache import SalientSpans, spans_of
 from realm_core.salient.extract import extract
@@ -244,7 +244,7 @@ def test_a_corpus_without_a_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--blocks", "0"], "blocks must be at least 1, not 0"),
+        (["--blocks", "-1"], "blocks must be finite and not negative, not -1"),
         (["--processes", "-1"], "processes must be at least 1"),
         (["--labels", "TOWN"], "has no label TOWN, only "),
     ],

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
+from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.salient.extract import extract
 from realm_core.salient.taggers import tagger_from

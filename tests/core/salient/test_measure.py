@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.files import read_json
+from realm_core.runs.activity import Activity
 from realm_core.salient.measure import Measurement, TaggedSentence, add, measure_file, read_conll
 from realm_core.salient.spans import TaggedSpan as Span
 from realm_core.salient.taggers import tagger_from

@@ -11,7 +11,7 @@ import pytest
 from torch.nn import functional as F
 
 from realm_core.__main__ import main
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
 from realm_core.selfcheck import command
 from realm_core.selfcheck.checks import search_checks
 from tests.core.processes import TOP

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.model.config import Normalisation
 from realm_core.questions.answers import holds_answer
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.provenance import Answer
 from realm_core.settings import MAX_K

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from realm_core import computing
 from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.serving.engine import Engine
 from realm_core.serving.provenance import Answer
@@ -58,7 +58,7 @@ def test_two_engines_of_one_process_do_not_compute_concurrently(
         first = pool.submit(engine.ask, "hold")
         assert held.busy.wait(60)
         waits = pool.submit(other.ask, QUESTIONS[0])
-        time.sleep(0.3)
+        wait_until(lambda: computing._processors.waiting == 1)
         assert not waits.done() and not second.batches
         held.release.set()
         assert first.result(60).question == "hold" and waits.result(60).question == QUESTIONS[0]

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 import realm_core.serving.engine
 from realm_core.__main__ import main
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import CannotFill, RealmError
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.joining import Joiner, Pieces
 from realm_core.model.packed import Packed
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
 from realm_core.serving.filled import Filling
 from realm_core.serving.mask_reading import best_guesses, likeliest, masked_sentence

@@ -9,11 +9,15 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
 from realm_core.__main__ import main
+from realm_core.runs import part
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import RunFolder
+from realm_core.training import ablation
 from realm_core.training.ablation import Of
 from realm_core.training.loop import Loop
 from tests.core.running import activity_of
@@ -43,21 +47,21 @@ STALE = 2  # instead of 30, which would take as many steps
 
 
 class Inline:
-    """Stands in for `subprocess.Popen`: a stage runs to its end in this process. Starting Python takes seconds."""
+    """Stands in for `start_in`: a stage runs to its end in this process. Starting Python takes seconds."""
 
     started: list[str]
     stop_at: str | None  # the stage that is stopped while it works
     kill_at: str | None  # the one that dies before it does anything
 
-    def __init__(self, command: list[str], *, stdout: IO[bytes], **_options: Any) -> None:
-        assert command[:3] == [sys.executable, "-m", "realm_core"]
-        name = Path(command[command.index("--run") + 1]).name
+    def __init__(self, run: RunFolder, command: list[str]) -> None:
+        assert command[:3] == [sys.executable, "-m", "realm_core"] and f"--run={run.path}" in command
+        name = run.path.name
         Inline.started.append(name)
         if name == Inline.kill_at:
             self._status = -signal.SIGKILL
             return
         with (
-            open(stdout.fileno(), "w", closefd=False) as log,
+            open(run.log_file, "a", encoding="utf-8") as log,
             redirect_stdout(log),
             redirect_stderr(log),
             pytest.MonkeyPatch.context() as patch,
@@ -67,8 +71,19 @@ class Inline:
                 patch.setattr(Loop, "_gradients", _asked_to_stop_meanwhile)
             self._status = main(command[3:])
 
-    def wait(self, _timeout_s: float) -> int:
+    def poll(self) -> int:
         return self._status
+
+    wait = poll
+
+    @staticmethod
+    def use(patch: pytest.MonkeyPatch) -> None:
+        """Let stages run so, with nothing started yet."""
+        patch.setattr(part, "start_in", Inline)
+        patch.setattr(part, "kill_all", lambda _process: None)
+        patch.setattr(ablation, "STALE", STALE)
+        patch.setattr(Activity, "stop_on_signals", lambda self: None)  # the signals of this process are pytest's
+        Inline.started, Inline.stop_at, Inline.kill_at = [], None, None
 
 
 GRADIENTS = Loop._gradients

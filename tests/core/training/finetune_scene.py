@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.index.embedding import embed
@@ -23,6 +22,7 @@ from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader
 from realm_core.questions.answers import holds_answer
 from realm_core.questions.question_file import Question
+from realm_core.runs.activity import Activity
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.finetune_step import FinetuneStep, Supervised

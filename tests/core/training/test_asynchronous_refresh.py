@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,15 @@ import torch
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
 from realm_core.index.generation import Generation
+from realm_core.training import threads
 from realm_core.training.live_index import HandedOver, LiveIndex, newest_step
-from realm_core.training.refresh import beside_a_builder, builder_threads
+from realm_core.training.threads import TrainerThreads, builder_threads, noted
 from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns, metrics
 from tests.waiting import wait_until
 
+CPU = torch.device("cpu")
 SETTINGS: dict[str, Any] = {
     "batch": 2,
     "k": 3,
@@ -206,21 +210,66 @@ def test_the_trainer_goes_on_without_a_builder(
 # ── On one processor ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_trainer_and_builder_share_the_threads_of_a_processor(threads: int) -> None:
+@pytest.fixture
+def eight() -> Iterator[None]:
+    """This process has eight threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        builders = builder_threads()
-        with beside_a_builder(torch.device("cpu")):
-            trainers = torch.get_num_threads()
-        assert min(trainers, builders) >= 1
-        assert trainers + builders == max(2, threads)
-        assert torch.get_num_threads() == threads, "what comes after the training has all of them again"
-        with beside_a_builder(torch.device("cuda")):
-            assert torch.get_num_threads() == threads, "on a GPU nobody is in the way"
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(8)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("has", [1, 2, 3, 8])
+def test_trainer_and_builder_share_the_threads_of_a_processor(tmp_path: Path, eight: None, has: int) -> None:
+    torch.set_num_threads(has)
+    trainer = TrainerThreads(tmp_path, CPU)
+    with noted(tmp_path, CPU):
+        trainer.adjust()
+        assert torch.get_num_threads() + builder_threads(has) == max(2, has)
+        trainer.restore()
+        assert torch.get_num_threads() == has
+
+
+def test_the_trainer_takes_all_threads_when_the_builder_has_gone(tmp_path: Path, eight: None) -> None:
+    trainer, used = TrainerThreads(tmp_path, CPU), []
+    for builder in (nullcontext(), noted(tmp_path, CPU), nullcontext()):
+        with builder:
+            trainer.adjust()
+            used.append(torch.get_num_threads())
+    assert used == [8, 4, 8]
+
+
+@pytest.mark.parametrize(("trains", "builds"), [("cuda", "cuda"), ("cuda", "cpu"), ("cpu", "cuda")])
+def test_on_two_devices_none_is_in_the_way(tmp_path: Path, eight: None, trains: str, builds: str) -> None:
+    with noted(tmp_path, torch.device(builds)):
+        TrainerThreads(tmp_path, torch.device(trains)).adjust()
+        assert torch.get_num_threads() == 8
+
+
+def test_a_builder_on_another_machine_takes_no_threads(
+    towns: Towns, tmp_path: Path, eight: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole training, whose builder is elsewhere and then on this machine."""
+    used: dict[int, int] = {}
+    before = HandedOver.before
+
+    def watched(self: HandedOver, step: int) -> LiveIndex:
+        if step == 10:
+            with monkeypatch.context() as patch:
+                patch.setattr(threads, "_machine", lambda: "another")
+                builder.enter_context(noted(tmp_path / "generations", CPU))
+        elif step == 20:
+            builder.enter_context(noted(tmp_path / "generations", CPU))
+        index = before(self, step)
+        used[step] = torch.get_num_threads()
+        return index
+
+    monkeypatch.setattr(HandedOver, "before", watched)
+    settings = SETTINGS | {"steps": 30, "refresh": "elsewhere"}
+    with ExitStack() as builder:
+        activity_of("pretrain", towns.pretrain(tmp_path / "made", settings), run=tmp_path)
+    assert [used[step] for step in (5, 15, 25)] == [8, 8, 4]
+    assert torch.get_num_threads() == 8, "what comes after the training has all of them again"
 
 
 def test_a_builder_on_a_processor_gives_way(towns: Towns, tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from realm_core.command_line import read_settings
 from realm_core.errors import RealmError
 from realm_core.model.base import base_architecture
 from realm_core.model.config import ModelConfig
-from realm_core.settings import Settings, describe, read_settings
+from realm_core.settings import Settings, describe
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.training.config import (
     FinetuneConfig,

@@ -23,9 +23,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
+from realm_core.runs.activity import Activity
 from realm_core.training import finetune_step, ict
 from realm_core.training.distributed import World
 from realm_core.training.loop import Group, Loop
@@ -165,7 +165,7 @@ def test_sentences_of_one_process_are_told_from_the_blocks_of_all(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("told", ["torchrun", "the second process"])
+@pytest.mark.parametrize("told", [pytest.param("torchrun", marks=pytest.mark.nightly), "the second process"])
 def test_when_one_is_told_to_stop_both_do(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
 ) -> None:

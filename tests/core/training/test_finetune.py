@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, sha256_of_file, write_json
@@ -22,10 +20,13 @@ from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.model.checkpoint import load_model
 from realm_core.questions.answers import exact_match
+from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
-from realm_core.training.finetune import add_arguments, main
+from realm_core.training.finetune import main
+from realm_core.training.tasks import Finetune
 from tests.core.conftest import Deployment
 from tests.core.processes import finish, start
+from tests.core.running import told
 from tests.core.training.material import QUESTIONS, questions, write_lines
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.waiting import wait_until
@@ -70,9 +71,9 @@ def finetune(
 
 def run(words: Sequence[str], activity: Activity) -> None:
     """As the command line does, but with this activity."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    main(parser.parse_args(words), activity)
+    task = told("finetune", words)
+    assert isinstance(task, Finetune)
+    main(task, activity)
 
 
 def quiet(folder: Path) -> Activity:

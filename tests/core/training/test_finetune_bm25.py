@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.index.bm25 import BM25Search
 from realm_core.index.retriever import SparseRetriever
+from realm_core.runs.activity import Activity
 from realm_core.training import finetune
 from realm_core.training.loop import Loop
 from tests.core.conftest import Deployment

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import Model, load_model, save_model
-from realm_core.training import refresh
+from realm_core.runs.activity import Activity
+from realm_core.training import live_index, refresh
 from realm_core.training.distributed import World
 from realm_core.training.live_index import (
     HandedOver,
@@ -89,6 +89,19 @@ class Listening(Activity):
 @pytest.fixture
 def listening() -> Listening:
     return Listening()
+
+
+def look_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Return when the thread that watches for generations has looked for one twice more, and seen what is there now."""
+    looks: list[int | None] = []
+
+    def noted(folder: Path) -> int | None:
+        looks.append(newest_step(folder))
+        return looks[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(live_index, "newest_step", noted)
+        wait_until(lambda: len(looks) >= 3)  # by the third, it is through with what the first saw
 
 
 @pytest.fixture
@@ -209,7 +222,7 @@ def test_snapshots_are_whole_models_of_the_moment(model: Model, tmp_path: Path, 
 
 
 def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
-    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver
+    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generations = tmp_path / "generations"
     assert [handed_over.before(step).step for step in range(4)] == [0] * 4
@@ -218,7 +231,7 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
     build_generation(snapshot, towns.corpus, tmp_path / "elsewhere", 4, "cpu", QUIET)
     half = generations / f".{step_name(4)}.partial"
     shutil.copytree(tmp_path / "elsewhere" / step_name(4), half)
-    time.sleep(0.5)
+    look_again(monkeypatch)
     assert handed_over.before(5).step == 0
     half.rename(generations / step_name(4))
     wait_until(lambda: handed_over.before(6).step == 4)
@@ -230,7 +243,7 @@ def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
     damaged = tmp_path / "elsewhere" / step_name(8) / "vectors-00000.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     shutil.move(tmp_path / "elsewhere" / step_name(8), generations)
-    time.sleep(0.5)
+    look_again(monkeypatch)
     assert handed_over.before(9) is handed_over.before(12) is taken
     build_generation(tmp_path / "snapshots" / step_name(12), towns.corpus, generations, 12, "cpu", QUIET)
     wait_until(lambda: handed_over.before(13).step == 12)
@@ -290,19 +303,19 @@ def test_an_index_that_another_process_removed_meanwhile_is_not_told_of(
     handed_over.before(4)
     build_generation(tmp_path / "snapshots" / step_name(4), towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)
     wait_until(lambda: tries == 1)
-    time.sleep(0.5)
+    look_again(monkeypatch)
     assert (tries, listening.warned, handed_over.before(5).step) == (1, [], 0)
 
 
 def test_a_generation_that_was_passed_over_is_never_taken(
-    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver
+    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step, folder in ((4, "elsewhere"), (8, "generations")):
         handed_over.before(step)
         build_generation(tmp_path / "snapshots" / step_name(step), towns.corpus, tmp_path / folder, step, "cpu", QUIET)
     wait_until(lambda: handed_over.before(9).step == 8)
     shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations")  # by a builder that slept
-    time.sleep(0.5)
+    look_again(monkeypatch)
     assert handed_over.before(10).step == 8
 
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from realm_core.activity import Activity
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.activity import Activity
 from realm_core.training.loop import Group, Loop
 
 Losses = Iterator[tuple[Tensor, dict[str, float]]]

@@ -11,10 +11,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from realm_core.command_line import explain
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import text_hash
 from realm_core.salient.cache import SalientSpans
-from realm_core.settings import explain
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import PretrainConfig

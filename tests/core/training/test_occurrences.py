@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import Stopped
 from realm_core.questions.answers import answer_pattern, holds_answer, normalise_answer, regex_match
 from realm_core.questions.question_file import Question
+from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import occurrences as occurrences_module
 from realm_core.training.occurrences import OccurrenceFinder, Occurrences, find_all

@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from realm_core.activity import Activity
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.model.checkpoint import Model, load_model, new_model, save_model
+from realm_core.runs.activity import Activity
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training.live_index import newest_step, step_name

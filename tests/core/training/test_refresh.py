@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import signal
 import subprocess
@@ -13,19 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from realm_core.activity import Activity
 from realm_core.errors import Stopped
 from realm_core.files import remove_folder
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.model.checkpoint import load_model, save_model
+from realm_core.runs import kept
+from realm_core.runs.activity import Activity
 from realm_core.training import pretrain, refresh
 from realm_core.training.distributed import place, places
 from realm_core.training.live_index import newest_step, step_name
+from realm_core.training.tasks import Refresh
 from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, Towns
@@ -105,7 +107,7 @@ class Listening(Activity):
 def building(towns: Towns, run: Path) -> Iterator[Listening]:
     """A builder; that it ends by being told to, and by nothing else, is checked at the end."""
     activity = Listening()
-    arguments = argparse.Namespace(trainer_run=run, corpus=towns.corpus, device="cpu")
+    arguments = Refresh(trainer_run=run, corpus=towns.corpus, device="cpu")
     ended: list[BaseException] = []
 
     def work() -> None:
@@ -125,14 +127,25 @@ def building(towns: Towns, run: Path) -> Iterator[Listening]:
     assert [type(error) for error in ended] == [Stopped]
 
 
-def test_of_several_snapshots_the_newest_is_built(towns: Towns, tmp_path: Path) -> None:
+def test_of_several_snapshots_the_newest_is_built(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generations = tmp_path / "generations"
+    built: list[str] = []
+    build = refresh.build_generation
+
+    def noted(made: Path, *told: Any) -> Path:
+        built.append(made.name)
+        return build(made, *told)
+
+    monkeypatch.setattr(refresh, "build_generation", noted)
     for step in (4, 8, 12):
         write_snapshot(towns, tmp_path, step)
     with building(towns, tmp_path):
         wait_until(lambda: newest_step(generations) == 12)
-        time.sleep(0.5)
-    assert sorted(path.name for path in generations.glob("step-*")) == [step_name(12)]
+        write_snapshot(towns, tmp_path, 16)
+        wait_until(lambda: newest_step(generations) == 16)
+    assert built == [step_name(12), step_name(16)]
 
 
 @pytest.mark.parametrize("training_ends", [True, False])
@@ -170,7 +183,17 @@ def test_a_snapshot_that_the_trainer_takes_back_is_let_go(
     assert not any("Trying again" in message for message in activity.said)
 
 
-def test_what_cannot_be_built_is_said_and_tried_again(towns: Towns, tmp_path: Path) -> None:
+def test_what_cannot_be_built_is_said_and_tried_again(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+    build = refresh.build_generation
+
+    def counted(made: Path, corpus: Path, generations: Path, step: int, *told: Any) -> Path:
+        attempts.append(step)
+        return build(made, corpus, generations, step, *told)
+
+    monkeypatch.setattr(refresh, "build_generation", counted)
     made = write_snapshot(towns, tmp_path, 4)
     weights = made / "model.safetensors"
     sound = weights.read_bytes()
@@ -178,7 +201,7 @@ def test_what_cannot_be_built_is_said_and_tried_again(towns: Towns, tmp_path: Pa
     with building(towns, tmp_path) as activity:
         wait_until(lambda: any("is damaged" in message for message in activity.said))
         assert str(weights) in activity.said[-1] and activity.said[-1].endswith("Trying again.")
-        time.sleep(0.7)  # it fails once or twice more
+        wait_until(lambda: len(attempts) > 2)
         assert len(activity.said) == 1
         weights.write_bytes(sound)
         wait_until(lambda: newest_step(tmp_path / "generations") == 4)
@@ -220,7 +243,7 @@ def test_what_a_builder_cannot_do_is_in_its_log_and_in_the_trainers(towns: Towns
 
 def test_a_builder_that_dies_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    monkeypatch.setattr(refresh, "_RESTART_AFTER_S", 0.01)
+    monkeypatch.setattr(kept, "_FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(refresh, "_POLL_S", 0.01)
     started: list[object] = []
     start_one = subprocess.Popen

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from realm_core.activity import Activity
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import RunFolder
 from realm_core.training.ablation import Of, Stage
 from realm_core.training.relay import Relay, passed_on
 
@@ -26,7 +27,7 @@ def rows(run: Path) -> list[dict[str, Any]]:
 def relay(stage: Path, whole: Path) -> Relay:
     """As a process has it that starts now."""
     activity = Activity(whole)
-    return Relay(STAGE, stage, passed_on(activity), activity)
+    return Relay(STAGE, RunFolder(stage), passed_on(activity), activity)
 
 
 def test_a_row_goes_on_with_its_time_and_what_it_is_of(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_whoever_goes_on_passes_on_what_is_left_and_nothing_twice(tmp_path: Path
     second.look()
     second.look()
     assert [(row["step"], row["evaluate.loss"]) for row in rows(whole)] == [(10, 0.5), (20, 0.25), (10, 0.4)]
-    other = Relay(Stage(Of("ict"), (), Path()), stage, passed_on(Activity(whole)), Activity(whole))
+    other = Relay(Stage(Of("ict"), (), Path()), RunFolder(stage), passed_on(Activity(whole)), Activity(whole))
     other.look()
     assert len(rows(whole)) == 6  # the same numbers of another stage are others
 
@@ -93,5 +94,5 @@ def test_a_log_goes_on_line_by_line_from_now_on(tmp_path: Path, capsys: pytest.C
 def test_without_a_run_folder_there_is_nothing_to_keep(tmp_path: Path) -> None:
     measure(tmp_path, 10, 0.5)
     activity = Activity(quiet=True)
-    Relay(STAGE, tmp_path, passed_on(activity), activity).look()
+    Relay(STAGE, RunFolder(tmp_path), passed_on(activity), activity).look()
     assert [path.name for path in tmp_path.iterdir()] == ["metrics.jsonl"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -15,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from realm_core.activity import Activity
-from realm_core.alone import LOCK, only_one
 from realm_core.corpus.tokens import text_hash
+from realm_core.runs.activity import Activity
+from realm_core.runs.folder import LOCK
+from realm_core.runs.locks import only_one
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.training import ict, mlm, pretrain
@@ -85,12 +85,12 @@ def test_who_comes_second_into_a_folder_waits_and_finds_the_model_made(
     ]
     assert not (tmp_path / ".made.run").exists()
     if run:
-        assert not list(folder.iterdir())
+        assert [path.name for path in folder.iterdir()] == ["task.json"]
 
 
 def test_what_a_killed_process_was_writing_goes(tmp_path: Path) -> None:
     (tmp_path / ".progress.json.7.tmp").write_text('{"done": 3, "to')
-    with run_folder(argparse.Namespace(output=tmp_path / "made"), Activity(tmp_path, quiet=True)) as folder:
+    with run_folder(tmp_path / "made", Activity(tmp_path, quiet=True)) as folder:
         assert [path.name for path in folder.iterdir()] == [LOCK]
     assert not list(tmp_path.iterdir())
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 
-from realm_core.activity import Activity
 from realm_core.index.build import build
 from realm_core.model.checkpoint import Model, new_encoder, new_model, save_model
 from realm_core.model.packed import Packed
+from realm_core.runs.activity import Activity
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from realm_core.text.joins import join_block

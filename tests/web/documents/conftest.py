@@ -40,3 +40,10 @@ def deployed(
     yield deploy(record_index(index), by=None, note="tiny")
     holder().close()
     webapp.serving.living._views.clear()
+
+
+@pytest.fixture
+def answering(deployed: Deployment) -> Deployment:
+    """The tiny deployment, loaded."""
+    holder().refresh(wait=True)
+    return deployed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from realm_core.activity import Activity
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
-from realm_core.corpus.sources import InMemorySource
 from realm_core.corpus.store import Snapshot
+from realm_core.runs.activity import Activity
+from tests.given import InMemorySource
 from webapp.models import CorpusSnapshot
 
 _WORDS = {"licence": "CC BY-SA 4.0", "attribution": "Somebody's kindness"}

@@ -10,7 +10,7 @@ from tests.web.pages import stored
 from tests.web.pages.pages import Page
 from webapp.models import AskedAnswer, IdempotencyKey
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def _listed(client: Client, page: int = 1) -> list[str]:

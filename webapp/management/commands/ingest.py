@@ -7,9 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from realm_core.activity import Activity
-from realm_core.corpus.sources import add_source_arguments, source_from
+from realm_core.command_line import add_options, task_of
+from realm_core.corpus.tasks import Ingest
 from realm_core.errors import RealmError, Stopped
+from realm_core.runs.activity import Activity
 from webapp.artefacts.registering import record_corpus
 from webapp.storage.places import corpora_dir
 
@@ -20,28 +21,16 @@ class Command(BaseCommand):
     help = "Make a corpus snapshot from a source. Killed at any time, the same command goes on where it stopped."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        add_source_arguments(parser)
-        parser.add_argument("--name", help="the corpus's name (default: the source's)")
-        parser.add_argument("--processes", type=int, help="processes that clean and pack (default: one a processor)")
+        add_options(parser, Ingest, without=["output"])
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        from realm_core.corpus.ingest import ingest  # brings the tokeniser
+        from realm_core.corpus.ingest import snapshot_of  # brings the tokeniser
 
-        if options["processes"] is not None and options["processes"] < 1:
-            raise CommandError("--processes must be at least 1.")
         activity = Activity(quiet=options["verbosity"] == 0)
         activity.stop_on_signals()
         try:
-            source = source_from(Namespace(**options))
-            corpora_dir().mkdir(parents=True, exist_ok=True)
-            folder = ingest(
-                source,
-                name=options["name"] or source.name,
-                output=corpora_dir(),
-                activity=activity,
-                processes=options["processes"],
-            )
-            snapshot = record_corpus(folder)
+            task = task_of(Ingest, Namespace(**options, output=corpora_dir()))
+            snapshot = record_corpus(snapshot_of(task, activity))
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
         except (Stopped, KeyboardInterrupt):

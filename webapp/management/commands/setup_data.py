@@ -10,7 +10,7 @@ stays, as long as it can answer.
 from __future__ import annotations
 
 import secrets
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from realm_core.corpus.sources import add_source_arguments
+from realm_core.command_line import add_options, argv, task_of
+from realm_core.corpus.tasks import Ingest
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import remove_folder
 from realm_core.index.manifest import is_complete
+from realm_core.index.tasks import Index
 from webapp.artefacts.registering import adopt_model, is_there, record_corpus, record_index
 from webapp.deployments import service as deploying
 from webapp.environment import first_password
@@ -44,8 +46,8 @@ class Command(BaseCommand):
     help = "Make or repair the default corpus, model, index, deployment and administrator."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        add_source_arguments(parser)
-        parser.add_argument("--name", default=DEFAULT_CORPUS, help=f"the corpus's name (default: {DEFAULT_CORPUS})")
+        add_options(parser, Ingest, without=["output", "processes"])
+        parser.set_defaults(corpus_name=DEFAULT_CORPUS)
         parser.add_argument("--model", type=Path, default=settings.MODELS_DIR / settings.MODEL, help="the first model")
         parser.add_argument(
             "--show-password", action="store_true", help="say a new administrator's password, as on a terminal"
@@ -55,7 +57,7 @@ class Command(BaseCommand):
         if CorpusSnapshot._meta.db_table not in connection.introspection.table_names():
             raise CommandError("The database has no tables yet: run manage.py migrate first.")
         try:
-            corpus = self._corpus(options)
+            corpus = self._corpus(task_of(Ingest, Namespace(**options, output=corpora_dir())))
             model = self._model(options["model"])
             self._deployment(model, corpus)
             self._questions()
@@ -67,16 +69,12 @@ class Command(BaseCommand):
         shown = (options["show_password"] or self.stdout.isatty()) and not settings.HTTPS
         self._administrator(shown=shown)
 
-    def _corpus(self, options: dict[str, Any]) -> CorpusSnapshot:
-        for corpus in CorpusSnapshot.objects.filter(name=options["name"]):
+    def _corpus(self, task: Ingest) -> CorpusSnapshot:
+        for corpus in CorpusSnapshot.objects.filter(name=task.corpus_name):
             if (resolve(corpus.path) / "manifest.json").exists():
                 return corpus
-        self._say(f"Reading the corpus {options['name']} (once)")
-        arguments: list[str | Path] = ["--source", options["source"], "--name", options["name"]]
-        for option in ("path", "language", "licence", "attribution"):
-            if options[option] is not None:
-                arguments += [f"--{option}", options[option]]
-        result = run_activity("ingest", *arguments, "--output", corpora_dir())
+        self._say(f"Reading the corpus {task.corpus_name} (once)")
+        result = run_activity(*argv(task))
         corpus = record_corpus(Path(result["path"]))
         self._say(f"The corpus has {corpus.articles:,} articles in {corpus.blocks:,} blocks")
         return corpus
@@ -98,16 +96,13 @@ class Command(BaseCommand):
             remove_folder(resolve(lost.path))
         else:
             self._say(f"Building the index of {corpus.blocks:,} blocks (once)")
-        name = ["--generation", lost.generation] if lost is not None else []
-        arguments: list[str | Path] = [
-            "--model",
-            resolve(model.path),
-            "--corpus",
-            resolve(corpus.path),
-            "--output",
-            indexes_dir(),
-        ]
-        result = run_activity("index", *arguments, *name)
+        task = Index(
+            model=resolve(model.path),
+            corpus=resolve(corpus.path),
+            output=indexes_dir(),
+            generation=lost.generation if lost is not None else None,
+        )
+        result = run_activity(*argv(task))
         return record_index(Path(result["path"]), model=model)
 
     def _deployment(self, model: ModelVersion, corpus: CorpusSnapshot) -> None:

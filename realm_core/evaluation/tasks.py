@@ -1,0 +1,115 @@
+"""What can be measured, fitted and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from realm_core.evaluation.config import BM25_SCALE
+from realm_core.index.tasks import BY_INDEX, DEVICE, check_index, unused_for
+from realm_core.model.tasks import OWN
+from realm_core.settings import MAX_K, Count, Positive, SettingError, Share, setting
+from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToMeasure, Task, given, runtime
+
+
+class Evaluate(Task):
+    """Model, index and questions → figures. A job's model and corpus are the index's unless others are named."""
+
+    activity = kind = "evaluate"
+    summary = "measure exact match and recall on a question file"
+    code = "realm_core.evaluation.evaluate"
+    title = "Evaluate"
+    about = "Ask every question of a set and measure exact match, recall and calibration."
+    group = "How good it is"
+    queue = "default"
+    makes = "evaluation"
+
+    index: IndexFolder | None = given("the index that is searched", of=("model",), default=None)
+    model: ModelFolder | None = given("the model, if not the one that built the index", default=None)
+    corpus: CorpusFolder | None = given("the corpus that BM25 searches", found=BY_INDEX, default=None)
+    questions: QuestionsToMeasure = given("the questions to measure by")
+    retriever: Literal["dense", "bm25"] = setting("dense", "what finds blocks: the model, or BM25 as the baseline")
+    k: int = setting(5, "blocks read for a question", ge=1, le=MAX_K)
+    normalisation: Literal["the model's own", "joint", "block", "block+null"] = setting(
+        OWN, "how span scores become probabilities"
+    )
+    score_scale: Positive = setting(BM25_SCALE, "what BM25's scores are multiplied by to be prior logits")
+    sample: Count = setting(0, "ask so many of the questions, the same ones every time; 0: all")
+    fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
+    bm25_cache: Path | None = runtime(None, help="folder that keeps BM25's index for the next time")
+    device: str = runtime("auto", help=DEVICE)
+    predictions: Path | None = runtime(None, help="file of predictions, gone on with if it is there")
+    why: bool = runtime(False, help="say of each question why it was right or wrong")
+    plot: Path | None = runtime(None, help="draw the reliability diagram, an SVG")
+    as_json: bool = runtime(False, help="print the figures as JSON", flag="--json")
+
+    def unused(self) -> Mapping[str, str]:
+        """What is for the other retriever."""
+        return unused_for(self.retriever)
+
+    def check_together(self) -> None:
+        """There is something that answers, and a scale is told or fitted."""
+        check_index(self.retriever, self.index)
+        if self.retriever == "bm25" and (self.model is None or self.corpus is None):
+            raise SettingError("retriever", "bm25 needs a model that reads and a corpus that is searched.")
+        if self.fit_score_scale is not None and "score_scale" in self.model_fields_set:
+            raise SettingError("fit_score_scale", "is not for a scale that is told.")
+
+    @classmethod
+    def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
+        """The main figures."""
+        return {name: result[name] for name in ("n", "exact_match", "recall@5", "ece", "ms_per_question")}
+
+
+class Calibrate(Task):
+    """Model, index and questions → model whose probabilities are right."""
+
+    activity = "calibrate"
+    summary = "fit temperatures, threshold and confidence on questions"
+    code = "realm_core.evaluation.calibrate"
+
+    model: Path = runtime(help="model folder")
+    index: Path = runtime(help="generation folder")
+    corpus: Path | None = runtime(None, help="snapshot folder (default: found by the index's snapshot id)")
+    questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
+    unanswerable: tuple[Path, ...] = runtime(help="question files whose questions have no answers (`[]`)")
+    other_index: Path | None = runtime(
+        None, help="generation folder of another corpus, by which the confidence is fitted too"
+    )
+    other_corpus: Path | None = runtime(None, help="its snapshot folder (default: found by the snapshot id)")
+    other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of the other corpus")
+    output: Path = runtime(help="model folder to make")
+    k: int = runtime(5, help="blocks to read", ge=1, le=MAX_K)
+    allowed: Share = runtime(0.04, help="share of the questions without an answer that may be answered")
+    device: str = runtime("auto", help=DEVICE)
+
+    def check_together(self) -> None:
+        """The other corpus has an index and questions, or neither."""
+        if (self.other_index is None) != (not self.other_questions):
+            raise SettingError("other_questions", "belong to an index of the other corpus, and it to them.")
+
+
+class Compare(Task):
+    """Predictions → tables."""
+
+    activity = "compare"
+    summary = "tables of several evaluations, with significance"
+    code = "realm_core.evaluation.compare"
+
+    predictions: tuple[Path, ...] = runtime(help="files of predictions that `evaluate` has left", positional=True)
+    why_plot: Path | None = runtime(None, help="draw what `evaluate --why` has found, a bar a file, as SVG")
+
+
+class Curves(Task):
+    """Metrics of trainings → a drawing."""
+
+    activity = "curves"
+    summary = "draw what trainings measured, step by step"
+    code = "realm_core.evaluation.curves"
+
+    runs: tuple[str, ...] = runtime(
+        help="run folders, each with what to call it in front, as NAME=RUN (default: its own name)", positional=True
+    )
+    figures: tuple[str, ...] = runtime(help="names in metrics.jsonl, such as pretrain.loss")
+    plot: Path = runtime(help="the SVG to write")

@@ -1,0 +1,101 @@
+"""What can be done with a model and a snapshot: build their index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from realm_core.errors import RealmError
+from realm_core.settings import Count, SettingError, setting
+from realm_core.task import CorpusFolder, ModelFolder, Part, Task, given, runtime
+
+SHARD_ROWS = 50_000
+_MOST_SHARDS = 10_000  # each is a job, which its whole looks at
+BY_INDEX = "by the index's snapshot id"  # a corpus
+DEVICE = "auto, cpu, cuda or cuda:N"
+
+
+class Index(Task):
+    """Model and snapshot → generation.
+
+    As a job, a corpus of more than one shard is handed out: its shards are parts, which every worker of the queue
+    takes; the build itself comes back when all are there, and publishes them.
+    """
+
+    activity = kind = "index"
+    summary = "embed every block of a snapshot and publish an index generation"
+    code = "realm_core.index.build"
+    title = "Build an index"
+    about = "Embed every block of a corpus with a model. What is built serves nobody before it is deployed."
+    group = "Corpus and index"
+    queue = "index"
+    makes = "index"
+
+    model: ModelFolder = given("the model that embeds")
+    corpus: CorpusFolder = given("the corpus")
+    shard_rows: int = setting(SHARD_ROWS, "blocks a shard; shards are built by all workers of the queue", ge=1)
+    output: Path = runtime(help="folder of all generations")
+    generation: str | None = runtime(None, help="its name (default: made of the model's and the snapshot's hashes)")
+    shard: Count | None = runtime(
+        None, help="build this shard alone, from 0 on, and publish nothing (needs --generation)"
+    )
+    device: str = runtime("auto", help=DEVICE)
+
+    def check_together(self) -> None:
+        """A shard is of something that has a name."""
+        if self.shard is not None and self.generation is None:
+            raise RealmError("--shard needs --generation, the name of what the shard is of.")
+
+    def before(self, *, blocks: int) -> Sequence[Part]:
+        """A part for each shard, unless there is but one or the generation is published already."""
+        rows = self.shard_rows
+        if blocks > rows * _MOST_SHARDS:
+            raise RealmError(
+                f"The corpus has {blocks:,} blocks, and an index at most {_MOST_SHARDS:,} shards: "
+                f"shard_rows must be at least {-(-blocks // _MOST_SHARDS):,}, not {rows:,}."
+            )
+        if blocks <= rows or (self.generation is not None and (self.output / self.generation).exists()):
+            return ()
+        return [
+            Part(IndexShard.kind, {"shard": number, "rows": min(rows, blocks - start)})
+            for number, start in enumerate(range(0, blocks, rows))
+        ]
+
+
+class IndexShard(Task):
+    """One shard of an index, by the build's own command."""
+
+    kind = "index-shard"
+    title = "Embed one shard of an index"
+    about = "A part of an index build."
+    queue = "index"
+    by_hand = False
+
+    shard: Count = setting(0, "its number")
+    rows: int = setting(1, "blocks in it", ge=1)
+
+    def within(self, whole: Task, _run: Path) -> Task:
+        """The build of this shard alone."""
+        return whole.model_copy(update={"shard": self.shard})
+
+    @classmethod
+    def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
+        """Nothing is recorded before the whole is published."""
+        return {"shard": result["shard"], "rows": result["rows"]}
+
+
+# What a task may be told that finds blocks by an index or by BM25.
+
+
+def unused_for(retriever: str) -> dict[str, str]:
+    """Fields that mean nothing for a retriever, and why."""
+    if retriever == "bm25":
+        return {"index": "is for --retriever dense alone"}
+    return dict.fromkeys(("score_scale", "fit_score_scale", "bm25_cache"), "is for --retriever bm25 alone")
+
+
+def check_index(retriever: str, index: Path | None) -> None:
+    """Refuse to search by an index where none is named."""
+    if retriever == "dense" and index is None:
+        raise SettingError("index", "is needed, unless BM25 finds the blocks.")

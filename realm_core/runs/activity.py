@@ -1,0 +1,167 @@
+"""How a long activity speaks to whoever started it: progress, metrics, a result, and being stopped.
+
+The same `Activity` serves a terminal, a test and a supervised subprocess. It reports into a run folder
+(runs/folder.py), and on a terminal in a line that is rewritten in place. SIGTERM and SIGINT ask it to stop: `check()`
+raises `Stopped` at the next safe point. So does, where that is wanted, the end of the process that started this one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from realm_core.errors import Stopped
+from realm_core.files import disk_errors, write_json
+from realm_core.runs.folder import RunFolder
+
+_PROGRESS_EVERY_S = 0.5
+_LOG_EVERY_S = 5.0  # where output is a file, lines are kept and should be few
+
+
+class Activity:
+    """One run of something long.
+
+    run:          folder for progress, metrics and result, or None.
+    quiet:        print nothing but errors.
+    with_parent:  the process that started this one, by its id: stop when it has ended, however it did. (Asked for here,
+                  the parent might be another already: a process takes seconds to come this far.)
+    """
+
+    def __init__(self, run: Path | None = None, *, quiet: bool = False, with_parent: int | None = None) -> None:
+        self.run = run
+        self._folder = None if run is None else RunFolder(run)
+        self._parent = with_parent
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._stop_requested = False
+        # Of a clock that never jumps; what is written down is the time of day.
+        self._started_at = self._last_shown_at = self._last_logged_at = -math.inf
+        self._first_done = 0
+        self._counting: tuple[int | None, str] | None = None
+        self._line_open = self._measured = False
+        if run is not None:
+            with disk_errors(run):
+                run.mkdir(parents=True, exist_ok=True)
+
+    def stop_on_signals(self) -> None:
+        """Let SIGTERM and SIGINT request a stop (only a process's main thread may call this)."""
+
+        def request(_number: int, _frame: FrameType | None) -> None:
+            if self._stop_requested:  # asked twice: do not insist on a safe point
+                raise KeyboardInterrupt
+            self._stop_requested = True
+
+        signal.signal(signal.SIGTERM, request)
+        signal.signal(signal.SIGINT, request)
+
+    def check(self) -> None:
+        """Raise `Stopped` if someone asked for it. Call this wherever stopping loses nothing."""
+        if self._stop_requested or (self._parent is not None and os.getppid() != self._parent):
+            raise Stopped
+
+    def say(self, message: str) -> None:
+        """Tell the person a sentence."""
+        if not self._quiet:
+            self._print(message)
+
+    def warn(self, message: str) -> None:
+        """Tell the person what went wrong though the work goes on; said where it is quiet, too."""
+        self._print(f"error: {message}")
+
+    def _print(self, message: str) -> None:
+        if self._line_open:
+            print(file=sys.stderr)
+            self._line_open = False
+        print(message, file=sys.stderr, flush=True)
+
+    def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
+        """Report that `done` of `total` `unit`s (None: unknown) are finished; cheap to call often."""
+        now = time.monotonic()
+        if self._counting != (total, unit) or done < self._first_done:  # a new count begins
+            self._counting = (total, unit)
+            self._started_at, self._first_done, self._last_shown_at = now, done, -math.inf
+        finished = total is not None and done >= total
+        if now - self._last_shown_at < _PROGRESS_EVERY_S and not finished:
+            return
+        self._last_shown_at = now
+        elapsed_s = now - self._started_at
+        rate = (done - self._first_done) / elapsed_s if elapsed_s > 0 else None
+        seconds_left = (total - done) / rate if total is not None and rate else None
+        if self._folder is not None:
+            write_json(
+                self._folder.progress_file,
+                {
+                    "done": done,
+                    "total": total,
+                    "unit": unit,
+                    "rate": rate,
+                    "seconds_left": seconds_left,
+                    "message": message,
+                    "time": time.time(),
+                },
+            )
+        if not self._quiet:
+            self._show(done, total, unit, rate, seconds_left, message, finished)
+
+    def _show(
+        self,
+        done: int,
+        total: int | None,
+        unit: str,
+        rate: float | None,
+        seconds_left: float | None,
+        message: str,
+        finished: bool,
+    ) -> None:
+        parts = [f"{done:,}" + (f" of {total:,}" if total is not None else "") + f" {unit}"]
+        if rate:
+            parts.append(f"{rate:,.1f} {unit}/s")
+        if seconds_left is not None and not finished:
+            parts.append(f"{_duration(seconds_left)} left")
+        if message:
+            parts.append(message)
+        text = " · ".join(parts)
+        if self._terminal:
+            print(f"\r\x1b[2K{text}", end="\n" if finished else "", file=sys.stderr, flush=True)
+            self._line_open = not finished
+        elif finished or time.monotonic() - self._last_logged_at >= _LOG_EVERY_S:
+            self._last_logged_at = time.monotonic()
+            print(text, file=sys.stderr, flush=True)
+
+    def metrics(self, step: int, **values: float | int | str | None) -> None:
+        """Append one row of metrics, with its step and the time (seconds since the epoch)."""
+        if self._folder is None:
+            return
+        path = self._folder.metrics_file
+        with disk_errors(path):
+            if not self._measured:
+                _cut_half_row(path)
+                self._measured = True
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, "time": time.time(), **values}) + "\n")
+
+    def result(self, value: dict[str, Any]) -> None:
+        """Leave what came of it; the last thing that a successful activity does."""
+        if self._folder is not None:
+            write_json(self._folder.result_file, value)
+
+
+def _cut_half_row(path: Path) -> None:
+    """Remove half a row that an earlier run left at the end, on a full disk or killed; the next would go on in it."""
+    if path.exists():
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds_left = divmod(round(seconds), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_left:02d} min"
+    return f"{minutes} min {seconds_left:02d} s" if minutes else f"{seconds_left} s"

@@ -1,0 +1,104 @@
+"""A process that is kept running: its log, its end, when it is started again."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from subprocess import Popen
+
+from realm_core.runs.processes import ask_to_end, describe_end, kill_all, start
+
+_FIRST_PAUSE_S = 1.0
+_STEADY_AFTER_S = 60.0  # a process that has run so long did not die of how it was started
+_LARGE_LOG_BYTES = 10 << 20
+_LOOK_S = 0.05
+
+
+class KeptProcess:
+    """A command that is started again whenever it dies, after 1 s, then 2 s, up to `longest_pause_s`.
+
+    Its keeper calls `look` again and again, in one thread, which must live as long as the process.
+    log: file for what it prints. folder, nice: see `start`. grace_s: from the request to end to SIGKILL.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
+        *,
+        folder: Path | None = None,
+        nice: int = 0,
+        grace_s: float = math.inf,
+        longest_pause_s: float = 30.0,
+    ) -> None:
+        self.name, self.log, self._grace_s = name, log, grace_s
+        self.deaths = 0  # in a row, without a steady time between them
+        self.pause_s = 0.0
+        self._command, self._environment = command, environment
+        self._folder, self._nice, self._longest_pause_s = folder, nice, longest_pause_s
+        self._process: Popen[bytes] | None = None
+        self._started_at = 0.0
+        self._start_at = 0.0
+
+    def start(self) -> None:
+        """Start it; what it prints is added to its log."""
+        if self.log.exists() and self.log.stat().st_size > _LARGE_LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        with open(self.log, "ab") as output:
+            self._process = start(
+                self._command, output=output, environment=self._environment, folder=self._folder, nice=self._nice
+            )
+        self._started_at = time.monotonic()
+
+    def look(self) -> str | None:
+        """Start it if its time has come. If it has just died, says so in a clause and plans that."""
+        now = time.monotonic()
+        if self._process is None:
+            if now >= self._start_at:
+                self.start()
+            return None
+        status = self._process.poll()
+        if status is None:
+            return None
+        kill_all(self._process)  # helpers that it left behind
+        self._process = None
+        if now - self._started_at > _STEADY_AFTER_S:
+            self.deaths = 0
+        self.pause_s = min(_FIRST_PAUSE_S * 2**self.deaths, self._longest_pause_s)
+        self.deaths += 1
+        self._start_at = now + self.pause_s
+        return f"ended {describe_end(status)}"
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        try:
+            lines = self.log.read_bytes()[-4000:].decode(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1].strip() if lines else ""
+
+    def ask_to_end(self) -> None:
+        if self._process is not None:
+            ask_to_end(self._process)
+
+    def alive(self) -> bool:
+        """Whether its process still runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def end(self, asked_at: float, impatient: Callable[[], bool] = lambda: False) -> None:
+        """Wait until it has ended, which it was asked to at `asked_at`; kill it when its time is over."""
+        deadline = asked_at + self._grace_s
+        while self.alive() and time.monotonic() < deadline and not impatient():
+            time.sleep(_LOOK_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it now, with all that it started."""
+        if self._process is not None:
+            kill_all(self._process)
+            self._process.wait()
+            self._process = None

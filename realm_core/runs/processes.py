@@ -1,0 +1,100 @@
+"""Start and end child processes, each the leader of a session of its own.
+
+A session of its own keeps Ctrl-C in a terminal away from the child: its parent decides when and in which order things
+end. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from realm_core.runs import launch
+from realm_core.runs.folder import RunFolder
+
+EXIT_LOCKED = launch.LOCKED_STATUS  # another process works in the run folder
+
+
+def start(
+    command: Sequence[str],
+    *,
+    output: IO[bytes] | int | None = None,
+    with_errors: bool = True,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    lock: Path | None = None,
+    nice: int = 0,
+) -> subprocess.Popen[bytes]:
+    """Start `command` so that it ends with this process (see launch.py).
+
+    output: file for what it prints, or subprocess.PIPE; None: it shares this process's.
+    with_errors: whether its error stream goes the same way; otherwise it shares this process's.
+    folder: the one that it works in; None: this process's.
+    The thread that calls this must live as long as the child: the kernel takes its end for the parent's.
+    """
+    launcher = [*_launcher(), f"--nice={nice}"]
+    if lock is not None:
+        launcher += ["--lock", str(lock)]
+    return subprocess.Popen(
+        [*launcher, str(os.getpid()), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT if output is not None and with_errors else None,
+        cwd=folder,
+        env=None if environment is None else dict(environment),
+        start_new_session=True,
+    )
+
+
+def start_in(
+    run: RunFolder,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    nice: int = 0,
+) -> subprocess.Popen[bytes]:
+    """Start `command` as `start` does, with the lock of its run folder, whose log gets what it prints.
+
+    It ends with EXIT_LOCKED where another process holds the lock.
+    """
+    with open(run.log_file, "ab") as log:
+        return start(command, output=log, environment=environment, folder=folder, lock=run.lock_file, nice=nice)
+
+
+def under_torchrun(processes: int, command: Sequence[str], lock: Path) -> list[str]:
+    """`command` in several processes, which share the lock that this is started with."""
+    ranks = [sys.executable, "-m", "realm_core.training.ranks", f"--processes={processes}"]
+    return [*ranks, *_launcher(), f"--lock={lock}", "--one-of-several", "0", *command]
+
+
+def ask_to_end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the leader alone: it ends its own helpers in its own way."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL to the child and everything that it started in its group; the kernel ends what it started by `start`."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def describe_end(status: int) -> str:
+    """An exit status in words: "with status 1", "by SIGKILL"."""
+    if status >= 0:
+        return f"with status {status}"
+    try:
+        return f"by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"by signal {-status}"
+
+
+def _launcher() -> list[str]:
+    return [sys.executable, "-I", launch.__file__]

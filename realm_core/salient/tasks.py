@@ -1,0 +1,40 @@
+"""What can be done with the names and dates of a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from realm_core.settings import Count, Limit, Line, Seed, setting
+from realm_core.task import CorpusFolder, Task, given, runtime
+
+SHARD_BLOCKS = 2000  # about a minute of one processor with spaCy: what is lost when a run is killed
+_TAGGERS = ("spacy", "links", "dates")
+_TAGGER = Limit(f"one of {', '.join(_TAGGERS)}", choices=_TAGGERS, pattern="|".join(_TAGGERS))
+
+
+class Spans(Task):
+    """Snapshot → salient spans."""
+
+    activity = kind = "spans"
+    summary = "find the names and dates of a corpus that pre-training masks"
+    code = "realm_core.salient.extract"
+    title = "Find salient spans"
+    about = "The names and dates of a corpus, which pre-training hides."
+    group = "Corpus and index"
+    queue = "default"
+    makes = "spans"
+
+    corpus: CorpusFolder | None = given("the corpus", job_needs=True, default=None)
+    # On the command line also the folder or name of a token classifier for transformers.
+    tagger: Annotated[str, _TAGGER] = setting(
+        "spacy", "spacy: names by spaCy's small model; links: a dump's wiki links; dates: none but dates"
+    )
+    labels: Line = setting("", "kinds of names to keep, with commas between; empty: the tagger's own")
+    dates: bool = setting(True, "find dates by their pattern, too")
+    blocks: Count = setting(0, "look at so many blocks, drawn at random; 0: all")
+    seed: Seed = setting(0, "draws them")
+    output: Path | None = runtime(None, help="folder for the spans")
+    shard_blocks: int = runtime(SHARD_BLOCKS, help="blocks a shard", ge=1)
+    processes: int | None = runtime(None, help="default: one a processor, or one where a GPU does the work", ge=1)
+    measure: Path | None = runtime(None, help="measure the tagger on a CoNLL file instead")

@@ -1,0 +1,39 @@
+"""What a model and an index do for one question or sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from realm_core.task import Task, runtime
+
+_CORPUS = "snapshot folder (default: found by the index's snapshot id)"
+
+
+class Ask(Task):
+    """Question → answer with provenance."""
+
+    activity = "ask"
+    summary = "answer one question on the command line"
+    code = "realm_core.serving.asking"
+
+    question: str = runtime(help="the question", positional=True)
+    model: Path = runtime(help="model folder")
+    index: Path = runtime(help="generation folder")
+    corpus: Path | None = runtime(None, help=_CORPUS)
+    k: int = runtime(5, help="blocks to read")
+
+
+class Fill(Task):
+    """Masked sentence → what fills it."""
+
+    activity = "fill"
+    summary = "fill the masks of one sentence: without retrieval, from blocks, and marginal"
+    code = "realm_core.serving.filling"
+
+    sentence: str = runtime(help="a sentence with [MASK] where a word is missing", positional=True)
+    model: Path = runtime(help="folder of a pre-trained model")
+    index: Path = runtime(help="generation folder")
+    corpus: Path | None = runtime(None, help=_CORPUS)
+    k: int = runtime(8, help="blocks to read, the null block counted")
+    truth: str | None = runtime(None, help="what stands there: how likely is it, which blocks help?")
+    as_json: bool = runtime(False, help="print everything as JSON", flag="--json")

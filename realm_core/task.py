@@ -1,0 +1,166 @@
+"""Tasks: what can be done, each declared once as a frozen pydantic model, with the settings that it has.
+
+    class Ict(Task):
+        activity = kind = "ict"
+        model: ModelFolder = given("the model to start from")
+        settings: IctConfig = IctConfig()
+        output: Path = runtime(help="model folder to make")
+
+The same declaration makes the command line (`command_line.py`), forms, the REST schema, the parameters that a job's row
+keeps and the command that a worker runs. A module that declares tasks is imported by the web server: it loads nothing
+heavy, and leaves what the task does to `main(task, activity)` of the module named by `code`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from realm_core.errors import RealmError
+from realm_core.settings import Settings, extra
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """Marks a path to something that a record names: a job is told the record's id instead.
+
+    kind: model, corpus, index, spans or questions. file: what the path leads to. purpose: of question sets, what they
+    are kept for.
+    """
+
+    kind: str
+    file: str
+    purpose: str = ""
+
+
+ModelFolder = Annotated[Path, Artefact("model", "model folder")]
+CorpusFolder = Annotated[Path, Artefact("corpus", "snapshot folder")]
+IndexFolder = Annotated[Path, Artefact("index", "generation folder")]
+SpansFolder = Annotated[Path, Artefact("spans", "folder that `spans` has made")]
+QuestionsToLearn = Annotated[Path, Artefact("questions", "question file", purpose="learn")]
+QuestionsToMeasure = Annotated[Path, Artefact("questions", "question file", purpose="measure")]
+
+
+def given(help: str, *, of: Sequence[str] = (), job_needs: bool = False, found: str = "", **default: Any) -> Any:
+    """A field for an artefact to work on. of: the fields whose artefacts it must have been made of.
+
+    job_needs: whether a job cannot do without it, though the command line can. found: how it is found there.
+    """
+    told: dict[str, Any] = {"of": list(of), "job_needs": job_needs, "found": found}
+    return Field(description=help, json_schema_extra=told, **default)
+
+
+def runtime(default: Any = ..., *, help: str, flag: str | None = None, positional: bool = False, **more: Any) -> Any:
+    """A field that is decided where the task runs and is no parameter of a job: places, devices, processes.
+
+    Without a default it is needed on the command line, and a worker fills it in. flag, more: as in `setting`.
+    """
+    told: dict[str, Any] = {"runtime": True, "flag": flag, "positional": positional}
+    return Field(default=default, description=help, json_schema_extra=told, **more)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A job that another one is done with. parameters: what tells it from the other parts."""
+
+    kind: str
+    parameters: dict[str, Any]
+
+
+class Task(Settings):
+    """One thing to do: a word of `python -m realm_core` and, where it has a queue, a kind of job.
+
+    activity, summary: on the command line. code: the module whose `main(task, activity)` does it; its own if empty.
+    kind, title, about, group: of the job, for whoever starts one. queue: which workers take it; "": it is no job.
+    by_hand: whether a person may start one; a part of another job is started by that job.
+    makes: the record that comes of it: model, corpus, index, spans or evaluation; "": none.
+    leaves: the folder in its run folder that has what it makes, where that is no record.
+    devices: how many it takes at most. distributed: whether it takes all that are free, and runs under torchrun where
+             these are several GPUs. yields: by how much its process yields to others on the same machine.
+    """
+
+    activity: ClassVar[str] = ""
+    summary: ClassVar[str] = ""
+    code: ClassVar[str] = ""
+    kind: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    group: ClassVar[str] = ""
+    queue: ClassVar[Literal["", "default", "index", "train"]] = ""
+    by_hand: ClassVar[bool] = True
+    makes: ClassVar[Literal["", "model", "corpus", "index", "spans", "evaluation"]] = ""
+    leaves: ClassVar[str] = "output"
+    devices: ClassVar[int] = 1
+    distributed: ClassVar[bool] = False
+    yields: ClassVar[int] = 0
+
+    @classmethod
+    def label(cls) -> str:
+        """The title within a sentence."""
+        return cls.title[:1].lower() + cls.title[1:]
+
+    def unused(self) -> Mapping[str, str]:
+        """Fields that mean nothing beside the others, and that its process is not told; behind each, why."""
+        return {}
+
+    def before(self, *, blocks: int) -> Sequence[Part]:
+        """Parts that must be done first. blocks: of the corpus that it works on."""
+        return ()
+
+    def beside(self) -> Sequence[Part]:
+        """Parts that run as long as it does."""
+        return ()
+
+    def as_job(self) -> Task:
+        """What its process is told when a worker runs it, which starts the parts itself."""
+        return self
+
+    def within(self, whole: Task, run: Path) -> Task:
+        """What the process of a part is told. run: the run folder of the whole."""
+        raise RealmError(f"{self.kind} is no part of another job.")
+
+    @classmethod
+    def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
+        """What a job's row keeps of the result that the process left: all of it, unless a record is made of it."""
+        return {} if cls.makes else result
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of an artefact to work on. many: whether there may be several. of: as in `given`."""
+
+    name: str
+    artefact: Artefact
+    help: str
+    many: bool
+    required: bool
+    of: tuple[str, ...]
+
+
+def artefacts(task: type[Task]) -> Iterator[Given]:
+    """The artefacts that a task works on."""
+    for name, info in task.model_fields.items():
+        found = artefact_of(info.annotation, info)
+        if found is not None and not extra(info).get("runtime"):
+            many = get_origin(info.annotation) is tuple
+            required = info.is_required() or bool(extra(info).get("job_needs"))
+            yield Given(name, found, str(info.description), many, required, tuple(extra(info).get("of", ())))
+
+
+def artefact_of(annotation: Any, info: FieldInfo | None = None) -> Artefact | None:
+    """The mark of a field that names an artefact, or several."""
+    marks = [*(info.metadata if info else ()), *getattr(annotation, "__metadata__", ())]
+    found = next((one for one in marks if isinstance(one, Artefact)), None)
+    return found or next((deeper for one in get_args(annotation) if (deeper := artefact_of(one))), None)
+
+
+def undecided(task: type[Task]) -> dict[str, Any]:
+    """Values for what is decided only where the task runs, so that all else can be checked before."""
+    return {
+        name: Path() for name, info in task.model_fields.items() if extra(info).get("runtime") and info.is_required()
+    }

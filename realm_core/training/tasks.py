@@ -1,0 +1,286 @@
+"""The trainings, and what prepares them. What can be set of each is in `config.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
+
+from realm_core.evaluation.config import BM25_SCALE
+from realm_core.index.tasks import BY_INDEX, DEVICE, check_index, unused_for
+from realm_core.model.tasks import NAMING
+from realm_core.settings import Limit, Name, Positive, setting
+from realm_core.task import (
+    CorpusFolder,
+    IndexFolder,
+    ModelFolder,
+    Part,
+    QuestionsToLearn,
+    QuestionsToMeasure,
+    SpansFolder,
+    Task,
+    given,
+    runtime,
+)
+from realm_core.training.ablation import ROWS, AblationConfig
+from realm_core.training.config import (
+    FinetuneConfig,
+    IctConfig,
+    MineConfig,
+    MlmConfig,
+    PretrainConfig,
+    ReaderConfig,
+    WarmstartConfig,
+)
+
+_START = "the model to start from"
+_MAKE = "model folder to make"
+_MODEL_GROUP = "A model"
+_EXCLUDED = "JSON list of articles that are neither read nor learnt from"
+
+
+class Warmstart(Task):
+    """Sentence encoder → first model."""
+
+    activity = kind = "warmstart"
+    summary = "make a first model from a sentence encoder's weights"
+    code = "realm_core.training.warmstart"
+    title = "Make a first model"
+    about = "A sentence encoder's weights, their vectors projected on the directions in which a corpus differs most."
+    group = _MODEL_GROUP
+    queue = "default"
+    makes = "model"
+
+    corpus: CorpusFolder = given("the corpus")
+    name: Name = setting("", NAMING, flag="")
+    settings: WarmstartConfig = WarmstartConfig()
+    output: Path = runtime(help=_MAKE)
+
+
+class Ict(Task):
+    """Model and corpus → model with a warm embedder."""
+
+    activity = kind = "ict"
+    summary = "warm up the embedder: which block did this sentence come from?"
+    code = "realm_core.training.ict"
+    title = "Warm up the embedder (ICT)"
+    about = "The Inverse Cloze Task: one embedder for questions and blocks learns to which block a sentence belongs."
+    group = _MODEL_GROUP
+    queue = "train"
+    makes = "model"
+    distributed = True
+
+    model: ModelFolder = given(_START)
+    corpus: CorpusFolder = given("the corpus")
+    name: Name = setting("", NAMING, flag="")
+    settings: IctConfig = IctConfig()
+    output: Path = runtime(help=_MAKE)
+    device: str = runtime("auto", help=DEVICE)
+
+
+class Mlm(Task):
+    """Model and corpus → model with a warm encoder."""
+
+    activity = kind = "mlm"
+    summary = "warm up the encoder: fill masks without retrieval"
+    code = "realm_core.training.mlm"
+    title = "Warm up the encoder (MLM)"
+    about = "Gives a model an encoder with a masked-language head, which practises without retrieval."
+    group = _MODEL_GROUP
+    queue = "train"
+    makes = "model"
+    distributed = True
+
+    model: ModelFolder = given(_START)
+    corpus: CorpusFolder = given("the corpus")
+    name: Name = setting("", NAMING, flag="")
+    settings: MlmConfig = MlmConfig()
+    output: Path = runtime(help=_MAKE)
+    device: str = runtime("auto", help=DEVICE)
+
+
+class Pretrain(Task):
+    """Model, corpus, index and spans → pre-trained model."""
+
+    activity = kind = "pretrain"
+    summary = "pre-train retriever and encoder: fill masks with what is retrieved"
+    code = "realm_core.training.pretrain"
+    title = "Pre-train"
+    about = (
+        "Retriever and encoder learn together: what to look up, and how to use it, to fill a hidden name or date. "
+        "A worker of the queue index rebuilds the index meanwhile."
+    )
+    group = _MODEL_GROUP
+    queue = "train"
+    makes = "model"
+    distributed = True
+
+    model: ModelFolder = given(_START)
+    corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)
+    index: IndexFolder = given("the index of that model and corpus to begin with", of=("model", "corpus"))
+    spans: SpansFolder = given("the salient spans of the corpus", of=("sentences", "corpus"))
+    sentences: CorpusFolder | None = given("the corpus that sentences come from, if another", default=None)
+    name: Name = setting("", NAMING, flag="")
+    settings: PretrainConfig = PretrainConfig()
+    output: Path = runtime(help=_MAKE)
+    device: str = runtime("auto", help=DEVICE)
+    builder_device: str = runtime("auto", help="of the builder process (refresh = process); auto: a GPU left free")
+
+    def beside(self) -> Sequence[Part]:
+        """The builder of its index, where the settings want one."""
+        return [Part(Refresh.kind, {})] if self.settings.refresh == "process" else []
+
+    def as_job(self) -> Task:
+        """The builder is a job of its own, so the trainer is told that another process is the builder."""
+        if not self.beside():
+            return self
+        return self.model_copy(update={"settings": self.settings.model_copy(update={"refresh": "elsewhere"})})
+
+
+class Refresh(Task):
+    """The builder of a pre-training's index, which works in the run folder of the pre-training."""
+
+    activity = kind = "refresh"
+    summary = "rebuild the index of a running pre-training, again and again"
+    code = "realm_core.training.refresh"
+    title = "Rebuild the index of a pre-training"
+    about = "A part of a pre-training."
+    queue = "index"
+    by_hand = False
+    yields = 9  # to its trainer above all
+
+    trainer_run: Path = runtime(help="run folder of the training to serve")
+    corpus: Path = runtime(help="snapshot folder")
+    device: str = runtime("auto", help=DEVICE)
+
+    def within(self, whole: Task, run: Path) -> Task:
+        """What it builds is the pre-training's, and gone when that ends."""
+        assert isinstance(whole, Pretrain) and whole.corpus is not None
+        return Refresh(trainer_run=run, corpus=whole.corpus)
+
+
+class Mine(Task):
+    """Questions and an index → reading rows."""
+
+    activity = "mine"
+    summary = "set questions against blocks: what the reader learns from"
+    code = "realm_core.training.mine"
+
+    model: Path = runtime(help="model folder whose query embedder retrieves")
+    index: Path = runtime(help="generation of that model and corpus")
+    corpus: Path | None = runtime(None, help="snapshot folder (default: found by the index's snapshot id)")
+    questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
+    unanswerable: tuple[Path, ...] = runtime((), help="files of questions that no block answers (`[]`)")
+    without: tuple[Path, ...] = runtime((), help="question files to leave questions out of")
+    exclude_titles: Path | None = runtime(None, help="JSON list of articles that are not learnt from")
+    output: Path = runtime(help="file of reading rows to make")
+    settings: MineConfig = MineConfig()
+
+
+class TrainReader(Task):
+    """Reading rows → model with a trained reader."""
+
+    activity = "train-reader"
+    summary = "train the reader on questions set against one block each"
+    code = "realm_core.training.train_reader"
+
+    model: Path = runtime(help="model folder to start from")
+    rows: tuple[Path, ...] = runtime(help="files of reading rows (JSON lines)")
+    output: Path = runtime(help=_MAKE)
+    teacher: Path | None = runtime(None, help="model folder whose reader also teaches; none without")
+    settings: ReaderConfig = ReaderConfig()
+    device: str = runtime("auto", help=DEVICE)
+
+
+class Finetune(Task):
+    """Model, corpus and questions → fine-tuned model."""
+
+    activity = kind = "finetune"
+    summary = "train retriever and reader from questions with answers"
+    code = "realm_core.training.finetune"
+    title = "Fine-tune"
+    about = "Retriever and reader learn from questions with answers. Block vectors stay, and the index with them."
+    group = _MODEL_GROUP
+    queue = "train"
+    makes = "model"
+    distributed = True
+
+    model: ModelFolder = given(_START)
+    corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)
+    index: IndexFolder | None = given("the index of that model and corpus", of=("model", "corpus"), default=None)
+    questions: tuple[QuestionsToLearn, ...] = given("the questions to learn from")
+    name: Name = setting("", NAMING, flag="")
+    retriever: Literal["dense", "bm25"] = setting("dense", "what finds blocks: the model, or BM25")
+    score_scale: Positive = setting(BM25_SCALE, "what BM25's scores are multiplied by to be prior logits")
+    leave_out_measured: bool = setting(
+        True, "neither read nor learn from articles that question sets to measure by name as their own", flag=""
+    )
+    settings: FinetuneConfig = FinetuneConfig()
+    exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
+    bm25_cache: Path | None = runtime(None, help="folder that keeps BM25's index for the next time")
+    output: Path = runtime(help=_MAKE)
+    device: str = runtime("auto", help=DEVICE)
+
+    def unused(self) -> Mapping[str, str]:
+        """What is for the other retriever."""
+        return unused_for(self.retriever)
+
+    def check_together(self) -> None:
+        """There is an index where one is searched."""
+        check_index(self.retriever, self.index)
+
+
+def _rows(names: list[str]) -> list[str]:
+    if not 0 < len(names) == len(set(names) & ROWS.keys()):
+        raise ValueError("other rows, or the same twice")
+    return names
+
+
+_ROWS = Limit(
+    f"one or more of {', '.join(ROWS)}, each once",
+    choices=tuple(ROWS),
+    called={name: row.title for name, row in ROWS.items()},
+)
+
+
+class Ablate(Task):
+    """First model, corpus, spans and questions → the paper's table 2. What is made on the way is for it alone."""
+
+    activity = kind = "ablate"
+    summary = "the paper's ablations on any corpus: train and measure each, in a table"
+    code = "realm_core.training.ablate"
+    title = "Ablate"
+    about = "Train and measure the rows of the paper's table 2, each with the same budget."
+    group = "How good it is"
+    queue = "train"
+    leaves = "ablation"
+    devices = 2  # one for what trains, one for the builder of its index
+
+    model: ModelFolder = given("the first model, as a warm start makes it")
+    corpus: CorpusFolder = given("the corpus")
+    spans: SpansFolder = given("the salient spans of the corpus", of=("corpus",))
+    questions: tuple[QuestionsToLearn, ...] = given("the questions to learn from")
+    dev: tuple[QuestionsToMeasure, ...] = given("the questions to measure by")
+    rows: Annotated[list[str], _ROWS, AfterValidator(_rows)] = setting(
+        list(ROWS), "of the paper's table 2, and BM25 beside them; each is trained and measured, what rows share once"
+    )
+    settings: AblationConfig = AblationConfig()
+    exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
+    output: Path = runtime(help="folder for everything that is made")
+    device: str = runtime("auto", help=DEVICE)
+    builder_device: str = runtime("auto", help="of pre-training's builder process")
+
+    def check_together(self) -> None:
+        """The budget is one under which every row is what it is called."""
+        self.settings.check_rows(self.rows)
+
+    @classmethod
+    def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
+        """The table; the commands that made it, with their paths, stay in the run folder.
+
+        questions becomes a list of (name, how many), because a database may keep an object's keys in another order.
+        """
+        stages = [{name: value for name, value in one.items() if name != "command"} for one in result["stages"]]
+        return {**result, "questions": list(result["questions"].items()), "stages": stages}

@@ -1,0 +1,74 @@
+"""How a trainer and the builder of its index share the threads of a CPU.
+
+Two teams of as many threads as there are cores keep each other's barriers waiting, and the trainer kept a ninth of its
+speed (docs/cost.md: what it keeps now). So each takes half where both compute on the CPU of one machine. The builder,
+which may be started anywhere, notes in the folder of generations where it computes, and the trainer reads it there.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import torch
+
+from realm_core.errors import RealmError
+from realm_core.files import write_json
+from realm_core.runs.folder import read_object
+
+_NOTE = "builder.json"
+
+
+def builder_threads(threads: int) -> int:
+    """What a builder takes of the threads that a process may have on this CPU."""
+    return max(1, threads // 2)
+
+
+@contextmanager
+def noted(generations: Path, device: torch.device) -> Iterator[None]:
+    """Note where a builder computes, as long as it does. A builder that is killed leaves its note to its successor."""
+    with suppress(OSError, RealmError):  # a full disk, say: the trainer is slower without the note, and that is all
+        generations.mkdir(parents=True, exist_ok=True)
+        write_json(generations / _NOTE, _note(device))
+    try:
+        yield
+    finally:
+        (generations / _NOTE).unlink(missing_ok=True)
+
+
+class TrainerThreads:
+    """All threads of the trainer's process, or those that a builder on the same CPU leaves.
+
+    generations: the folder that the builder publishes in. device: the trainer's.
+    """
+
+    def __init__(self, generations: Path, device: torch.device) -> None:
+        self._generations, self._device = generations, device
+        self._all = torch.get_num_threads()
+
+    def adjust(self) -> None:
+        """Give threads up or take them back when a builder has come or gone. For the thread that computes to call."""
+        if self._device.type != "cpu":
+            return
+        shared = read_object(self._generations / _NOTE) == _note(self._device)
+        threads = max(1, self._all - builder_threads(self._all)) if shared else self._all
+        if threads != torch.get_num_threads():
+            torch.set_num_threads(threads)
+
+    def restore(self) -> None:
+        """Take all threads back."""
+        torch.set_num_threads(self._all)
+
+
+def _note(device: torch.device) -> dict[str, str]:
+    return {"machine": _machine(), "device": device.type}
+
+
+def _machine() -> str:
+    """What tells this machine from others; the same in all of its containers."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # a system other than Linux
+        return socket.gethostname()

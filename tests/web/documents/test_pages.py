@@ -1,0 +1,258 @@
+"""The pages of Manage › Documents, over a tiny deployment."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from realm_core.errors import RealmError
+from tests.web.conftest import Person
+from tests.web.pages import stored
+from tests.web.pages.stored import ODYSSEY
+from webapp.documents import service, viewing, views
+from webapp.documents.reading import Address, File, Given, Text
+from webapp.documents.service import EditConflict, Edited
+from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, GoneBlock
+from webapp.serving.engine import EngineUnavailable
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
+    """What the pages have the service add; nothing is added."""
+    seen: list[Given] = []
+
+    def add(documents: Sequence[Given], *, by: User | None) -> Edited:
+        seen.extend(documents)
+        return Edited(None, [])
+
+    monkeypatch.setattr(service, "add", add)
+    return seen
+
+
+FILM = {"title": ODYSSEY[0].title, "text": ODYSSEY[0].text, "licence": "CC BY-SA 4.0", "attribution": "Ada"}
+
+
+def _page(person: Person, address: str, status: int = 200) -> str:
+    response = person.client.get(address)
+    assert response.status_code == status
+    return _plain(response.content.decode())
+
+
+def _plain(html: str) -> str:
+    """What is to be read, with white space folded."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def _added(staff: Person) -> str:
+    """Add the film's document; its page's query."""
+    response = staff.client.post("/manage/documents/add/", FILM)
+    assert response.status_code == 302
+    return f"?id={quote(Document.objects.get().document_id, safe='')}"
+
+
+def test_a_text_is_added_and_shown(answering: Deployment, staff: Person) -> None:
+    further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
+    response = staff.client.post("/manage/documents/add/", {**FILM, **further}, follow=True)
+    page = _plain(response.content.decode())
+    assert f"“{FILM['title']}” is in the corpus, 1 block." in page
+    for shown in ("CC BY-SA 4.0", "Ada", "https://example.org/film", "1 May 2024", "kubrick", FILM["text"]):
+        assert shown in page
+    assert "No kept answer has read it." in page
+    assert "added" in page and "none had read it" in page
+
+
+def test_all_that_is_written_into_the_form_is_handed_over(given: list[Given], staff: Person) -> None:
+    further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
+    assert staff.client.post("/manage/documents/add/", {**FILM, **further}).status_code == 302
+    (one,) = given
+    assert one.source == Text(FILM["text"])
+    assert (one.title, one.licence, one.attribution) == (FILM["title"], "CC BY-SA 4.0", "Ada")
+    assert (one.url, one.language, one.date) == (further["url"], "en", datetime.date(2024, 5, 1))
+    assert one.tags == ("film", "kubrick")
+
+
+def test_a_file_is_added(given: list[Given], staff: Person) -> None:
+    file = SimpleUploadedFile("film.txt", b"A film.", "text/plain")
+    response = staff.client.post("/manage/documents/add/?from=file", {"file": file, "licence": "CC0 1.0"})
+    assert response.status_code == 302
+    assert given[0].source == File(b"A film.", "film.txt", "text/plain")
+    assert given[0].title == ""
+
+
+def test_an_address_is_added(given: list[Given], staff: Person) -> None:
+    address = {"address": "https://example.org/film", "licence": "CC0 1.0"}
+    assert staff.client.post("/manage/documents/add/?from=address", address).status_code == 302
+    assert given[0].source == Address("https://example.org/film")
+
+
+@pytest.mark.parametrize("way", ["text", "file", "address"])
+def test_nothing_is_added_without_source_and_licence(way: str, given: list[Given], staff: Person) -> None:
+    response = staff.client.post(f"/manage/documents/add/?from={way}", {})
+    assert response.status_code == 422
+    assert response.content.decode().count("This field is required.") == (3 if way == "text" else 2)
+    assert not given
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (RealmError("film.pdf: the file is cut short."), 422),
+        (EditConflict(), 409),
+        (EngineUnavailable("No model is loaded.", retry_after_s=5), 503),
+    ],
+)
+def test_what_cannot_be_taken_is_said_and_nothing_is_lost(
+    error: Exception, status: int, answering: Deployment, staff: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(documents: Sequence[Given], *, by: User | None) -> Edited:
+        raise error
+
+    monkeypatch.setattr(service, "add", add)
+    response = staff.client.post("/manage/documents/add/", FILM)
+    assert response.status_code == status
+    page = response.content.decode()
+    assert str(error) in page
+    assert FILM["text"][:40] in page  # what was typed is still there
+    assert not Document.objects.exists()
+
+
+def test_the_list_is_searched_and_paged(answering: Deployment, staff: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "_PAGE_SIZE", 5)
+    there = answering.index.corpus.articles
+    for number in range(2):
+        staff.client.post("/manage/documents/add/", {**FILM, "title": f"Film number {number}"})
+    _page(staff, "/manage/documents/add/")  # says what was done so far
+    pages = 1 + (there + 1) // 5
+    first, last = _page(staff, "/manage/documents/"), _page(staff, f"/manage/documents/?page={pages}")
+    assert f"All {there + 2}" in first and f"Page 1 of {pages}" in first
+    assert first.index("Film number 1") < first.index("Film number 0") and "with the corpus" in first
+    assert "Film number" not in last and f"Page {pages} of {pages}" in last
+    assert _page(staff, "/manage/documents/?page=99999") == last.replace("page=99999", f"page={pages}")
+    assert f"Page 1 of {pages}" in _page(staff, "/manage/documents/?page=x")
+    found = _page(staff, "/manage/documents/?title=NUMBER+1")
+    assert "Film number 1" in found and "All 1" in found and "Film number 0" not in found
+    assert "No document is like that." in _page(staff, "/manage/documents/?title=nothing+is+called+so")
+
+
+def test_a_removal_says_first_what_it_touches_and_then_in_the_ledger(answering: Deployment, staff: Person) -> None:
+    query = _added(staff)
+    asked = stored.store()
+    page = _page(staff, f"/manage/documents/document/remove/{query}")
+    assert "1 kept answer has read it. It turns out differently without it: 1 with another answer" in page
+    assert asked.question in page
+    best, probability = next(iter(stored.marginals(stored.without(ODYSSEY, FILM["title"])).items()))
+    assert best == "Arthur C. Clarke"
+    assert f"{best} {100 * probability:.1f}\N{NO-BREAK SPACE}%".replace("\N{NO-BREAK SPACE}", " ") in page
+    posterior = asked.payload["evidence"][0]["posterior"]
+    assert f"{100 * posterior:.1f} %" in page
+    assert Document.objects.get().status == "current"  # nothing has happened yet
+
+    response = staff.client.post(f"/manage/documents/document/remove/{query}", follow=True)
+    ledger = _plain(response.content.decode())
+    assert "is removed. No answer reads it from now on." in ledger
+    assert "1 kept answer had read what it took away. It turns out differently" in ledger
+    assert best in ledger and "Ask again" in ledger
+    changes = _page(staff, "/manage/documents/changes/")
+    assert "1 had read it, 1 turns out differently" in changes
+    assert "Nothing was changed." in _page(staff, "/manage/documents/changes/?kind=changed")
+    gone = _page(staff, f"/manage/documents/document/{query}")
+    assert "It was removed" in gone and FILM["text"] not in gone
+    assert staff.client.get(f"/manage/documents/document/remove/{query}").status_code == 302
+
+
+def test_a_change_touches_only_the_passages_that_it_takes(answering: Deployment, staff: Person) -> None:
+    sentences = [f"Sentence {number} says that Ada wrote it in the year {1800 + number}." for number in range(40)]
+    staff.client.post("/manage/documents/add/", {**FILM, "text": " ".join(sentences)})
+    document_id = Document.objects.get().document_id
+    first, *_ = blocks = viewing.show(document_id).blocks
+    assert len(blocks) > 1
+    stored.store(stored.payload((stored.Read(FILM["title"], first.text, 1.0, {"Ada": 0.9}, 0.05),), "Who wrote it?"))
+    address = f"/manage/documents/document/change/?id={quote(document_id, safe='')}"
+    before = staff.client.get(address).content.decode()
+    assert "What a change touches" in before and sentences[-1] in before
+    rest = {**FILM, "text": " ".join([*sentences[:-1], "The last one is another."])}
+    kept = staff.client.post(address, rest, follow=True)
+    assert "No kept answer had read what it took away." in _plain(kept.content.decode())
+    all_of_it = {**FILM, "text": "Nothing of it is left."}
+    taken = staff.client.post(address, all_of_it, follow=True)
+    assert (
+        "1 kept answer had read what it took away. It turns out differently without it: 1 with no answer any more"
+        in _plain(taken.content.decode())
+    )
+    nothing = staff.client.post(address, all_of_it, follow=True)
+    assert "nothing has changed" in nothing.content.decode()
+
+
+def test_a_kept_answer_says_that_its_evidence_has_changed(answering: Deployment, staff: Person) -> None:
+    query = _added(staff)
+    asked = stored.store()
+    address, api = f"/answers/{asked.pk}/", f"/api/v1/answers/{asked.pk}"
+    assert "searched no more" not in _page(staff, address)
+    untouched = staff.client.get(api)
+    assert untouched.json()["evidence_gone"] == []
+
+    staff.client.post(f"/manage/documents/document/change/{query}", {**FILM, "text": "Something else."})
+    change = CorpusChange.objects.first()
+    assert change is not None
+    page = _page(staff, address)
+    when = f"{change.at.day} {change.at:%B %Y}"
+    assert f"This passage was changed on {when} and is searched no more. Ask again" in page
+    assert page.count("searched no more") == 1
+    assert "One of the passages that this answer was read from has been changed or removed since." in page
+    now = staff.client.get(api, headers={"If-None-Match": untouched["ETag"]})
+    assert now.status_code == 200
+    assert now.json()["evidence_gone"] == [
+        {"block_id": ODYSSEY[0].block_id, "kind": "changed", "at": change.at.isoformat()}
+    ]
+
+    staff.client.post(f"/manage/documents/document/change/{query}", FILM)  # the passage is back
+    assert "searched no more" not in _page(staff, address)
+    staff.client.post(f"/manage/documents/document/remove/{query}")
+    assert f"This passage was removed on {when}" in _page(staff, address)
+
+
+def test_answers_of_another_index_count_only_changes_since(answering: Deployment, staff: Person) -> None:
+    query = _added(staff)
+    before = stored.store()
+    staff.client.post(f"/manage/documents/document/remove/{query}")
+    stored.deployment(note="another index, which still has the block")
+    after = stored.store()
+    assert GoneBlock.in_evidence(after) == {}
+    assert GoneBlock.in_evidence(before).keys() == {ODYSSEY[0].block_id}
+
+
+def test_a_question_is_asked_again_and_the_answers_name_each_other(answering: Deployment, staff: Person) -> None:
+    query = _added(staff)
+    earlier = stored.store()
+    AskedAnswer.objects.filter(pk=earlier.pk).update(k=7, exclude=["a" * 32])
+    staff.client.post(f"/manage/documents/document/remove/{query}")
+    response = staff.client.post(f"/answers/{earlier.pk}/again/")
+    later = AskedAnswer.objects.get(again_of=earlier)
+    assert response["Location"] == f"/answers/{later.pk}/"
+    assert (later.question, later.k, later.exclude) == (earlier.question, 7, ["a" * 32])
+    assert "This question had been asked before: the earlier answer" in _page(staff, f"/answers/{later.pk}/")
+    assert "Asked again on" in _page(staff, f"/answers/{earlier.pk}/")
+    change = CorpusChange.objects.get(kind="removed")
+    ledger = staff.client.get(f"/manage/documents/changes/{change.pk}/").content.decode()
+    assert f"/answers/{later.pk}/" in ledger and "Ask again" not in ledger
+
+
+def test_markup_stays_text(answering: Deployment, staff: Person) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    staff.client.post("/manage/documents/add/", {"title": evil, "text": evil, "licence": evil, "tags": evil})
+    query = f"?id={quote(Document.objects.get().document_id, safe='')}"
+    for address in ("", f"document/{query}", f"document/change/{query}", f"document/remove/{query}", "changes/"):
+        assert evil not in staff.client.get(f"/manage/documents/{address}").content.decode()
+
+
+def test_a_document_that_is_not_there(answering: Deployment, staff: Person) -> None:
+    for page in ("", "change/", "remove/"):
+        assert staff.client.get(f"/manage/documents/document/{page}?id=nothing").status_code == 404

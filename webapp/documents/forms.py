@@ -1,0 +1,176 @@
+"""What a document's pages ask: a source, one of three, and what is to be known of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django import forms
+
+from webapp.documents.reading import (
+    LARGEST_FILE_BYTES,
+    LONGEST_ATTRIBUTION,
+    LONGEST_LANGUAGE,
+    LONGEST_LICENCE,
+    LONGEST_TITLE,
+    LONGEST_URL,
+    Address,
+    File,
+    Given,
+    Text,
+)
+from webapp.documents.viewing import Shown
+from webapp.pages.uploads import FileField
+
+LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
+_LONGEST_TAGS: Final = 1000
+
+
+class DocumentForm(forms.Form):
+    """What every source is asked with. Each subclass has a field of its own for the source."""
+
+    title = forms.CharField(
+        max_length=LONGEST_TITLE, required=False, help_text="Empty: what the source says itself, or its first heading."
+    )
+    licence = forms.CharField(
+        max_length=LONGEST_LICENCE,
+        help_text="What others may do with the text. It is shown wherever a passage is.",
+        widget=forms.TextInput(attrs={"list": "licences"}),
+    )
+    attribution = forms.CharField(max_length=LONGEST_ATTRIBUTION, required=False, help_text="Whom the text is by.")
+    url = forms.URLField(
+        label="Address of the original",
+        max_length=LONGEST_URL,
+        required=False,
+        assume_scheme="https",
+        help_text="Where readers are sent to read on.",
+    )
+    language = forms.CharField(
+        max_length=LONGEST_LANGUAGE,
+        required=False,
+        help_text="A code such as en. Empty: what the source says, or English.",
+    )
+    date = forms.DateField(
+        required=False,
+        help_text="The document’s own.",
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
+    )
+    tags = forms.CharField(max_length=_LONGEST_TAGS, required=False, help_text="Separated by commas.")
+
+    # Those that are seldom needed stand together, folded.
+    further: tuple[str, ...] = ("url", "language", "date", "tags")
+
+    @property
+    def source(self) -> Text | File | Address:
+        """The source of a valid form; each subclass has its own."""
+        raise NotImplementedError
+
+    @property
+    def main_fields(self) -> list[forms.BoundField]:
+        """The fields that are always shown."""
+        return [field for field in self if field.name not in self.further]
+
+    @property
+    def further_fields(self) -> list[forms.BoundField]:
+        """The fields that are folded away."""
+        return [self[name] for name in self.further if name in self.fields]
+
+    @property
+    def further_open(self) -> bool:
+        """Whether the folded fields are to be seen at once: where one was filled in or is wrong."""
+        return any(field.value() or field.errors for field in self.further_fields)
+
+    def given(self, document_id: str = "") -> Given:
+        """The document of a valid form. document_id: of the one whose place it takes."""
+        known: dict[str, Any] = self.cleaned_data
+        return Given(
+            self.source,
+            document_id=document_id,
+            title=known["title"],
+            url=known.get("url", ""),
+            licence=known["licence"],
+            attribution=known["attribution"],
+            language=known["language"],
+            date=known["date"],
+            tags=tuple(tag for one in known["tags"].split(",") if (tag := one.strip())),
+        )
+
+
+class TextForm(DocumentForm):
+    """A text that is pasted."""
+
+    field_order = ("title", "text")
+
+    text = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 12, "dir": "auto"}),
+        help_text="Each line is a paragraph. For headings, upload Markdown.",
+    )
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.fields["title"].required = True
+        self.fields["title"].help_text = ""
+
+    @property
+    def source(self) -> Text:
+        """The pasted text."""
+        return Text(self.cleaned_data["text"])
+
+
+class FileForm(DocumentForm):
+    """A file that is uploaded."""
+
+    field_order = ("file",)
+
+    file = FileField(
+        largest_bytes=LARGEST_FILE_BYTES,
+        instead=lambda: "split it, or ingest it as a corpus",
+        help_text="Text, Markdown, HTML, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump.",
+    )
+
+    @property
+    def source(self) -> File:
+        """The uploaded file."""
+        file = self.cleaned_data["file"]
+        return File(file.read(), file.name, file.content_type or None)
+
+
+class AddressForm(DocumentForm):
+    """An address that a worker fetches."""
+
+    field_order = ("address",)
+    further = ("language", "date", "tags")  # the address itself is the original's
+    url = None  # type: ignore[assignment]  # as Django has it: the field is not inherited
+
+    address = forms.URLField(
+        max_length=LONGEST_URL,
+        assume_scheme="https",
+        help_text="Of a page or a file on the web; it is fetched now, once.",
+        widget=forms.URLInput(attrs={"placeholder": "https://"}),
+    )
+
+    @property
+    def source(self) -> Address:
+        """The address."""
+        return Address(self.cleaned_data["address"])
+
+
+FORMS: Final[dict[str, tuple[str, type[DocumentForm]]]] = {
+    "text": ("Paste text", TextForm),
+    "file": ("Upload a file", FileForm),
+    "address": ("From an address", AddressForm),
+}
+
+
+def initial(shown: Shown) -> dict[str, Any]:
+    """What the form of a change begins with."""
+    return {
+        "title": shown.listed.title,
+        "text": shown.text,
+        "licence": shown.licence,
+        "attribution": shown.attribution,
+        "url": shown.listed.url,
+        "address": shown.listed.url,
+        "language": shown.language,
+        "date": shown.date,
+        "tags": ", ".join(shown.tags),
+    }

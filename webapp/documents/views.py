@@ -1,0 +1,222 @@
+"""Manage › Documents: the list, one document, and the forms that add, change and remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, cast
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from realm_core.errors import RealmError
+from webapp.access.roles import Action
+from webapp.bodies import takes
+from webapp.documents import ledger, service, touched, viewing
+from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
+from webapp.documents.reading import Given
+from webapp.documents.service import Edited
+from webapp.documents.viewing import DocumentMissing, Shown
+from webapp.models import CorpusChange, DocumentStatus
+from webapp.pages.guards import View, staff_member, staff_only
+from webapp.pages.uploads import FileField
+from webapp.refusals import InvalidRequest, StateConflict
+from webapp.serving.engine import EngineUnavailable
+
+_PAGE_SIZE: Final = 50
+_TOUCHED_SIZE: Final = 25
+_TEXT_SHOWN: Final = 20_000  # characters, unless all of it is asked for
+_BLOCKS_SIZE: Final = 50
+_SHOWS: Final = {"": "All", DocumentStatus.CHANGED.value: "Changed", DocumentStatus.REMOVED.value: "Removed"}
+_REFUSALS: Final = (RealmError, InvalidRequest, StateConflict, EngineUnavailable)
+_FILE: Final = cast(FileField, FileForm.base_fields["file"])
+
+
+def _with_corpus(view: View) -> View:
+    """Answer 404 where the document is not there, and 503 with the reason where the corpus cannot be read."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest) -> HttpResponseBase:
+        try:
+            return view(request)
+        except DocumentMissing:
+            raise Http404 from None
+        except (RealmError, EngineUnavailable) as reason:
+            return render(request, "manage/documents.html", {"reason": reason}, status=503)
+
+    return guarded
+
+
+@staff_only
+@never_cache
+@require_GET
+@_with_corpus
+def document_list(request: HttpRequest) -> HttpResponse:
+    """The documents of the corpus that answers, those that edits touched first."""
+    title, status = request.GET.get("title", "").strip(), request.GET.get("show", "")
+    status = status if status in _SHOWS else ""
+    number = request.GET.get("page", "1")
+    wanted = min(int(number), 10**9) if number.isascii() and number.isdecimal() and int(number) else 1
+    listing = viewing.listed(title=title, status=status, start=(wanted - 1) * _PAGE_SIZE, count=_PAGE_SIZE)
+    page = Paginator(range(listing.total), _PAGE_SIZE).get_page(wanted)
+    if page.number != wanted:
+        start = (page.number - 1) * _PAGE_SIZE
+        listing = viewing.listed(title=title, status=status, start=start, count=_PAGE_SIZE)
+    context = {"page": page, "documents": listing.documents, "title": title, "show": status, "tabs": _SHOWS.items()}
+    return render(request, "manage/documents.html", context)
+
+
+@staff_only
+@never_cache
+@require_GET
+@_with_corpus
+def document_page(request: HttpRequest) -> HttpResponse:
+    """One document: its text, its blocks, its history, and which kept answers read it."""
+    shown = _shown(request)
+    whole = request.GET.get("text") == "all"
+    row = shown.listed.row
+    changes = row.changes.select_related("by", "document") if row else CorpusChange.objects.none()
+    ids = [block.block_id for block in shown.blocks]
+    context = {
+        "shown": shown,
+        "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
+        "more": not whole and len(shown.text) > _TEXT_SHOWN,
+        "page": Paginator(shown.blocks, _BLOCKS_SIZE).get_page(request.GET.get("page")),
+        "summary": touched.summary(ids),
+        "history": ledger.with_summaries(changes[:_PAGE_SIZE]),
+    }
+    return render(request, "manage/document.html", context)
+
+
+@takes(_FILE.body_bytes, Action.OPERATE)
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def add_document(request: HttpRequest) -> HttpResponse:
+    """Add a document by pasting it, uploading it or giving its address."""
+    by = staff_member(request)
+    return _edit(request, {}, lambda given: service.add([given], by=by), {})
+
+
+@takes(_FILE.body_bytes, Action.OPERATE)
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+@_with_corpus
+def change_document(request: HttpRequest) -> HttpResponse:
+    """Let another text take the place of a document's, with what reads the present one beside the form."""
+    shown, by = _shown(request), staff_member(request)
+    document_id = shown.listed.document_id
+    context = {"shown": shown, "summary": touched.summary([block.block_id for block in shown.blocks])}
+    return _edit(request, initial(shown), lambda given: service.change(document_id, given, by=by), context, document_id)
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+@_with_corpus
+def remove_document(request: HttpRequest) -> HttpResponse:
+    """Remove a document; first the page says what that touches."""
+    shown = _shown(request)
+    if shown.listed.status == DocumentStatus.REMOVED:
+        messages.info(request, "It is removed already.")
+        return redirect(document_address(shown.listed.document_id))
+    status = 200
+    if request.method == "POST":
+        try:
+            edited = service.remove([shown.listed.document_id], by=staff_member(request))
+        except _REFUSALS as error:
+            messages.error(request, str(error))
+            status = _status_of(error)
+        else:
+            messages.success(request, f"“{shown.listed.title}” is removed. No answer reads it from now on.")
+            return _after(edited)
+    ids = [block.block_id for block in shown.blocks]
+    page = Paginator(touched.reading(ids), _TOUCHED_SIZE).get_page(request.GET.get("page"))
+    context = {
+        "shown": shown,
+        "page": page,
+        "rows": touched.recomputed(page, ids),
+        "summary": touched.summary(ids),
+    }
+    return render(request, "manage/document_remove.html", context, status=status)
+
+
+def document_address(document_id: str) -> str:
+    """The page of a document. Its id may hold anything, so it does not stand in the path."""
+    return f"{reverse('manage-document')}?{urlencode({'id': document_id})}"
+
+
+def _shown(request: HttpRequest) -> Shown:
+    return viewing.show(request.GET.get("id", ""))
+
+
+def _edit(
+    request: HttpRequest,
+    known: dict[str, Any],
+    edit: Callable[[Given], Edited],
+    context: dict[str, Any],
+    document_id: str = "",
+) -> HttpResponse:
+    """The form of the chosen source; where it was sent and is right, the edit is made.
+
+    known: what the form begins with. document_id: of the document whose place the given one takes.
+    """
+    way = request.GET.get("from", "")
+    way = way if way in FORMS else "text"
+    kind, status = FORMS[way][1], 200
+    form = kind(request.POST, request.FILES) if request.method == "POST" else kind(initial=known)
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            try:
+                edited = edit(form.given(document_id))
+            except _REFUSALS as error:
+                form.add_error(None, str(error))
+                status = _status_of(error)
+            else:
+                _say(request, edited)
+                return _after(edited)
+    ways = [(name, label) for name, (label, _) in FORMS.items()]
+    context |= {"form": form, "way": way, "ways": ways, "licences": LICENCES}
+    return render(request, "manage/document_form.html", context, status=status)
+
+
+def _say(request: HttpRequest, edited: Edited) -> None:
+    """Tell what an edit did."""
+    if not edited.changes:
+        messages.info(request, "The corpus had it already, word for word: nothing has changed.")
+        return
+    documents = [change.document for change in edited.changes]
+    if len(documents) == 1:
+        (document,) = documents
+        messages.success(request, f"“{document.title}” is in the corpus, {_blocks(document.blocks)}.")
+    else:
+        blocks = sum(document.blocks for document in documents)
+        messages.success(request, f"{len(documents):,} documents are in the corpus, {_blocks(blocks)}.")
+
+
+def _blocks(count: int) -> str:
+    return f"{count:,} block{'' if count == 1 else 's'}"
+
+
+def _after(edited: Edited) -> HttpResponse:
+    """Where an edit leads: to what it touched, to its document, or to the list."""
+    gone = [change for change in edited.changes if change.blocks_gone]
+    if len(gone) == 1:
+        return redirect("manage-document-change-page", gone[0].pk)
+    if len(edited.document_ids) == 1:
+        return redirect(document_address(edited.document_ids[0]))
+    return redirect("manage-documents")
+
+
+def _status_of(error: Exception) -> int:
+    if isinstance(error, EngineUnavailable):
+        return 503
+    return 409 if isinstance(error, StateConflict) else 422

@@ -1,0 +1,200 @@
+"""The kinds of job: the tasks of `realm_core` that have a queue, with records in the place of paths.
+
+Forms, the REST API and its schema, the page of a job and the workers know the parameters of jobs from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import models
+
+from realm_core.errors import RealmError, printable, quoted
+from realm_core.settings import Setting, SettingError, describe, flat, nested, try_make
+from realm_core.task import Given as Described
+from realm_core.task import Task, artefacts, undecided
+from realm_core.tasks import JOBS
+from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, QuestionSet, SpanSet
+from webapp.storage.places import resolve
+
+# The records that stand for what tasks call artefacts.
+RECORDS: Final[dict[str, type[models.Model]]] = {
+    "corpus": CorpusSnapshot,
+    "index": IndexGeneration,
+    "model": ModelVersion,
+    "questions": QuestionSet,
+    "spans": SpanSet,
+}
+
+
+class ParameterError(RealmError):
+    """Parameters are wrong. errors: what is, by the parameter's name ("" for what concerns several)."""
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        super().__init__(" ".join(f"{name}: {says}" if name else says for name, says in errors.items()))
+        self.errors = dict(errors)
+
+
+class Input:
+    """Records that a job works on, given by their ids. limit_to: a filter, as `QuerySet.filter` takes it."""
+
+    def __init__(self, described: Described) -> None:
+        self.name, self.help = described.name, described.help
+        self.many, self.required, self.of = described.many, described.required, described.of
+        self.record = RECORDS[described.artefact.kind]
+        purpose = described.artefact.purpose
+        self.limit_to: Mapping[str, object] = {"purpose": purpose} if purpose else {}
+
+    def choices(self) -> models.QuerySet[Any]:
+        """The records that may be given."""
+        return self.record._default_manager.filter(**self.limit_to)
+
+    def find(self, value: object) -> Any:
+        """The record of an id (of a list of ids, those records; None for none), or a SettingError."""
+        if value is None or value == []:
+            if self.required:
+                raise SettingError(self.name, "is needed.")
+            return [] if self.many else None
+        if not self.many:
+            return self._one(value)
+        if not isinstance(value, list):
+            raise SettingError(self.name, f"must be a list of ids, not {quoted(value)}.")
+        return [self._one(one) for one in dict.fromkeys(map(self._id, value))]
+
+    def _one(self, value: object) -> models.Model:
+        key = self._id(value)
+        found: models.Model | None = self.choices().filter(pk=key).first()
+        if found is None:
+            says = f"names no {self.record._meta.verbose_name} that can be used: {quoted(key)}."
+            raise SettingError(self.name, says)
+        return found
+
+    def _id(self, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise SettingError(self.name, f"must be an id, not {quoted(value)}.")
+        return value
+
+
+@dataclass(frozen=True)
+class Given:
+    """Parameters that were read: the records, and the task that works on them."""
+
+    records: Mapping[str, Any]
+    task: Task
+
+    def __getitem__(self, name: str) -> Any:
+        return self.records[name]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of job."""
+
+    task: type[Task]
+
+    @property
+    def kind(self) -> str:
+        """Its name, in rows and addresses."""
+        return self.task.kind
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.task.title
+
+    @property
+    def about(self) -> str:
+        """What it does, a sentence or two for whoever starts one."""
+        return self.task.about
+
+    @property
+    def queue(self) -> str:
+        """Which workers take it."""
+        return self.task.queue
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person may start one."""
+        return self.task.by_hand
+
+    @cached_property
+    def inputs(self) -> tuple[Input, ...]:
+        """The records that it works on."""
+        return tuple(map(Input, artefacts(self.task)))
+
+    def described(self) -> Iterator[Setting]:
+        """All its settings, in order."""
+        return describe(self.task)
+
+    def read(self, parameters: Mapping[str, Any]) -> Given:
+        """Records and task from parameters as JSON has them; settings that are left out have their defaults.
+
+        Raises ParameterError, which names every parameter that is wrong.
+        """
+        errors: dict[str, str] = {}
+        records: dict[str, Any] = {}
+        values = dict(parameters)
+        for one in self.inputs:
+            try:
+                records[one.name] = one.find(values.pop(one.name, None))
+            except SettingError as error:
+                errors[error.name] = error.says
+        known = {one.name: one for one in self.described()}
+        told = {name: values.pop(name) for name in list(values) if name in known}
+        paths = {name: _paths(record) for name, record in records.items() if record}
+        wanting = {one.name: (Path(),) if one.many else Path() for one in self.inputs if one.name in errors}
+        made, wrong = try_make(self.task, {**undecided(self.task), **paths, **wanting, **nested(self.task, told)})
+        for name, value in told.items():
+            if name not in wrong and not known[name].limit.may_be_typed(value):
+                wrong[name] = f"must be {known[name].limit.says}, not {quoted(value)}."
+        unknown = dict.fromkeys(map(printable, values), "is no parameter of this kind of job.")
+        if errors := {**errors, **wrong, **unknown}:
+            raise ParameterError(errors)
+        assert made is not None
+        self._check_origins(records, made)
+        return Given(records, made)
+
+    def written(self, given: Given) -> dict[str, Any]:
+        """The parameters as a job's row keeps them: every setting with its value."""
+        parameters: dict[str, Any] = {}
+        for one in self.inputs:
+            record = given[one.name]
+            parameters[one.name] = [each.pk for each in record] if one.many else record and record.pk
+        return parameters | flat(given.task)
+
+    def of(self, job: Job) -> Given:
+        """The parameters of a job; ParameterError where a record has gone."""
+        return self.read(job.parameters)
+
+    def _check_origins(self, records: Mapping[str, Any], task: Task) -> None:
+        """Refuse records that were not made of the others, where they must have been."""
+        for one in self.inputs:
+            record = records[one.name]
+            if record is None or one.name in task.unused():
+                continue
+            model, corpus = (
+                next((records[name] for name in one.of if name in names and records[name]), None)
+                for names in (("model",), ("sentences", "corpus"))
+            )
+            if model and record.model.block_hash != model.block_hash:
+                says = f"was built by {record.model}, which embeds blocks differently from {model}."
+                raise ParameterError({one.name: says})
+            if corpus and record.corpus_id != corpus.pk:
+                are = "are" if one.name.endswith("s") else "is"
+                raise ParameterError({one.name: f"{are} of {record.corpus}, not of {corpus}."})
+
+
+KINDS: Final[dict[str, Kind]] = {name: Kind(task) for name, task in JOBS.items()}
+
+
+def kind_of(job: Job) -> Kind:
+    """What is known of a job's kind."""
+    return KINDS[job.kind]
+
+
+def _paths(record: Any) -> Any:
+    return tuple(map(_paths, record)) if isinstance(record, list) else resolve(record.path)

@@ -1,0 +1,46 @@
+"""Blocks that edits took out of a corpus, so that kept answers can say so of their evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import models
+from django.db.models import Q
+
+from webapp.models.answer import AskedAnswer
+from webapp.models.document import CorpusChange
+
+
+class GoneBlock(models.Model):
+    """A block that is searched no more, and the latest change that took it; no row once it is searched again."""
+
+    block_id = models.CharField(max_length=64, unique=True)
+    change = models.ForeignKey(CorpusChange, on_delete=models.CASCADE, related_name="+")
+
+    def __str__(self) -> str:
+        return f"{self.block_id} by {self.change}"
+
+    @classmethod
+    def follow(cls, changes: Sequence[CorpusChange]) -> None:
+        """Record what the changes of one edit, already stored, did to blocks; in the edit's transaction."""
+        gone = {block_id: change for change in changes for block_id in change.blocks_gone}
+        GoneBlock.objects.bulk_create(
+            [GoneBlock(block_id=block_id, change=change) for block_id, change in gone.items()],
+            update_conflicts=True,
+            unique_fields=["block_id"],
+            update_fields=["change"],
+        )
+        GoneBlock.objects.filter(
+            block_id__in=[block_id for change in changes for block_id in change.blocks_new]
+        ).delete()
+
+    @classmethod
+    def in_evidence(cls, asked: AskedAnswer) -> dict[str, CorpusChange]:
+        """The blocks that an answer read and that were taken since, each with the change that took it.
+
+        A change of another index counts when it was made after the answer was kept.
+        """
+        since = Q(change__at__gte=asked.created_at) | Q(change__after__index=asked.deployment.index_id)
+        ids = [evidence["block_id"] for evidence in asked.payload["evidence"]]
+        found = GoneBlock.objects.filter(since, block_id__in=ids).select_related("change")
+        return {one.block_id: one.change for one in found}

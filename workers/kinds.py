@@ -1,0 +1,283 @@
+"""How a job of each kind is run: parameters → the task that its process is told, result → records.
+
+What differs between kinds is in their declarations; here is what differs between the records that they make.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import models
+
+from realm_core.command_line import argv
+from realm_core.errors import RealmError
+from realm_core.evaluation.tasks import Evaluate
+from realm_core.files import write_json
+from realm_core.salient.tasks import Spans
+from realm_core.settings import FILE, describe
+from realm_core.task import Part, Task
+from realm_core.tasks import JOBS
+from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
+from webapp.kinds import Given, kind_of
+from webapp.models import CorpusSnapshot, Evaluation, Job, ModelVersion
+from webapp.questions import service as questions
+from webapp.schedules import service as scheduling
+from webapp.storage.places import (
+    bm25_dir,
+    corpora_dir,
+    evaluations_dir,
+    indexes_dir,
+    models_dir,
+    portable,
+    resolve,
+    sources_dir,
+    spans_dir,
+)
+
+_UNFIT = re.compile(r"[^\w.]+", re.ASCII)  # for the name of a folder
+
+
+def _no_parts(_job: Job) -> Sequence[Part]:
+    return ()
+
+
+def _nothing_made(_job: Job) -> dict[str, Any] | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a job of one kind is run.
+
+    command: what stands behind `python -m` on the command line for a job; --run is added. The same job gives the same
+             command at every attempt, so that the process finds what it had finished. RealmError when the parameters
+             make no sense any more.
+    record:  given what the process left in result.json, make the records and return what the job's row shall keep as
+             its result. Runs in a transaction, and may run again with the same result.
+    made:    the result where an earlier attempt finished and died before it could say so; None: there is none.
+    before:  parts that must be done before the process is started.
+    beside:  parts that run as long as it does.
+    distributed, devices, yields: as the task says.
+    """
+
+    command: Callable[[Job], list[str]]
+    record: Callable[[Job, dict[str, Any]], dict[str, Any]]
+    made: Callable[[Job], dict[str, Any] | None] = _nothing_made
+    before: Callable[[Job], Sequence[Part]] = _no_parts
+    beside: Callable[[Job], Sequence[Part]] = _no_parts
+    distributed: bool = False
+    devices: int = 1
+    yields: int = 0
+
+
+def kind_of_task(task: type[Task]) -> Kind:
+    def record(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        recorded = _RECORD[task.makes](job, result) if task.makes else {}
+        return {**recorded, **task.kept(result)}
+
+    return Kind(
+        command=lambda job: ["realm_core", *argv(task_of(job))],
+        record=record,
+        made=_model_made if task.makes == "model" else _nothing_made,
+        before=_no_parts if task.before is Task.before else _before,
+        beside=_no_parts if task.beside is Task.beside else lambda job: given(job).task.beside(),
+        distributed=task.distributed,
+        devices=task.devices,
+        yields=task.yields,
+    )
+
+
+def _before(job: Job) -> Sequence[Part]:
+    corpus = given(job).records.get("corpus")
+    return _placed(job).before(blocks=corpus.blocks if corpus else 0)
+
+
+def _model_made(job: Job) -> dict[str, Any] | None:
+    """A model folder appears whole and is this job's alone: if it is there, the job is done."""
+    folder = model_folder(job)
+    return {"path": str(folder)} if (folder / "config.json").exists() else None
+
+
+def given(job: Job) -> Given:
+    """The parameters of a job; RealmError where a record has gone."""
+    return kind_of(job).of(job)
+
+
+def task_of(job: Job) -> Task:
+    """What the process of a job is told."""
+    task = given(job).task
+    if task.by_hand:
+        return _placed(job).as_job()
+    if job.parent is None:
+        raise RealmError(f"{task.title}: this is a part of another job, and this one belongs to none.")
+    return task.within(_placed(job.parent), job.parent.run_dir)
+
+
+def _placed(job: Job) -> Task:
+    """The task of a job with everything filled in that is decided where it runs."""
+    parameters = given(job)
+    task, fields = parameters.task, type(parameters.task).model_fields
+    places: dict[str, Any] = {"output": _output(job, parameters), "bm25_cache": bm25_dir()}
+    if task.makes == "model":
+        places["name"] = _name(job)
+    if task.makes == "index":
+        places["generation"] = _generation(job, parameters)
+    if task.makes == "evaluation":  # comparisons need the predictions when the run folder has gone
+        model, corpus = _measured(parameters)
+        places |= {"predictions": _predictions(job), "model": resolve(model.path), "corpus": resolve(corpus.path)}
+    if "exclude_titles" in fields and getattr(task, "leave_out_measured", True):
+        places["exclude_titles"] = _excluded_titles(job)
+    for one in describe(type(task)):
+        if one.limit == FILE and (name := getattr(task, one.name)):
+            places[one.name] = str(_source(name))
+    return task.model_copy(update={name: one for name, one in places.items() if name in fields})
+
+
+# ---- places
+
+
+def model_folder(job: Job) -> Path:
+    """The folder of the model that a job makes."""
+    return models_dir() / _folder_name(_name(job), job)
+
+
+def _output(job: Job, parameters: Given) -> Path:
+    task = parameters.task
+    if task.makes == "model":
+        return model_folder(job)
+    if task.makes == "spans":
+        return spans_dir() / _folder_name(f"{parameters['corpus'].name}-{getattr(task, 'tagger', '')}", job)
+    folders: dict[str, Path] = {"corpus": corpora_dir(), "index": indexes_dir()}
+    return folders.get(task.makes) or job.run_dir / task.leaves
+
+
+def _generation(job: Job, parameters: Given) -> str:
+    """Named after the job, so that the next attempt, and its parts, find the shards of this one."""
+    return _folder_name(f"{parameters['corpus'].name[:40]}-{parameters['model'].name[:40]}", job)
+
+
+def _name(job: Job) -> str:
+    """What a job's model is called: as somebody named it, or after the kind of job and the day."""
+    return str(getattr(given(job).task, "name", "")).strip() or f"{job.kind} {job.created_at:%Y-%m-%d}"
+
+
+def _folder_name(name: str, job: Job) -> str:
+    """A folder's name that no other job uses, the same at every attempt."""
+    return f"{_UNFIT.sub('-', name).strip('-.')[:80] or job.kind}-{job.pk.hex[:8]}"
+
+
+def _predictions(job: Job) -> Path:
+    return evaluations_dir() / f"{job.pk}.jsonl"
+
+
+def _excluded_titles(job: Job) -> Path:
+    """A file of the articles that are measured by; written at the first attempt, for all must learn from the same."""
+    path = job.run_dir / "excluded-titles.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, questions.measured_titles())
+    return path
+
+
+def _source(name: str) -> Path:
+    path = sources_dir() / name
+    if not path.is_file():
+        raise RealmError(f"The source is not there: {path} does not exist.")
+    return path
+
+
+# ---- records
+
+
+def _record_corpus(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """The snapshot; the same articles again are the snapshot that is there."""
+    corpus = record_corpus(Path(result["path"]), job=job)
+    return {"corpus": corpus.pk, "snapshot": corpus.snapshot_id, "articles": corpus.articles, "blocks": corpus.blocks}
+
+
+def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """The generation that was published."""
+    model = ModelVersion.objects.get(pk=job.parameters["model"])
+    index = record_index(Path(result["path"]), model=model, job=job)
+    return {"index": index.pk, "generation": index.generation, "rows": index.rows}
+
+
+def _record_model(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """The model, what it was made from, and tell the schedules that wait for one."""
+    first = not ModelVersion.objects.filter(job=job).exists()
+    model = record_model(
+        Path(result["path"]),
+        name=_name(job),
+        parent=_given_record(job, "model", ModelVersion),
+        corpus=_given_record(job, "corpus", CorpusSnapshot),
+        job=job,
+    )
+    if first and model.job_id == job.pk:
+        scheduling.model_made(model)
+    return {"model": model.pk, "name": str(model), "held_out": result.get("held_out", {})}
+
+
+def _given_record(job: Job, name: str, record: type[models.Model]) -> Any:
+    """A record among the parameters, None where there is none: what was made is recorded in any case."""
+    key = job.parameters.get(name)
+    return None if key is None else record._default_manager.filter(pk=key).first()
+
+
+def _record_spans(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """The spans of a corpus."""
+    corpus = CorpusSnapshot.objects.get(pk=job.parameters["corpus"])
+    task = given(job).task
+    assert isinstance(task, Spans)
+    tagger = task.tagger + (" and dates" if task.dates and task.tagger != "dates" else "")
+    spans = record_spans(Path(result["path"]), corpus=corpus, tagger=tagger, counts=result, job=job)
+    return {"spans": spans.pk, "count": spans.spans, "blocks": spans.blocks}
+
+
+def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """The figures."""
+    parameters = given(job)
+    task = parameters.task
+    assert isinstance(task, Evaluate)
+    model, corpus = _measured(parameters)
+    evaluation, _ = Evaluation.objects.update_or_create(
+        job=job,
+        defaults={
+            "model": model,
+            "corpus": corpus,
+            "index": parameters["index"] if task.retriever == "dense" else None,
+            "questions": parameters["questions"],
+            "retriever": task.retriever,
+            "k": task.k,
+            "normalisation": result["of"]["normalisation"],
+            "sample": task.sample,
+            "asked": result["n"],
+            "exact_match": result["exact_match"],
+            "recall_at_5": result["recall@5"],
+            "figures": result,
+            "predictions": portable(_predictions(job)),
+        },
+    )
+    return {"evaluation": evaluation.pk}
+
+
+def _measured(parameters: Given) -> tuple[ModelVersion, CorpusSnapshot]:
+    """The model and the corpus: the index's own, unless others are named or nothing is searched by an index."""
+    index, model = parameters["index"], parameters["model"]
+    if "index" in parameters.task.unused():
+        return model, parameters["corpus"]
+    return model or index.model, index.corpus
+
+
+_RECORD: Final[dict[str, Callable[[Job, dict[str, Any]], dict[str, Any]]]] = {
+    "corpus": _record_corpus,
+    "evaluation": _record_evaluation,
+    "index": _record_index,
+    "model": _record_model,
+    "spans": _record_spans,
+}
+
+KINDS: Final[dict[str, Kind]] = {name: kind_of_task(task) for name, task in JOBS.items()}
