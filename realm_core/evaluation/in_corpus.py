@@ -14,6 +14,7 @@ from itertools import groupby
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
+from realm_core.living.view import CorpusView
 from realm_core.questions.answers import holds_answer, normalise_answer
 
 # What `normalise_answer` takes out, as RE2 writes it.
@@ -26,12 +27,14 @@ _SHORT = 4  # characters
 _SAME_IN_RE2 = re.compile(r"""(?:(?![*+?]\+)(?:[^\\(\[{^$]|\((?!\?)|\\[.()'"/-]))*""")
 
 
-def in_corpus(snapshot: Snapshot, answers: Sequence[str], answer_type: str = "string") -> bool:
+def in_corpus(snapshot: Snapshot | CorpusView, answers: Sequence[str], answer_type: str = "string") -> bool:
     """Whether any block holds an answer."""
     return next(blocks_holding(snapshot, answers, answer_type), None) is not None
 
 
-def blocks_holding(snapshot: Snapshot, answers: Sequence[str], answer_type: str = "string") -> Iterator[Block]:
+def blocks_holding(
+    snapshot: Snapshot | CorpusView, answers: Sequence[str], answer_type: str = "string"
+) -> Iterator[Block]:
     """The blocks that hold one of the answers, by row. RealmError as `answer_pattern`."""
     pattern = _expressions(answers) if answer_type == "regex" else _strings(answers)
     for article in range(snapshot.articles) if pattern is None else snapshot.articles_matching(pattern):

@@ -47,19 +47,19 @@ class ArticleView(KeptView):
     def get(self, request: Request, block_id: str) -> Response:
         only_parameters(request, ())
         source = _source(block_id)
-        article, corpus = source.article, source.corpus
+        article = source.article
         return Response(
             {
                 "title": article.title,
                 "text": article.text,
                 "url": article.url,
-                "licence": corpus.licence,
-                "attribution": corpus.attribution,
+                "licence": source.licence,
+                "attribution": source.attribution,
                 "blocks": [
                     {"block_id": block.block_id, "section": block.section, "start": block.start, "end": block.end}
                     for block in articles.blocks(source)
                 ],
-                "corpus": f"{corpus.name}@{corpus.snapshot_id}",
+                "corpus": source.corpus_id,
             }
         )
 
@@ -78,7 +78,7 @@ def block_json(source: articles.Source) -> dict[str, Any]:
         "end": block.end,
         "previous": previous,
         "next": following,
-        "corpus": f"{source.corpus.name}@{source.corpus.snapshot_id}",
+        "corpus": source.corpus_id,
     }
 
 

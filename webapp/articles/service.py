@@ -1,4 +1,4 @@
-"""The article behind a block, from whichever corpus on disk still has it. Needs no model."""
+"""The article behind a block, from whichever corpus on disk still has it, edited or not. Needs no model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from realm_core.errors import RealmError
-from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, EvidenceBlock
+from webapp.models import AskedAnswer, CorpusSnapshot, CorpusState, Deployment, EvidenceBlock
+from webapp.serving.living import state_of, view_of
 from webapp.storage.places import resolve
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Article, Block
     from realm_core.corpus.store import Snapshot
+    from realm_core.living.view import CorpusView
+
+    Texts = Snapshot | CorpusView
 
 log = logging.getLogger(__name__)
 
@@ -23,29 +27,47 @@ LOOKED_THROUGH: Final = 100_000  # blocks, a few seconds
 
 @dataclass(frozen=True)
 class Source:
-    """A block with its article, and the corpus that they were found in."""
+    """A block with its article, and the corpus that they were found in. name: the corpus's. corpus_id: as answers name it."""
 
     block: Block
     article: Article
-    corpus: CorpusSnapshot
+    licence: str
+    attribution: str
+    language: str
+    name: str
+    corpus_id: str
+    texts: Texts
 
 
 def find(block_id: str, asked: AskedAnswer | None = None) -> Source | None:
     """The block in the corpus that `asked` was answered from, else in the one that serves, else in any."""
-    for corpus in _corpora(asked):
-        snapshot = _open(corpus)
-        row = snapshot.row_of(block_id) if snapshot else None
-        if snapshot is not None and row is not None:
-            block = snapshot.block(row)
-            return Source(block, snapshot.article(block.article_row), corpus)
+    for corpus, texts in _corpora(asked):
+        row = texts.row_of(block_id)
+        if row is not None:
+            block = texts.block(row)
+            return _source(corpus, texts, block)
     return None
+
+
+def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> Source:
+    from realm_core.living.view import CorpusView
+
+    corpus_id = f"{corpus.name}@{corpus.snapshot_id}"
+    article = texts.article(block.article_row)
+    if not isinstance(texts, CorpusView):
+        return Source(
+            block, article, corpus.licence, corpus.attribution, corpus.language, corpus.name, corpus_id, texts
+        )
+    known = texts.document(block.article_row)
+    corpus_id = f"{corpus_id}+{texts.state.id}"
+    return Source(block, article, known.licence, known.attribution, known.language, corpus.name, corpus_id, texts)
 
 
 def in_its_corpus(block_id: str, asked: AskedAnswer) -> Block | None:
     """The block in the corpus that `asked` was answered from; None where there is none, or the corpus has gone."""
-    snapshot = _open(asked.deployment.index.corpus)
-    row = snapshot.row_of(block_id) if snapshot is not None and "\0" not in block_id else None
-    return snapshot.block(row) if snapshot is not None and row is not None else None
+    texts = _of_answer(asked)
+    row = texts.row_of(block_id) if texts is not None and "\0" not in block_id else None
+    return texts.block(row) if texts is not None and row is not None else None
 
 
 def count_holding(answer: str, asked: AskedAnswer) -> int | None:
@@ -55,24 +77,23 @@ def count_holding(answer: str, asked: AskedAnswer) -> int | None:
     """
     from realm_core.evaluation.in_corpus import blocks_holding
 
-    snapshot = _open(asked.deployment.index.corpus)
-    if snapshot is None or len(snapshot) > LOOKED_THROUGH:
+    texts = _of_answer(asked)
+    if texts is None or len(texts) > LOOKED_THROUGH:
         return None
-    return sum(1 for _ in blocks_holding(snapshot, [answer]))
+    return sum(1 for _ in blocks_holding(texts, [answer]))
 
 
 def stands_in_its_corpus(answer: str, asked: AskedAnswer) -> bool | None:
     """Whether a block of the corpus that `asked` was answered from holds an answer; None: the corpus has gone."""
     from realm_core.evaluation.in_corpus import in_corpus
 
-    snapshot = _open(asked.deployment.index.corpus)
-    return None if snapshot is None else in_corpus(snapshot, [answer])
+    texts = _of_answer(asked)
+    return None if texts is None else in_corpus(texts, [answer])
 
 
 def blocks(source: Source) -> list[Block]:
-    """All blocks of its article, in order; none where its corpus has gone meanwhile."""
-    snapshot = _open(source.corpus)
-    return snapshot.blocks_of_article(source.block.article_row) if snapshot else []
+    """All blocks of its article, in order."""
+    return source.texts.blocks_of_article(source.block.article_row)
 
 
 def neighbours(source: Source) -> tuple[str | None, str | None]:
@@ -94,15 +115,39 @@ def kept_copy(block_id: str, asked: AskedAnswer | None = None) -> EvidenceBlock 
     return copies.order_by("-pk").first()
 
 
-def _corpora(asked: AskedAnswer | None) -> Iterator[CorpusSnapshot]:
+def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]]:
+    """Where a block may be found, in the order in which it is looked for; what cannot be read is left out."""
+    if asked is not None and (texts := _of_answer(asked)) is not None:
+        yield asked.deployment.index.corpus, texts
+    active = Deployment.active()
+    state = None if active is None else active.index.current_state
+    if active is not None and state is not None and state.has_edits and (view := _view(state)) is not None:
+        yield active.index.corpus, view
     seen = set()
-    first = [asked.deployment.index.corpus] if asked is not None else []
-    if (active := Deployment.active()) is not None:
-        first.append(active.index.corpus)
+    first = [] if active is None else [active.index.corpus]
     for corpus in [*first, *CorpusSnapshot.objects.all()]:
         if corpus.pk not in seen:
             seen.add(corpus.pk)
-            yield corpus
+            if (texts := _open(corpus)) is not None:
+                yield corpus, texts
+
+
+def _of_answer(asked: AskedAnswer) -> Texts | None:
+    """The corpus that `asked` was answered from, as it was edited then; None where it has gone."""
+    index = asked.deployment.index
+    _, edited, state_id = str(asked.payload.get("corpus", "")).rpartition("+")
+    if not edited:
+        return _open(index.corpus)
+    state = index.states.filter(state_id=state_id).first()
+    return None if state is None else _view(state)
+
+
+def _view(row: CorpusState) -> CorpusView | None:
+    try:
+        return view_of(row.index, state_of(row.index, row))
+    except RealmError as error:
+        log.warning("The corpus state %s cannot be read: %s", row, error)
+        return None
 
 
 def _open(corpus: CorpusSnapshot) -> Snapshot | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.web.conftest import Person
+from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
 from webapp.documents.reading import File, Given, Text, Unreadable
@@ -152,3 +153,16 @@ def test_an_edit_that_dies_before_its_commit_has_not_happened(
     assert listed().total == 12 and not CorpusState.objects.exists() and "Turku" not in read_for("Where is Turku?")[1]
     documents.add([TURKU], by=None)
     assert "Turku" in read_for("Where is Turku?")[1]
+
+
+def test_blocks_of_added_documents_are_found_by_their_ids(answering: Deployment) -> None:
+    documents.add([TURKU], by=None)
+    asked = asking.ask("Where is Turku?", k=20)
+    block_id = show("turku").blocks[0].block_id
+    found = articles.find(block_id)
+    assert found is not None and found.licence == "CC0" and found.article.title == "Turku"
+    assert found.corpus_id == asked.payload["corpus"] and len(articles.blocks(found)) == 1
+    assert articles.stands_in_its_corpus("1280", asked) and articles.count_holding("1280", asked) == 1
+    documents.remove(["turku"], by=None)
+    assert articles.find(block_id) is None
+    assert articles.find(block_id, asked) is not None  # a kept answer names the state that it was answered from
