@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from tests.web.conftest import Person
 from webapp.asking import service as asking
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
-from webapp.models import Deployment
+from webapp.documents.reading import File, Given, Text, Unreadable
+from webapp.documents.viewing import DocumentMissing, listed, show
+from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document
+from webapp.refusals import InvalidRequest
 from webapp.serving.engine import holder
 
 TURKU = Given(Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0")
+OULU = Given(File(b"# Oulu\n\nOulu is a city by the sea.\n", "oulu.md"), "oulu")
 
 
 @pytest.fixture
@@ -19,17 +27,128 @@ def answering(deployed: Deployment) -> Deployment:
     return deployed
 
 
-def read_for(question: str) -> tuple[str, set[str]]:
-    """The corpus that an answer names, and the titles of all blocks that it was read from."""
+def read_for(question: str) -> tuple[str, dict[str, str]]:
+    """The corpus that an answer names, and the titles and texts of all blocks that it was read from."""
     payload = asking.ask(question, k=20).payload
-    return payload["corpus"], {block["title"] for block in payload["evidence"]}
+    return payload["corpus"], {block["title"]: block["text"] for block in payload["evidence"]}
 
 
-def test_an_added_document_is_answered_from(answering: Deployment) -> None:
-    base, titles = read_for("Where is Turku?")
-    assert "+" not in base and "Turku" not in titles
-    edited = documents.add([TURKU], by=None)
+def test_what_is_asked_follows_every_edit(answering: Deployment, staff: Person) -> None:
+    base, read = read_for("Where is Turku?")
+    assert "+" not in base and "Turku" not in read
+
+    edited = documents.add([TURKU], by=staff.user)
     assert edited.state is not None and edited.document_ids == ["turku"]
-    corpus, titles = read_for("Where is Turku?")
-    assert corpus == f"{base}+{edited.state.state_id}" and "Turku" in titles
     assert set(edited.timings_ms) == {"read", "publish", "commit", "open"}
+    corpus, read = read_for("Where is Turku?")
+    assert corpus == f"{base}+{edited.state.state_id}" and "1280" in read["Turku"]
+
+    changed = documents.change("turku", replace(TURKU, source=Text("Turku was founded in 1229.")), by=staff.user)
+    assert changed.state is not None and changed.state.pk != edited.state.pk
+    corpus, read = read_for("Where is Turku?")
+    assert corpus == f"{base}+{changed.state.state_id}" and read["Turku"] == "Turku was founded in 1229."
+
+    documents.remove(["turku", "Nile"], by=staff.user)
+    corpus, read = read_for("Where is Turku?")
+    assert corpus not in (base, f"{base}+{changed.state.state_id}") and not {"Turku", "Nile"} & read.keys()
+
+    kinds = [(one.kind, one.document.document_id) for one in CorpusChange.objects.order_by("pk")]
+    assert kinds == [("added", "turku"), ("changed", "turku"), ("removed", "turku"), ("removed", "Nile")]
+    assert CorpusState.objects.filter(is_current=True).count() == 1 and CorpusState.objects.count() == 4
+    actions = AuditEntry.objects.filter(action__startswith="document.").values_list("action", "name")
+    assert set(actions) == {(f"document.{one}", "Stella") for one in ("add", "change", "remove")}
+
+
+def test_the_ledger_names_the_blocks(deployed: Deployment) -> None:
+    added = documents.add([TURKU], by=None).changes[0]
+    assert len(added.blocks_new) == 1 and not added.blocks_gone
+    changed = documents.change("turku", replace(TURKU, source=Text("Another text.")), by=None).changes[0]
+    assert changed.blocks_gone == added.blocks_new and len(changed.blocks_new) == 1
+    gone = documents.remove(["turku"], by=None).changes[0]
+    assert gone.blocks_gone == changed.blocks_new and not gone.blocks_new
+
+
+def test_what_is_there_already_changes_nothing(deployed: Deployment) -> None:
+    first = documents.add([TURKU], by=None)
+    again = documents.change("turku", TURKU, by=None)
+    assert not again.changes and again.state == first.state and CorpusChange.objects.count() == 1
+    with pytest.raises(documents.DocumentExists, match="'turku' already"):
+        documents.add([TURKU], by=None)
+
+
+def test_the_list_and_one_document(deployed: Deployment) -> None:
+    whole = listed(count=100)
+    assert whole.total == 12 and all(one.row is None for one in whole.documents)
+    documents.add([TURKU, OULU], by=None)
+    documents.remove(["Nile"], by=None)
+    page = listed(count=3)
+    assert page.total == 13 and {one.document_id for one in page.documents[:2]} == {"turku", "oulu"}
+    ids = [one.document_id for start in range(0, 13, 3) for one in listed(start=start, count=3).documents]
+    assert len(ids) == len(set(ids)) == 13 and "Nile" not in ids
+    assert [one.document_id for one in listed(title="URK").documents] == ["turku"]
+    assert [one.title for one in listed(title="stanley").documents] == ["Stanley Kubrick"]
+    assert [one.document_id for one in listed(status="removed").documents] == ["Nile"]
+
+    shown = show("turku")
+    assert shown.licence == "CC0" and shown.attribution == "Written for the tests" and shown.listed.blocks == 1
+    assert shown.text.endswith("in 1280.") and len(shown.blocks) == 1
+    assert show("oulu").listed.title == "Oulu" and show("Mars").text.startswith("Mars is")
+    assert show("Nile").listed.status == "removed" and not show("Nile").text
+    with pytest.raises(DocumentMissing):
+        show("nothing")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        (Given(File(b"%PDF-1.7 cut", "report.pdf"), "report"), Unreadable, "report.pdf"),
+        (Given(File(b"\x89PNG\r\n\x1a\n", "image.png")), Unreadable, "image.png is a PNG image"),
+        (Given(Text("A text without a title.")), InvalidRequest, "title"),
+        (replace(TURKU, document_id="other"), Unreadable, "same title and text"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(deployed: Deployment, wrong: Given, error: Any, says: str) -> None:
+    with pytest.raises(error, match=says):
+        documents.add([TURKU, wrong], by=None)
+    with pytest.raises(DocumentMissing):
+        documents.remove(["Mars", "nothing"], by=None)
+    assert not CorpusState.objects.exists() and not Document.objects.exists() and listed().total == 12
+
+
+def during(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], Any]) -> None:
+    """Let something happen once between the publishing of a segment and its commit."""
+    commit = documents._commit
+
+    def commit_later(*arguments: Any) -> documents.Edited:
+        monkeypatch.setattr(documents, "_commit", commit)
+        happens()
+        return commit(*arguments)
+
+    monkeypatch.setattr(documents, "_commit", commit_later)
+
+
+@pytest.mark.parametrize("edited_before", [False, True])
+def test_of_two_edits_at_once_the_second_goes_on_from_the_first(
+    deployed: Deployment, monkeypatch: pytest.MonkeyPatch, edited_before: bool
+) -> None:
+    if edited_before:
+        documents.remove(["Nile"], by=None)
+    during(monkeypatch, lambda: documents.add([OULU], by=None))
+    documents.add([TURKU], by=None)
+    assert {"turku", "oulu"} <= {one.document_id for one in listed(count=100).documents}
+    last, first = CorpusChange.objects.all()[:2]
+    assert last.before == first.after and last.document.document_id == "turku"
+
+
+def test_an_edit_that_dies_before_its_commit_has_not_happened(
+    answering: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed() -> None:
+        raise KeyboardInterrupt
+
+    during(monkeypatch, killed)
+    with pytest.raises(KeyboardInterrupt):
+        documents.add([TURKU], by=None)
+    assert listed().total == 12 and not CorpusState.objects.exists() and "Turku" not in read_for("Where is Turku?")[1]
+    documents.add([TURKU], by=None)
+    assert "Turku" in read_for("Where is Turku?")[1]

@@ -1,0 +1,113 @@
+"""Documents over REST and on the command line."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from tests.web.conftest import Person
+from tests.web.operating import TokenClient, post, problem
+from webapp.models import CorpusState, Deployment, Document
+
+TURKU = {"id": "turku", "title": "Turku", "text": "Turku is a city in Finland.", "tags": ["cities"]}
+
+
+@pytest.fixture
+def program(staff: Person) -> TokenClient:
+    assert staff.user is not None
+    return TokenClient(staff.user, "operate")
+
+
+def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, program: TokenClient) -> None:
+    made = post(program, "documents", TURKU)
+    assert made.status_code == 201 and made.json()["changes"] == 1, made.content
+    assert made["Location"].endswith("/api/v1/documents/turku") and "+" in made.json()["corpus"]
+    shown = Client().get("/api/v1/documents/turku").json()
+    assert shown["text"] == TURKU["text"] and shown["tags"] == ["cities"] and shown["licence"] == "CC BY-SA 4.0"
+    assert len(shown["passages"]) == 1 and shown["corpus"] == made.json()["corpus"]
+    changed = program.put(
+        "/api/v1/documents/turku", {"title": "Turku", "text": "New."}, content_type="application/json"
+    )
+    assert changed.status_code == 200 and changed.json()["documents"][0]["status"] == "changed"
+    assert program.delete("/api/v1/documents/turku").status_code == 204
+    problem(program.delete("/api/v1/documents/turku"), 404)
+    problem(program.put("/api/v1/documents/turku", TURKU, content_type="application/json"), 400)  # it has an id
+    assert [one["id"] for one in Client().get("/api/v1/documents?status=removed").json()["results"]] == ["turku"]
+
+
+def test_a_list_is_read_page_by_page(deployed: Deployment, program: TokenClient) -> None:
+    post(program, "documents", TURKU)
+    page = Client().get("/api/v1/documents?page_size=5").json()
+    assert page["previous"] is None and page["results"][0]["id"] == "turku"
+    ids = [one["id"] for one in page["results"]]
+    while page["next"]:
+        page = Client().get(page["next"]).json()
+        ids += [one["id"] for one in page["results"]]
+    assert len(ids) == len(set(ids)) == 13
+    for wrong in ("cursor=bz0x!", "cursor=YQ==", "status=lost", "order=title"):
+        problem(Client().get(f"/api/v1/documents?{wrong}"), 400)
+
+
+def test_a_file_of_more_than_a_mebibyte_is_uploaded(deployed: Deployment, program: TokenClient) -> None:
+    page = b"<html><head><title>Oulu</title><style>" + b"x" * (1 << 20) + b"</style></head><body><article><h1>Oulu</h1>"
+    page += b"<p>Oulu is a city by the sea, in the north of Finland.</p></article></body></html>"
+    fields = {"file": SimpleUploadedFile("oulu.html", page, "text/html"), "licence": "CC0", "tags": ["a", "b"]}
+    made = program.post("/api/v1/documents", fields)
+    assert made.status_code == 201, made.content
+    shown = Client().get(f"/api/v1/documents/{made.json()['documents'][0]['id']}").json()
+    assert (shown["format"], shown["licence"], shown["tags"]) == ("html", "CC0", ["a", "b"])
+    assert "north of Finland" in shown["text"]
+
+
+def test_only_operators_may_send_so_much(deployed: Deployment, member: Person) -> None:
+    assert member.user is not None
+    fields = {"file": SimpleUploadedFile("oulu.txt", b"x" * (2 << 20), "text/plain")}
+    problem(TokenClient(member.user, "ask").post("/api/v1/documents", fields), 413)
+
+
+def test_a_damaged_file_is_refused_by_name(deployed: Deployment, program: TokenClient) -> None:
+    file = SimpleUploadedFile("report.pdf", b"%PDF-1.7 cut", "application/pdf")
+    assert problem(program.post("/api/v1/documents", {"file": file}), 422)["detail"].startswith("report.pdf")
+    assert not Document.objects.exists() and not CorpusState.objects.exists()
+
+
+def test_many_are_added_by_one_edit(deployed: Deployment, program: TokenClient) -> None:
+    other = {"title": "Oulu", "text": "Oulu is by the sea."}
+    made = post(program, "documents/bulk", {"documents": [TURKU, other]})
+    assert made.status_code == 201 and made.json()["changes"] == 2
+    assert CorpusState.objects.filter(has_edits=True).count() == 1
+    told = problem(post(program, "documents/bulk", {"documents": [{**other, "title": "X"}, {"title": "Y"}]}), 400)
+    assert told["errors"][0]["field"].startswith("documents[1]")
+    assert Document.objects.count() == 2
+
+
+def test_an_edit_with_a_key_is_made_once(deployed: Deployment, program: TokenClient) -> None:
+    def send(**more: str) -> object:
+        return program.post(
+            "/api/v1/documents", TURKU | more, content_type="application/json", headers={"Idempotency-Key": "k"}
+        )
+
+    first, again = send(), send()
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again["Idempotency-Replayed"] == "true" and again.json()["documents"] == first.json()["documents"]
+    problem(send(title="Another"), 422)
+    assert Document.objects.count() == 1
+
+
+def test_documents_on_the_command_line(deployed: Deployment, tmp_path: Path) -> None:
+    file = tmp_path / "oulu.md"
+    file.write_text("# Oulu\n\nOulu is by the sea.\n")
+    out = StringIO()
+    call_command("documents", "add", str(file), "--id", "oulu", "--licence", "CC0", stdout=out)
+    call_command("documents", "list", "--title", "oul", stdout=out)
+    call_command("documents", "remove", "oulu", stdout=out)
+    said = out.getvalue().splitlines()
+    assert said[0].startswith("added  oulu  Oulu") and said[1].startswith("oulu  Oulu (1 blocks") is False
+    assert said[2] == "1 of 1" and said[3].startswith("removed  oulu  Oulu")
+    with pytest.raises(CommandError, match="no document 'oulu'"):
+        call_command("documents", "remove", "oulu", stdout=out)
