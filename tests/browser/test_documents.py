@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -15,16 +14,16 @@ from tests.web.documents.conftest import answering, deployed, folders  # noqa: F
 from webapp.asking import service as asking
 from webapp.models import AskedAnswer, Deployment
 
-PHONE = {"width": 390, "height": 844}
+PHONE_WIDTH = 390
 TEXT = "Turku is a city in Finland. Its castle was founded in 1280 at the mouth of the river Aura."
 
 
 @pytest.fixture
-def picture(page: Page) -> Callable[[str], None]:
+def fits(page: Page) -> Callable[[str], None]:
     """Checks at each station that nothing is wider than the phone."""
 
     def look(name: str) -> None:
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], name
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE_WIDTH, name
 
     return look
 
@@ -34,28 +33,29 @@ def test_upload_ask_change_remove_and_the_ledger(
     answering: Deployment,  # noqa: F811
     staff: Person,
     page: Page,
-    picture: Callable[[str], None],
+    fits: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The tiny model's vectors are random: every block is read, so that the document is among them.
     checked = asking.checked
     monkeypatch.setattr(asking, "checked", lambda question, k=20, exclude=(): checked(question, k, exclude))
-    page.set_viewport_size({"width": PHONE["width"], "height": PHONE["height"]})
-    cookie: dict[str, Any] = {"name": "sessionid", "value": staff.client.cookies["sessionid"].value}
-    page.context.add_cookies([{**cookie, "url": live_server.url}])
+    page.set_viewport_size({"width": PHONE_WIDTH, "height": 844})
+    page.set_default_timeout(90_000)  # the machine may be busy
+    session = staff.client.cookies["sessionid"].value
+    page.context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
 
     page.goto(f"{live_server.url}/manage/documents/")
-    picture("list")
+    fits("list")
     page.get_by_role("link", name="Add a document").click()
     page.get_by_role("link", name="Upload a file").click()
     file = {"name": "turku.md", "mimeType": "text/markdown", "buffer": f"# Turku\n\n{TEXT}".encode()}
     page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
     page.get_by_label("Licence").fill("CC0 1.0")
-    picture("add")
+    fits("add")
     page.get_by_role("button", name="Add it").click()
     expect(page.get_by_role("status").first).to_contain_text("“Turku” is in the corpus, 1 block.")
     expect(page.get_by_role("heading", level=1)).to_have_text("Turku")
-    picture("document")
+    fits("document")
     document = page.url
 
     page.goto(live_server.url)
@@ -69,27 +69,27 @@ def test_upload_ask_change_remove_and_the_ledger(
     page.get_by_role("link", name="Change …").click()
     expect(page.get_by_role("heading", name="What a change touches")).to_be_visible()
     page.get_by_label("Text").fill(TEXT.replace("1280", "1281"))
-    picture("change")
+    fits("change")
     page.get_by_role("button", name="Change it").click()
     expect(page.locator("main")).to_contain_text("1 kept answer had read what it took away.")
-    picture("changed")
+    fits("changed")
     page.get_by_role("link", name="When was the castle of Turku founded?").click()
     expect(page.locator(".block__gone")).to_contain_text(re.compile("This passage was changed on .* Ask again"))
-    picture("answer")
+    fits("answer")
     page.locator(".block__gone").get_by_role("button", name=re.compile("^Ask again")).click()
     expect(page.locator(".answer__since")).to_contain_text("This question had been asked before")
 
     page.goto(document)
     page.get_by_role("link", name="Remove …").click()
     expect(page.locator("main")).to_contain_text("1 kept answer has read it.")
-    picture("remove")
+    fits("remove")
     page.get_by_role("button", name="Remove it").click()
     expect(page.get_by_role("status").first).to_contain_text("“Turku” is removed.")
-    picture("removed")
+    fits("removed")
     page.get_by_role("link", name="All changes").click()
     expect(page.locator("tbody tr")).to_have_count(3)
     expect(page.locator("tbody tr").first).to_contain_text("1 had read it")
-    picture("ledger")
+    fits("ledger")
     page.get_by_role("link", name="All documents").click()
     page.get_by_label("Title").fill("Turku")
     expect(page.get_by_text("No document is like that.")).to_be_visible()

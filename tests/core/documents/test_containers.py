@@ -48,7 +48,7 @@ def test_parquet(reader: Reader) -> None:
     data = parquet([{"id": "1", "title": "Alpha", "text": "A letter."}])
     (document,) = reader.many(data, "a.parquet")
     assert (document.title, document.format, shown(document)) == ("Alpha", "parquet", [((), "A letter.")])
-    assert reader.refusal(data[:-20], "a.parquet").startswith("a.parquet, behind row 0: not a whole Parquet file")
+    assert reader.refusal(data[:-20], "a.parquet").startswith("a.parquet, after row 0: not a valid Parquet file")
     assert "has no column 'text'" in reader.refusal(parquet([{"id": "1", "title": "A"}]), "a.parquet")
 
 

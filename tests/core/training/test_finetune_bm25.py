@@ -39,11 +39,11 @@ def command(deployment: Deployment, folder: Path, *options: object) -> list[obje
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "The dense retriever needs --index, a generation."),
-        (["--retriever", "bm25", "--index", "/no"], "--retriever bm25 takes no --index."),
+        ([], "--index is needed, unless BM25 finds the blocks."),
+        (["--retriever", "bm25", "--index", "/no"], "--index is for --retriever dense alone."),
         (["--index", "/no", "--score-scale", "2"], "--score-scale is for --retriever bm25 alone."),
         (["--index", "/no", "--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone."),
-        (["--retriever", "bm25", "--score-scale", "0"], "--score-scale must be positive, not 0.0."),
+        (["--retriever", "bm25", "--score-scale", "0"], "--score-scale must be positive and finite, not 0.0."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
