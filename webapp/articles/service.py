@@ -27,7 +27,10 @@ LOOKED_THROUGH: Final = 100_000  # blocks, a few seconds
 
 @dataclass(frozen=True)
 class Source:
-    """A block with its article, and the corpus that they were found in. name: the corpus's. corpus_id: as answers name it."""
+    """A block with its article, and the corpus that they were found in.
+
+    name: the corpus's. corpus_id: as answers name it.
+    """
 
     block: Block
     article: Article
