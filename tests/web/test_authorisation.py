@@ -179,9 +179,9 @@ API = {
     "api-feedback": Address("feedback", POST, 400, ("answer",), {}),
     "api-why": Address("explain", POST, 400, ("answer",), {}),
     "api-block": Address("read", GET, 404, ("no block",)),
-    "api-documents": Address("read", GET, 422),  # its files are not there
+    "api-documents": Address("read", GET, 503),  # its files are not there
     "api-documents-bulk": Address("operate", POST, 400, body={}),
-    "api-document": Address("read", GET, 422, ("a document",)),
+    "api-document": Address("read", GET, 503, ("a document",)),
     "api-schema": Address("nothing", GET, 200),
     "api-docs": Address("nothing", GET, 200),
     "api-job-kinds": Address("operate", GET, 200),
@@ -216,7 +216,7 @@ MORE = {
     "api-jobs post": Address("operate", POST, 400, body={"kind": "unknown"}),
     "api-documents post": Address("operate", POST, 400, body={}),
     "api-document put": Address("operate", "put", 400, ("a document",)),
-    "api-document delete": Address("operate", "delete", 422, ("a document",)),  # its files are not there
+    "api-document delete": Address("operate", "delete", 503, ("a document",)),  # its files are not there
     "api-deployments post": Address("operate", POST, 400, body={"index": 10**9}),
 }
 

@@ -126,7 +126,7 @@ class DocumentsView(_DocumentsView):
         description="Those that edits touched first, the latest of them before others; then what came with the corpus. "
         "A page is of the corpus as it is then.",
         parameters=[*PAGING, *_FILTERS],
-        responses={200: page_response("DocumentPage", ListedDocumentSerializer), **problem_responses(400, 403, 422)},
+        responses={200: page_response("DocumentPage", ListedDocumentSerializer), **problem_responses(400, 403)},
         examples=[page_example("Documents", examples.LISTED, "documents")],
     )
     def get(self, request: Request) -> Response:
@@ -198,7 +198,7 @@ class DocumentView(_DocumentsView):
     @extend_schema(
         operation_id="document",
         summary="A document with its text",
-        responses={200: DocumentSerializer, **problem_responses(400, 403, 404, 422)},
+        responses={200: DocumentSerializer, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Document", value=examples.DOCUMENT, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, document_id: str) -> Response:
@@ -238,7 +238,7 @@ class DocumentView(_DocumentsView):
         operation_id="remove_document",
         summary="Remove a document",
         description="No question is answered from it any more. Kept answers stay as they are.",
-        responses={204: None, **problem_responses(400, 403, 404, 409, 422, 429)},
+        responses={204: None, **problem_responses(400, 403, 404, 409, 429)},
     )
     def delete(self, request: Request, document_id: str) -> Response:
         without_body(request)

@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 
 from webapp.documents import fetching
 from webapp.documents.reading import BASE_FORMAT, Given, Taken, Unreadable, checked, read
-from webapp.documents.viewing import DocumentMissing, active, current_view
+from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
     AuditEntry,
     ChangeKind,
@@ -33,7 +33,7 @@ from webapp.models import (
 from webapp.refusals import StateConflict
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
-from webapp.serving.living import state_of, store_of, view_of
+from webapp.serving.living import store_of
 
 if TYPE_CHECKING:
     from realm_core.living.documents import Document as LivingDocument
@@ -152,11 +152,10 @@ def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
     for _ in range(_ATTEMPTS):
         began = time.perf_counter()
         row = index.states.filter(is_current=True).first()
-        before = state_of(index, row)
-        view = view_of(index, before)
+        view = opened(index, row)
         edit.look(view)
         try:
-            after = edit_corpus(store, before, changes, embed)
+            after = edit_corpus(store, view.state, changes, embed)
         except DocumentRefused as error:
             raise Unreadable(str(error)) from None
         published = time.perf_counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ class DocumentMissing(RealmError):
 
     def __init__(self, document_id: str) -> None:
         super().__init__(f"The corpus has no document {document_id!r}.")
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -75,10 +79,19 @@ def active() -> Deployment:
 
 
 def current_view() -> tuple[CorpusState | None, CorpusView]:
-    """The corpus that answers now, with the row of its state (None: no document was ever edited)."""
+    """The corpus that answers now, with the row of its state (None: no document was ever edited). Errors as `opened`."""
     index = active().index
     row = index.states.filter(is_current=True).first()
-    return row, view_of(index, state_of(index, row))
+    return row, opened(index, row)
+
+
+def opened(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
+    """The texts of a state; EngineUnavailable where they cannot be read."""
+    try:
+        return view_of(index, state_of(index, row))
+    except RealmError as error:  # files that are missing or damaged are not the client's mistake
+        _log.error("The corpus cannot be read: %s", error)
+        raise EngineUnavailable("The corpus cannot be read: its files are missing or damaged.") from error
 
 
 def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:
