@@ -165,11 +165,11 @@ def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
             continue
         committed = time.perf_counter()
         holder().follow()
-        opened = time.perf_counter()
+        done = time.perf_counter()
         timings_ms |= {
             "publish": (published - began) * 1e3,
             "commit": (committed - published) * 1e3,
-            "open": (opened - committed) * 1e3,
+            "open": (done - committed) * 1e3,
         }
         edited.timings_ms.update(timings_ms)
         return edited

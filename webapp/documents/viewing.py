@@ -79,7 +79,10 @@ def active() -> Deployment:
 
 
 def current_view() -> tuple[CorpusState | None, CorpusView]:
-    """The corpus that answers now, with the row of its state (None: no document was ever edited). Errors as `opened`."""
+    """The corpus that answers now, with the row of its state (None: no document was ever edited).
+
+    EngineUnavailable where it cannot be read.
+    """
     index = active().index
     row = index.states.filter(is_current=True).first()
     return row, opened(index, row)
