@@ -257,14 +257,19 @@ def _problem(kind: type[Settings], values: Any, error: Any) -> tuple[str, str]:
 
 
 def _unstorable(value: Any) -> str | None:
-    """What no file, database or processor can hold."""
-    if isinstance(value, str):
-        found = unfit_character(value)
-        return f"must not contain the character {found!r}." if found else None
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return f"must lie within ±{_LARGEST}, unlike {quoted(value)}."
-    inside = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return next((says for one in inside if (says := _unstorable(one))), None)
+    """What no file, database or processor can hold, at any depth: a hostile file nests deeper than calls may."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str) and (found := unfit_character(one)):
+            return f"must not contain the character {found!r}."
+        if isinstance(one, int) and abs(one) > _LARGEST:
+            return f"must lie within ±{_LARGEST}, unlike {quoted(one)}."
+        if isinstance(one, dict):
+            waiting += [*one, *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+    return None
 
 
 def bare(info: FieldInfo) -> tuple[Any, bool, list[Any]]:

@@ -312,6 +312,10 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "KindEnum": "webapp.jobs.serializers.KIND_CHOICES",
+        "GoneEvidenceKindEnum": "webapp.asking.serializers.GONE_KINDS",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "webapp.rest.description.without_the_databases_limits",

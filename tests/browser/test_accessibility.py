@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,10 +31,12 @@ from realm_core.errors import RealmError
 from tests.browser.test_console import addresses
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.console import another_index, another_model, question_set, whole, write_files
+from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
 from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.stored import ODYSSEY
 from tests.web.test_authorisation import PAGES, POST
+from webapp.asking import service as asking
 from webapp.deployments.service import CONFIRMATION
 from webapp.jobs import queue
 from webapp.kinds import KINDS
@@ -61,6 +63,8 @@ LOOKED_AT = {
     "manage-model manage-model-remove manage-models manage-question-set manage-questions "
     "manage-questions-remove manage-retention manage-roll-back manage-schedule manage-schedule-new "
     "manage-schedules manage-sources manage-spans",
+    "test_documents": "manage-document manage-document-add manage-document-change manage-document-change-page "
+    "manage-document-changes manage-document-remove manage-documents",
     "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
     "manage-deployments",
     "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_changelist "
@@ -125,19 +129,38 @@ def looks(one: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("look", LOOKS if THOROUGH else [one])
 
 
-@pytest.fixture
-def visitor(
-    look: str, browser: Browser, live_server: LiveServer, engine: FakeEngine, request: pytest.FixtureRequest
-) -> Iterator[Visitor]:
+@contextmanager
+def visiting(browser: Browser, look: str, address: str, test: str) -> Iterator[Visitor]:
     """Without JavaScript of our own, so that every form is a page; axe runs all the same. Nothing may be found."""
     context = browser.new_context(reduced_motion="reduce", **LOOKS[look])
     context.route("**/static/js/*", lambda route: route.abort())
     context.route("**/htmx*.js", lambda route: route.abort())
-    visiting = Visitor(context.new_page(), live_server.url)
-    yield visiting
+    visitor = Visitor(context.new_page(), address)
+    yield visitor
     context.close()
-    assert not visiting.found, "\n".join(visiting.found)
-    assert sorted(visiting.names) == LOOKED_AT.get(request.function.__name__, "").split()
+    assert not visitor.found, "\n".join(visitor.found)
+    assert sorted(visitor.names) == LOOKED_AT.get(test, "").split()
+
+
+@pytest.fixture
+def visitor(
+    look: str, browser: Browser, live_server: LiveServer, engine: FakeEngine, request: pytest.FixtureRequest
+) -> Iterator[Visitor]:
+    with visiting(browser, look, live_server.url, request.function.__name__) as one:
+        yield one
+
+
+@pytest.fixture
+def visitor_of_a_corpus(
+    look: str,
+    browser: Browser,
+    live_server: LiveServer,
+    answering: Deployment,
+    request: pytest.FixtureRequest,  # noqa: F811
+) -> Iterator[Visitor]:
+    """One for whom a real engine answers, from a corpus whose files are there."""
+    with visiting(browser, look, live_server.url, request.function.__name__) as one:
+        yield one
 
 
 def test_every_page_is_looked_at() -> None:
@@ -293,6 +316,30 @@ def test_an_admin(visitor: Visitor, staff: Person) -> None:
     visitor.press("Save", 422, hours="0")
     visitor.look("/manage/schedules/")
     visitor.press("Save", 422, generations="0", run_days="")
+
+
+@looks("phone and dark")
+def test_documents(visitor_of_a_corpus: Visitor, staff: Person) -> None:
+    """Refused, added, changed, read by an answer, removed."""
+    visitor = visitor_of_a_corpus
+    visitor.log_in(staff)
+    pages = "/manage/documents/"
+    visitor.look(pages, f"{pages}?title=no+such+title", f"{pages}add/", f"{pages}changes/")  # empty
+    visitor.look(f"{pages}add/")
+    visitor.press("Add it", 422)
+    visitor.press(
+        "Add it", title="Turku", licence="CC0", text="Turku is a city in Finland. Its castle was founded in 1280."
+    )
+    document = visitor.page.url
+    address = document.partition("?")[2]
+    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=staff.user)
+    assert "Turku" in {block["title"] for block in asked.payload["evidence"]}
+    visitor.look(f"{pages}document/?{address}", f"{pages}document/change/?{address}")
+    visitor.press("Change it", 422, text="")
+    visitor.press("Change it", text="Turku is a city. Its castle was founded in 1281.")  # what it touched
+    visitor.look(f"{pages}document/remove/?{address}")
+    visitor.press("Remove it")
+    visitor.look(f"{pages}document/?{address}", f"{pages}changes/", f"{pages}?status=removed")
 
 
 @looks("wide and light")

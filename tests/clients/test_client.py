@@ -66,7 +66,7 @@ def test_the_same_key_is_the_same_answer(asker: Client) -> None:
     first = asker.ask(QUESTION, idempotency_key="client-test-1")
     assert asker.ask(QUESTION, idempotency_key="client-test-1") == first
     assert asker.ask(QUESTION).id != first.id
-    with pytest.raises(InvalidRequest, match="another question"):
+    with pytest.raises(InvalidRequest, match="another request"):
         asker.ask("Who was Ada Lovelace?", idempotency_key="client-test-1")
 
 

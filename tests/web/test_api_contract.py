@@ -35,7 +35,7 @@ CHECKS = [
 ]
 
 
-def _description() -> schemathesis.BaseSchema:
+def description() -> schemathesis.BaseSchema:
     response = SchemaView.as_view()(RequestFactory().get("/api/v1/schema/?format=json"))
     description = schemathesis.openapi.from_dict(json.loads(response.render().content))
     description.app = get_wsgi_application()
@@ -44,7 +44,7 @@ def _description() -> schemathesis.BaseSchema:
     return description
 
 
-schema = _description()
+schema = description()
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def _one_transaction() -> Iterator[None]:
         signal.connect(close_old_connections)
 
 
-# Documents need the files of a corpus, which there are none of here; tests/web/documents has one.
+# Documents need the files of a corpus: tests/web/documents/test_contract.py.
 @schema.exclude(path_regex="^/api/v1/documents").parametrize()
 @hypothesis.settings(
     max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)

@@ -7,7 +7,7 @@ and do not convert; a test compares them with the fields of realm_core.serving.p
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 
@@ -118,12 +118,15 @@ class ReadingSerializer(serializers.Serializer[Any]):
     timings_ms = serializers.DictField(child=serializers.FloatField())
 
 
+GONE_KINDS: Final = [(kind.value, kind.value) for kind in (ChangeKind.CHANGED, ChangeKind.REMOVED, ChangeKind.PURGED)]
+
+
 class GoneEvidenceSerializer(serializers.Serializer[Any]):
     """A block of the evidence that is searched no more."""
 
     block_id = serializers.CharField()
     kind = serializers.ChoiceField(
-        choices=[ChangeKind.CHANGED, ChangeKind.REMOVED, ChangeKind.PURGED],
+        choices=GONE_KINDS,
         help_text="What was done to its document.",
     )
     at = serializers.DateTimeField()

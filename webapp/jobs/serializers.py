@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import QuerySet
 from rest_framework import serializers
@@ -10,6 +10,8 @@ from rest_framework import serializers
 from realm_core.tasks import JOBS
 from webapp.models import Job, JobMetric, Queue
 from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictSerializer, person_field
+
+KIND_CHOICES: Final = [(name, task.label()) for name, task in JOBS.items()]
 
 
 class NewJobSerializer(StrictSerializer):
@@ -36,7 +38,7 @@ class MetricSerializer(RecordSerializer):
 class JobSerializer(RecordSerializer):
     """A job."""
 
-    kind = serializers.ChoiceField([(name, task.label()) for name, task in JOBS.items()])
+    kind = serializers.ChoiceField(KIND_CHOICES)
     title = serializers.CharField(source="get_kind_display", help_text="The kind, for people.")
     parameters = serializers.DictField(help_text="Ids of the records that it works on, and every setting.")
     progress = serializers.DictField(
@@ -60,7 +62,7 @@ class JobSerializer(RecordSerializer):
 class PartSerializer(RecordSerializer):
     """A job that is a part of another."""
 
-    kind = serializers.ChoiceField([(name, task.label()) for name, task in JOBS.items()])
+    kind = serializers.ChoiceField(KIND_CHOICES)
 
     class Meta:
         model = Job

@@ -36,7 +36,7 @@ from django.db.models import OuterRef, Subquery
 from realm_core.errors import EngineUnavailable, RealmError
 from webapp import metrics
 from webapp.models import CorpusState, Deployment
-from webapp.serving.living import state_of, store_of
+from webapp.serving.living import state_of, unshared_store_of
 from webapp.serving.repeats import Repeats
 from webapp.storage.places import resolve
 
@@ -87,7 +87,7 @@ def load_engine(deployment: Deployment) -> Engine:
         resolve(index.path),
         resolve(index.corpus.path),
         device=settings.REALM_DEVICE,
-        living=LivingCorpus(store_of(index), state_of(index, index.current_state)),
+        living=LivingCorpus(unshared_store_of(index), state_of(index, index.current_state)),
         capacity=settings.ASK_QUEUE,
         deadline_s=settings.ASK_DEADLINE_S,
     )

@@ -21,16 +21,27 @@ _views: dict[int, CorpusView] = {}  # the latest of each index: its files stay o
 
 
 def store_of(index: IndexGeneration) -> Store:
-    """The store of what is edited above an index; one for all who ask, so that opened files are shared."""
+    """The store of the edits above an index. All callers get the same one, so that opened files are shared."""
+    return _shared_store(*_folders(index))
+
+
+def unshared_store_of(index: IndexGeneration) -> Store:
+    """A store of its own, which opens and verifies every file anew: a deployment must see what lies on the disk now."""
+    return _store(*_folders(index))
+
+
+def _folders(index: IndexGeneration) -> tuple[Path, Path, Path]:
     corpus = resolve(index.corpus.path)
-    return _store(living_dir() / corpus.parent.name, corpus.parent.parent, resolve(index.path).parent)
+    return living_dir() / corpus.parent.name, corpus.parent.parent, resolve(index.path).parent
 
 
-@lru_cache(maxsize=8)
 def _store(folder: Path, corpora: Path, indexes: Path) -> Store:
     from realm_core.living.store import Store
 
     return Store(folder, corpora=corpora, indexes=indexes)
+
+
+_shared_store = lru_cache(maxsize=8)(_store)
 
 
 def state_of(index: IndexGeneration, row: CorpusState | None) -> State:
