@@ -155,8 +155,8 @@ def visitor_of_a_corpus(
     look: str,
     browser: Browser,
     live_server: LiveServer,
-    answering: Deployment,
-    request: pytest.FixtureRequest,  # noqa: F811
+    answering: Deployment,  # noqa: F811
+    request: pytest.FixtureRequest,
 ) -> Iterator[Visitor]:
     """One for whom a real engine answers, from a corpus whose files are there."""
     with visiting(browser, look, live_server.url, request.function.__name__) as one:
