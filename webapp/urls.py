@@ -9,6 +9,7 @@ from webapp.accounts import urls as accounts
 from webapp.artefacts import urls as artefacts
 from webapp.articles import urls as articles
 from webapp.asking import urls as asking
+from webapp.collections import urls as collections
 from webapp.deployments import urls as deployments
 from webapp.documents import urls as documents
 from webapp.evaluations import urls as evaluations
@@ -34,6 +35,7 @@ CONSOLE = [  # for staff
     *artefacts.console,
     *sources.console,
     *documents.console,
+    *collections.console,
     *questions.console,
     *feedback.console,
     *evaluations.console,
@@ -46,6 +48,7 @@ REST = [
     *filling.rest,
     *articles.rest,
     *documents.rest,
+    *collections.rest,
     *feedback.rest,
     *questions.rest,
     *explaining.rest,

@@ -76,11 +76,21 @@ class AsyncClient:
     # ---- asking
 
     async def ask(
-        self, question: str, *, k: int | None = None, exclude: Sequence[str] = (), idempotency_key: str | None = None
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        exclude: Sequence[str] = (),
+        collections: Sequence[str] = (),
+        filters: records.DocumentFilter | None = None,
+        idempotency_key: str | None = None,
     ) -> records.Answer:
-        """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read."""
+        """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read.
+
+        collections: names of those to look in; none: all that one may read. filters: which of their documents.
+        """
         headers = {"Idempotency-Key": idempotency_key or str(uuid4())}  # a question that is sent again is asked once
-        body = question_body(question, k, exclude)
+        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters))
         return await self._do(Call("POST", "/ask", records.Answer, body=body, headers=headers))
 
     async def ask_many(
@@ -113,9 +123,18 @@ class AsyncClient:
                 else:
                     await self._pause(patience, error, call)
 
-    async def retrieve(self, question: str, *, k: int | None = None, exclude: Sequence[str] = ()) -> records.Retrieval:
-        """Find blocks without reading them; nothing is kept."""
-        return await self._do(Call("POST", "/retrieve", records.Retrieval, body=question_body(question, k, exclude)))
+    async def retrieve(
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        exclude: Sequence[str] = (),
+        collections: Sequence[str] = (),
+        filters: records.DocumentFilter | None = None,
+    ) -> records.Retrieval:
+        """Find blocks without reading them; nothing is kept. Arguments as those of `ask`."""
+        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters))
+        return await self._do(Call("POST", "/retrieve", records.Retrieval, body=body))
 
     async def fill(
         self, sentence: str, *, k: int | None = None, exclude: Sequence[str] = (), truth: str | None = None
@@ -167,8 +186,12 @@ class AsyncClient:
     # ---- documents of the corpus that answers
 
     def documents(self, **filters: Filters | None) -> AsyncIterator[records.ListedDocument]:
-        """Documents, those that edits touched first. Filters: title, status."""
+        """Documents, those that edits touched first. Filters: title, status, collection."""
         return self._list("/documents", records.ListedDocument, filters)
+
+    async def collections(self) -> tuple[records.Collection, ...]:
+        """The collections that one may look in."""
+        return await self._do(Call("GET", "/collections", tuple[records.Collection, ...]))
 
     async def document(self, document_id: str) -> records.Document:
         """A document with its text."""

@@ -130,8 +130,10 @@ def parsed(call: Call[T], response: httpx.Response) -> T:
     return record(call.kind, response.json())
 
 
-def question_body(question: str, k: int | None, exclude: Sequence[str]) -> Json:
-    return {"question": question, **blocks_body(k, exclude)}
+def question_body(question: Question) -> Json:
+    collections = {"collections": list(question.collections)} if question.collections else {}
+    filters = {} if question.filters is None else {"filters": question.filters.body()}
+    return {"question": question.question, **blocks_body(question.k, question.exclude), **collections, **filters}
 
 
 def blocks_body(k: int | None, exclude: Sequence[str]) -> Json:
@@ -175,9 +177,7 @@ class Batch:
     @classmethod
     def of(cls, questions: Iterable[str | Question], k: int | None) -> Batch:
         """The questions, as the server takes them."""
-        return cls(
-            [one if isinstance(one, str) else question_body(one.question, one.k, one.exclude) for one in questions], k
-        )
+        return cls([one if isinstance(one, str) else question_body(one) for one in questions], k)
 
     def __post_init__(self) -> None:
         self.waiting = list(range(len(self.questions)))

@@ -76,11 +76,21 @@ class Client:
     # ---- asking
 
     def ask(
-        self, question: str, *, k: int | None = None, exclude: Sequence[str] = (), idempotency_key: str | None = None
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        exclude: Sequence[str] = (),
+        collections: Sequence[str] = (),
+        filters: records.DocumentFilter | None = None,
+        idempotency_key: str | None = None,
     ) -> records.Answer:
-        """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read."""
+        """Ask a question; the answer is kept. k: how many blocks to read. exclude: ids of blocks not to read.
+
+        collections: names of those to look in; none: all that one may read. filters: which of their documents.
+        """
         headers = {"Idempotency-Key": idempotency_key or str(uuid4())}  # a question that is sent again is asked once
-        body = question_body(question, k, exclude)
+        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters))
         return self._do(Call("POST", "/ask", records.Answer, body=body, headers=headers))
 
     def ask_many(self, questions: Iterable[str | Question], *, k: int | None = None) -> Iterator[records.Result]:
@@ -111,9 +121,18 @@ class Client:
                 else:
                     self._pause(patience, error, call)
 
-    def retrieve(self, question: str, *, k: int | None = None, exclude: Sequence[str] = ()) -> records.Retrieval:
-        """Find blocks without reading them; nothing is kept."""
-        return self._do(Call("POST", "/retrieve", records.Retrieval, body=question_body(question, k, exclude)))
+    def retrieve(
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        exclude: Sequence[str] = (),
+        collections: Sequence[str] = (),
+        filters: records.DocumentFilter | None = None,
+    ) -> records.Retrieval:
+        """Find blocks without reading them; nothing is kept. Arguments as those of `ask`."""
+        body = question_body(Question(question, k, tuple(exclude), tuple(collections), filters))
+        return self._do(Call("POST", "/retrieve", records.Retrieval, body=body))
 
     def fill(
         self, sentence: str, *, k: int | None = None, exclude: Sequence[str] = (), truth: str | None = None
@@ -165,8 +184,12 @@ class Client:
     # ---- documents of the corpus that answers
 
     def documents(self, **filters: Filters | None) -> Iterator[records.ListedDocument]:
-        """Documents, those that edits touched first. Filters: title, status."""
+        """Documents, those that edits touched first. Filters: title, status, collection."""
         return self._list("/documents", records.ListedDocument, filters)
+
+    def collections(self) -> tuple[records.Collection, ...]:
+        """The collections that one may look in."""
+        return self._do(Call("GET", "/collections", tuple[records.Collection, ...]))
 
     def document(self, document_id: str) -> records.Document:
         """A document with its text."""

@@ -11,12 +11,36 @@ from realm_client._errors import ApiError
 
 
 @dataclass(frozen=True)
+class DocumentFilter:
+    """Which documents a question is looked in. Each field that is given must hold; of its values, any will do.
+
+    titles: as they are written. since, until: the first and the last day; documents without a date are left out.
+    """
+
+    languages: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    since: dates.date | None = None
+    until: dates.date | None = None
+
+    def body(self) -> dict[str, Any]:
+        """What is given of it, as it is sent."""
+        given = {one.name: value for one in fields(self) if (value := getattr(self, one.name))}
+        return {name: list(value) if isinstance(value, tuple) else value.isoformat() for name, value in given.items()}
+
+
+@dataclass(frozen=True)
 class Question:
-    """A question of a batch. k: how many blocks to read. exclude: ids of blocks that must not be read."""
+    """A question of a batch. k: how many blocks to read. exclude: ids of blocks that must not be read.
+
+    collections: names of those to look in; none: all that one may read.
+    """
 
     question: str
     k: int | None = None
     exclude: tuple[str, ...] = ()
+    collections: tuple[str, ...] = ()
+    filters: DocumentFilter | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +88,7 @@ class Evidence:
     retriever_prior: float
     no_answer_likelihood: float | None
     candidates: tuple[Candidate, ...]
+    collection: str = ""
 
     @property
     def quote(self) -> str | None:
@@ -76,7 +101,7 @@ class Answer:
     """A kept answer with everything that it was made from.
 
     answer: None where the blocks hold none. serving_ms: what keeping it took, {} where that is not known.
-    confidence: how often answers like the best one are right.
+    confidence: how often answers like the best one are right. collections, filters: where it was looked for.
     """
 
     id: str
@@ -96,6 +121,8 @@ class Answer:
     latency_ms: float
     timings_ms: dict[str, float]
     serving_ms: dict[str, float] = field(default_factory=dict)
+    collections: tuple[str, ...] = ()
+    filters: DocumentFilter = field(default_factory=DocumentFilter)
     confidence: float | None = None
     confidence_slope: float = 1.0
     confidence_offset: float = 0.0
@@ -178,6 +205,7 @@ class RetrievedBlock:
     url: str
     score: float
     prior: float
+    collection: str = ""
 
 
 @dataclass(frozen=True)
@@ -290,7 +318,8 @@ class Feedback:
 class NewDocument:
     """A document to be added, or what one is to be: a text or an address, or neither where a file is sent.
 
-    licence, attribution: None: the corpus's own. id: of a new one; made up if empty.
+    licence, attribution: None: the corpus's own. id: of a new one; made up if empty. collection: None: that of the
+    document that is changed; of a new one, the corpus's own, which is called as the corpus is.
     """
 
     text: str = ""
@@ -303,6 +332,7 @@ class NewDocument:
     language: str = ""
     date: dates.date | None = None
     tags: tuple[str, ...] = ()
+    collection: str | None = None
 
     def body(self) -> dict[str, Any]:
         """What is sent of it: whatever is not left as it is by default."""
@@ -357,6 +387,7 @@ class Document:
     language: str
     date: dates.date | None
     tags: tuple[str, ...]
+    collection: str
     text: str
     passages: tuple[Passage, ...]
     corpus: str
@@ -370,3 +401,22 @@ class Edit:
     documents: tuple[ListedDocument, ...]
     changes: int
     timings_ms: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A collection of documents. weight: what the prior of its blocks is multiplied by before it is normalised.
+
+    languages, tags, since, until: what its documents can be filtered by; None: none of them has a date.
+    """
+
+    name: str
+    title: str
+    description: str
+    private: bool
+    weight: float
+    documents: int
+    languages: tuple[str, ...]
+    tags: tuple[str, ...]
+    since: dates.date | None
+    until: dates.date | None

@@ -78,6 +78,7 @@ class Filter:
     """Which documents count. Each condition that is given must hold; of the values of one, any will do.
 
     titles: as they are written. since, until: the first and the last day; a document without a date is left out.
+    hidden_collections: those that do not count.
     """
 
     documents: frozenset[str] | None = None
@@ -87,6 +88,7 @@ class Filter:
     collections: frozenset[str] | None = None
     since: datetime.date | None = None
     until: datetime.date | None = None
+    hidden_collections: frozenset[str] = frozenset()
 
 
 def cleaned(document: Document) -> Document:

@@ -24,6 +24,7 @@ from realm_core.errors import RealmError
 from realm_core.files import plain_name
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest, verified_shard
+from realm_core.living.collections import CollectionFacts, collections_of
 from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, Filter, known_of
 from realm_core.living.state import BASE
 
@@ -164,6 +165,21 @@ class Layer:
             return known_of(self.snapshot.manifest)
         return {name: self.document_table.column(name)[article].as_py() for name in DOCUMENTS_SCHEMA.names}
 
+    def collection_of(self, article: int) -> str:
+        """The collection of the document in a row."""
+        if self.document_table is None:
+            return str(known_of(self.snapshot.manifest)["collection"])
+        return str(self.document_table.column("collection")[article].as_py())
+
+    def collections(self, live_A: Mask) -> dict[str, CollectionFacts]:
+        """The collections of its living documents, by name."""
+        if self.document_table is not None:
+            return collections_of(self.document_table.filter(pa.array(live_A)))
+        known, documents = known_of(self.snapshot.manifest), int(np.count_nonzero(live_A))
+        languages = frozenset(filter(None, [known["language"]]))
+        facts = CollectionFacts(documents, languages, frozenset(), None, None)
+        return {known["collection"]: facts} if documents else {}
+
     def known_rows(self, start: int, stop: int) -> pa.Table:
         """What is known of the documents in rows [start, stop), as `DOCUMENTS_SCHEMA` has it."""
         if self.document_table is not None:
@@ -182,11 +198,14 @@ class Layer:
                 values is None or known[column] in values
                 for column, values in (("language", wanted.languages), ("collection", wanted.collections))
             )
+            passes &= known["collection"] not in wanted.hidden_collections
             dated = wanted.since is not None or wanted.until is not None
             return passing & (passes and not dated and wanted.tags is None)
         for column, values in (("language", wanted.languages), ("collection", wanted.collections)):
             if values is not None:
                 passing &= _is_in(self.document_table.column(column), values)
+        if wanted.hidden_collections:
+            passing &= ~_is_in(self.document_table.column("collection"), wanted.hidden_collections)
         if wanted.tags is not None:
             tags = self.document_table.column("tags").combine_chunks()
             tagged = pc.list_parent_indices(tags).to_numpy()[_is_in(pc.list_flatten(tags), wanted.tags)]

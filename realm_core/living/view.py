@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from realm_core.corpus.records import Article, Block
+from realm_core.living.collections import CollectionFacts, joined
 from realm_core.living.documents import Document, Filter
 from realm_core.living.layer import Layer, Mask
 from realm_core.living.state import BASE, CorpusState
@@ -137,11 +138,16 @@ class CorpusView:
         """The living documents number `start` up to `stop`, counted from 0, in their order: a page of a list."""
         return self.described(self._listed[start:stop].tolist())
 
-    def found(self, title: str = "", without: Collection[str] = ()) -> list[int]:
-        """The article rows of the living documents whose title has a part, in whatever case, but for some ids."""
+    def found(self, title: str = "", without: Collection[str] = (), wanted: Filter | None = None) -> list[int]:
+        """The article rows of the living documents that pass a filter, without those with some ids.
+
+        title: a part of theirs, in whatever case.
+        """
         live_A = self.live_articles.copy()
         for layer, _, first_article in self._placed():
             own = slice(first_article, first_article + layer.articles)
+            if wanted is not None:
+                live_A[own] &= layer.passing(wanted)
             if title:
                 live_A[own] &= layer.with_title_part(title)
             for row in layer.with_ids(without).values():
@@ -166,6 +172,19 @@ class CorpusView:
         """The document at an article row, with all that is known of it."""
         layer, _, first_article = self._layer_at(row, self._first_articles)
         return layer.document(row - first_article)
+
+    def collection_of(self, row: int) -> str:
+        """The collection of the document at an article row."""
+        layer, _, first_article = self._layer_at(row, self._first_articles)
+        return layer.collection_of(row - first_article)
+
+    @cached_property
+    def collections(self) -> dict[str, CollectionFacts]:
+        """The collections of the living documents, by name."""
+        return joined(
+            layer.collections(self.live_articles[first_article : first_article + layer.articles])
+            for layer, _, first_article in self._placed()
+        )
 
     def with_ids(self, ids: Collection[str]) -> dict[str, int]:
         """The living documents that have one of these ids: id → article row."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from cachetools import LRUCache
 
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import check_fit
 from realm_core.index.search import ExactSearch, Search, search_without
 from realm_core.living.index import LivingIndex, check_fits
+from realm_core.living.scope import Scope, ScopedSearch
 from realm_core.living.search import Approximate
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.model.checkpoint import Model
+
+_SCOPES = 8  # scopes whose masks are kept, one byte a row each; askers with the same rights share one
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,9 @@ class ServedCorpus:
     search: Search
     id: str
     index: LivingIndex | None = None
+    _scoped: LRUCache[tuple[Scope, float], Search] = field(
+        default_factory=lambda: LRUCache(_SCOPES), repr=False, compare=False
+    )
 
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, search: Search) -> ServedCorpus:
@@ -54,17 +62,54 @@ class ServedCorpus:
         edits = f"+{view.state.id}" if view.state.has_edits else ""
         return cls(view, index, f"{base.manifest['name']}@{base.snapshot_id}{edits}", index)
 
+    def search_in(self, scope: Scope | None, temperature: float) -> Search:
+        """Search in a scope; None: in everything. For one thread. temperature: of the prior.
+
+        `RealmError` for a scope of a corpus that is not living.
+        """
+        if scope is None:
+            return self.search
+        if self.index is None:
+            raise RealmError("The engine was loaded without a living corpus, so it cannot filter documents.")
+        key = (scope, temperature)
+        if key not in self._scoped:
+            self._scoped[key] = ScopedSearch(self.index, scope, temperature)
+        return self._scoped[key]
+
+    def collection_of(self, block: Block) -> str:
+        """The collection of a block's document."""
+        if isinstance(self.texts, CorpusView):
+            return self.texts.collection_of(block.article_row)
+        return str(self.texts.manifest["name"])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is searched for with a query: the k best blocks in a scope, without those with the ids `exclude`."""
+
+    k: int
+    exclude: Collection[str] = ()
+    scope: Scope | None = None
+
 
 def nearest(
-    corpus: ServedCorpus, queries_BD: torch.Tensor, ks: Sequence[int], excludes: Sequence[Collection[str]]
+    corpus: ServedCorpus, queries_BD: torch.Tensor, wanted: Sequence[Wanted], temperature: float
 ) -> list[tuple[list[Block], list[float]]]:
-    """The k best blocks of each query with their scores, without the blocks with the ids `exclude`."""
+    """The best blocks for each query with their scores: f(x, z), in a scope + temperature × log weight."""
     texts = corpus.texts
-    rows = [{row for block_id in exclude if (row := texts.row_of(block_id)) is not None} for exclude in excludes]
-    return [
-        ([texts.block(row) for row in own], scores)
-        for own, scores in search_without(corpus.search, queries_BD, ks, rows)
-    ]
+    found: dict[int, tuple[list[Block], list[float]]] = {}
+    for scope in dict.fromkeys(one.scope for one in wanted):
+        places = [place for place, one in enumerate(wanted) if one.scope == scope]
+        excluded = [
+            {row for block_id in wanted[place].exclude if (row := texts.row_of(block_id)) is not None}
+            for place in places
+        ]
+        own_search, ks = corpus.search_in(scope, temperature), [wanted[place].k for place in places]
+        for place, (rows, scores) in zip(
+            places, search_without(own_search, queries_BD[places], ks, excluded), strict=True
+        ):
+            found[place] = ([texts.block(row) for row in rows], scores)
+    return [found[place] for place in range(len(wanted))]
 
 
 def open_snapshot(

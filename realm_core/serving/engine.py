@@ -28,18 +28,20 @@ from realm_core.corpus.records import Block
 from realm_core.errors import CannotFill, RealmError
 from realm_core.index.embedding import embed
 from realm_core.index.search import FaissSearch
+from realm_core.living.collections import CollectionFacts
+from realm_core.living.scope import Scope
 from realm_core.living.state import CorpusState
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.model.marginal import prior
 from realm_core.questions.answers import holds_answer
-from realm_core.serving.corpus import LivingCorpus, ServedCorpus, nearest, open_living, open_snapshot
+from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, nearest, open_living, open_snapshot
 from realm_core.serving.filled import Filling
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, SearchResult
+from realm_core.serving.retrieval import RetrievedBlock, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
@@ -54,24 +56,9 @@ _MAX_RELEASE_DELAY_S = 60.0  # a closed engine waits this long for an idle momen
 
 
 @dataclass(frozen=True)
-class RetrievedBlock:
-    """A block found by search. prior: softmax of the scores over the returned blocks."""
-
-    rank: int
-    block_id: str
-    title: str
-    text: str
-    section: str
-    url: str
-    score: float
-    prior: float
-
-
-@dataclass(frozen=True)
 class _AskRequest:
     text: str
-    k: int
-    exclude: tuple[str, ...]
+    wanted: Wanted
     normalisation: Normalisation
     read: bool
 
@@ -79,8 +66,7 @@ class _AskRequest:
 @dataclass(frozen=True)
 class _FillRequest:
     masked: MaskedSentence
-    k: int
-    exclude: tuple[str, ...]
+    wanted: Wanted
 
 
 Result = TypeVar("Result")
@@ -190,22 +176,32 @@ class Engine:
         *,
         k: int = 5,
         exclude: Sequence[str] = (),
+        scope: Scope | None = None,
         normalisation: Normalisation | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> Answer:
         """The answer to a question from the k best blocks, without those with the ids `exclude`.
 
+        scope:   which documents are looked in, and the weights of their collections; None: all alike.
         listens: whether the client is still connected, called in another thread; if not, its request is dropped.
         """
-        answer = self._queue.submit(self._ask_request(question, k, exclude, normalisation, read=True), listens=listens)
+        request = self._ask_request(question, Wanted(k, tuple(exclude), scope), normalisation, read=True)
+        answer = self._queue.submit(request, listens=listens)
         assert isinstance(answer, Answer)
         return answer
 
     def retrieve(
-        self, question: str, *, k: int = 5, exclude: Sequence[str] = (), listens: Callable[[], bool] | None = None
+        self,
+        question: str,
+        *,
+        k: int = 5,
+        exclude: Sequence[str] = (),
+        scope: Scope | None = None,
+        listens: Callable[[], bool] | None = None,
     ) -> list[RetrievedBlock]:
-        """The k best blocks, without reading them. listens: as for `ask`."""
-        blocks = self._queue.submit(self._ask_request(question, k, exclude, None, read=False), listens=listens)
+        """The k best blocks, without reading them. scope, listens: as for `ask`."""
+        request = self._ask_request(question, Wanted(k, tuple(exclude), scope), None, read=False)
+        blocks = self._queue.submit(request, listens=listens)
         assert isinstance(blocks, list)
         return blocks
 
@@ -216,13 +212,15 @@ class Engine:
         *,
         among: int,
         exclude: Sequence[str] = (),
+        scope: Scope | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> int | None:
         """The rank (from 1) of the best block that contains one of the answers; None if none of the first `among` does.
 
-        exclude, listens: as for `ask`.
+        exclude, scope, listens: as for `ask`.
         """
-        request = self._ask_request(question, among, exclude, None, read=False, max_k=among)
+        wanted = Wanted(among, tuple(exclude), scope)
+        request = self._ask_request(question, wanted, None, read=False, max_k=among)
         blocks = self._queue.submit(request, listens=listens)
         assert isinstance(blocks, list)
         return next((block.rank for block in blocks if holds_answer(block.text, answers)), None)
@@ -238,12 +236,13 @@ class Engine:
         *,
         k: int = 8,
         exclude: Sequence[str] = (),
+        scope: Scope | None = None,
         truth: str | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> Filling:
         """Predictions for the masks of `sentence`: from the null block, the k − 1 best blocks, and all together.
 
-        truth: the correct words, whose probabilities are computed as well. listens: as for `ask`.
+        truth: the correct words, whose probabilities are computed as well. scope, listens: as for `ask`.
         `CannotFill` if `can_fill` is false.
         """
         if not self.can_fill:
@@ -254,7 +253,7 @@ class Engine:
         truth = None if truth is None else _checked_text(truth, "truth")
         if not 2 <= k <= MAX_K:
             raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_K}, not {k}.")
-        request = _FillRequest(masked_sentence(text, truth), k, tuple(exclude))
+        request = _FillRequest(masked_sentence(text, truth), Wanted(k - 1, tuple(exclude), scope))
         filling = self._queue.submit(request, listens=listens)
         assert isinstance(filling, Filling)
         return filling
@@ -265,11 +264,17 @@ class Engine:
         row = texts.row_of(block_id)
         return None if row is None else texts.block(row)
 
+    @property
+    def collections(self) -> dict[str, CollectionFacts]:
+        """The collections that are searched now, by name; empty where the engine was loaded without a living corpus."""
+        index = self._corpus.index
+        return {} if index is None else index.corpus.collections
+
     def warm_up(self) -> None:
         """Answer test requests outside of the queue, so that the first user does not wait for lazy initialisation."""
-        requests: list[_Queued] = [QueuedRequest(self._ask_request("Is anyone there?", 1, (), None, read=True))]
+        requests: list[_Queued] = [QueuedRequest(self._ask_request("Is anyone there?", Wanted(1), None, read=True))]
         if self.can_fill:
-            requests.append(QueuedRequest(_FillRequest(masked_sentence("Is [MASK] there?", None), 2, ())))
+            requests.append(QueuedRequest(_FillRequest(masked_sentence("Is [MASK] there?", None), Wanted(1))))
 
         def serve_each() -> None:
             for queued in requests:
@@ -299,21 +304,20 @@ class Engine:
     def _ask_request(
         self,
         question: str,
-        k: int,
-        exclude: Sequence[str],
+        wanted: Wanted,
         normalisation: Normalisation | None,
         *,
         read: bool,
         max_k: int = MAX_K,
     ) -> _AskRequest:
         text = _checked_text(question, "question")
-        if not 1 <= k <= max_k:
-            raise RealmError(f"k must be from 1 to {max_k}, not {k}.")
+        if not 1 <= wanted.k <= max_k:
+            raise RealmError(f"k must be from 1 to {max_k}, not {wanted.k}.")
         normalisation = normalisation or self.config.normalisation
         if normalisation not in self.config.normalisations:
             allowed = ", ".join(self.config.normalisations)
             raise RealmError(f"normalisation must be one of {allowed}, not {normalisation!r}.")
-        return _AskRequest(text, k, tuple(exclude), normalisation, read)
+        return _AskRequest(text, wanted, normalisation, read)
 
     # ── The engine's own thread ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -356,12 +360,12 @@ class Engine:
         joined = join_query(self._wordpieces, [q.text for q in questions], self.config.query_wordpieces)
         queries_BD = embed(self._query, joined)
         embedded = time.perf_counter()
-        found = nearest(corpus, queries_BD, [q.k for q in questions], [q.exclude for q in questions])
+        found = nearest(corpus, queries_BD, [q.wanted for q in questions], self.config.prior_temperature)
         results = [SearchResult(q.text, *own) for q, own in zip(questions, found, strict=True)]
         searched = time.perf_counter()
         for (queued, q), result in zip(batch, results, strict=True):
             if not q.read:
-                queued.future.set_result(_retrieved(result, self.config.prior_temperature))
+                queued.future.set_result(retrieved(corpus, result, self.config.prior_temperature))
         to_read = [(queued, q, result) for (queued, q), result in zip(batch, results, strict=True) if q.read]
         with closing(self._reading.read([result for *_, result in to_read])) as read:
             # Each question is answered as soon as its blocks have been read.
@@ -377,8 +381,10 @@ class Engine:
                     "marginalise": (done - read_at) * 1e3,
                 }
                 latency_ms = (done - queued.queued_at) * 1e3
+                collections = {block.block_id: corpus.collection_of(block) for block in result.blocks}
+                evidence = tuple(replace(one, collection=collections[one.block_id]) for one in answer.evidence)
                 queued.future.set_result(
-                    replace(answer, corpus=corpus.id, latency_ms=latency_ms, timings_ms=timings_ms)
+                    replace(answer, corpus=corpus.id, evidence=evidence, latency_ms=latency_ms, timings_ms=timings_ms)
                 )
 
     def _fill(self, queued: _Queued, request: _FillRequest) -> None:
@@ -387,7 +393,7 @@ class Engine:
         started = time.perf_counter()
         query_D, null_score = self._masks.embed(request.masked)
         embedded = time.perf_counter()
-        [(blocks, scores)] = nearest(corpus, query_D.unsqueeze(0), [request.k - 1], [request.exclude])
+        [(blocks, scores)] = nearest(corpus, query_D.unsqueeze(0), [request.wanted], temperature=1.0)
         searched = time.perf_counter()
         log_token_KJV = self._masks.read(request.masked, blocks)
         read_at = time.perf_counter()
@@ -423,12 +429,3 @@ def _checked_text(text: str, name: str) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise RealmError(f"The {name} is not valid text: it contains a lone surrogate.")
     return text.strip()
-
-
-def _retrieved(result: SearchResult, temperature: float) -> list[RetrievedBlock]:
-    scores = [score / temperature for score in result.scores]
-    priors = prior(scores) if scores else []
-    return [
-        RetrievedBlock(rank, b.block_id, b.title, b.text, b.section, b.url, score, weight)
-        for rank, (b, score, weight) in enumerate(zip(result.blocks, scores, priors, strict=True), start=1)
-    ]

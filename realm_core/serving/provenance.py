@@ -49,10 +49,11 @@ class Evidence:
     likelihood: float  # p(y | z, x)
     posterior: float  # p(z | y, x); sums to one over the blocks read
     support: float  # posterior − prior; positive: the block supports the answer
-    retriever_score: float  # f(x, z): the inner product, divided by the model's prior temperature
+    retriever_score: float  # f(x, z) / T + log of the collection's weight: the prior's logit
     retriever_prior: float  # softmax of f over the blocks read
     no_answer_likelihood: float | None  # p("not here" | z, x), if the normalisation defines it
     candidates: tuple[AnswerCandidate, ...] = field(default=(), repr=False)
+    collection: str = ""  # that the block's document is in; empty in answers stored before it was recorded
 
 
 @dataclass(frozen=True)

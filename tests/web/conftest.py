@@ -14,6 +14,8 @@ from django.test import Client
 
 import webapp.serving.engine
 from realm_core.errors import CannotFill, RealmError
+from realm_core.living.collections import CollectionFacts
+from realm_core.living.scope import Scope
 from realm_core.serving.filled import Filling
 from realm_core.serving.provenance import Answer
 from tests.web.pages import fillings, stored
@@ -68,6 +70,8 @@ class FakeEngine:
     can_fill: bool = True
     filled: list[tuple[str, int, tuple[str, ...], str | None]] = field(default_factory=list)
     looked_for: list[tuple[str, tuple[str, ...], int, tuple[str, ...]]] = field(default_factory=list)
+    scopes: list[Scope | None] = field(default_factory=list)  # of whatever is asked
+    collections: dict[str, CollectionFacts] = field(default_factory=dict)
     rank: int | None = None
     closed: bool = False
     model_id: str = "realm-mini"
@@ -80,9 +84,11 @@ class FakeEngine:
         *,
         k: int = 5,
         exclude: Sequence[str] = (),
+        scope: Scope | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> Answer:
         assert not self.closed
+        self.scopes.append(scope)
         self.asked.append((question, k, tuple(exclude)))
         if self.error is not None:
             raise self.error
@@ -94,9 +100,11 @@ class FakeEngine:
         *,
         k: int = 5,
         exclude: Sequence[str] = (),
+        scope: Scope | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> list[Any]:
         assert not self.closed
+        self.scopes.append(scope)
         return [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
 
     def rank_holding(
@@ -106,9 +114,11 @@ class FakeEngine:
         *,
         among: int,
         exclude: Sequence[str] = (),
+        scope: Scope | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> int | None:
         assert not self.closed
+        self.scopes.append(scope)
         self.looked_for.append((question, tuple(answers), among, tuple(exclude)))
         return self.rank
 
@@ -118,10 +128,12 @@ class FakeEngine:
         *,
         k: int = 8,
         exclude: Sequence[str] = (),
+        scope: Scope | None = None,
         truth: str | None = None,
         listens: Callable[[], bool] | None = None,
     ) -> Filling:
         assert not self.closed
+        self.scopes.append(scope)
         if not self.can_fill:
             raise CannotFill("The model realm-mini has no encoder of masked sentences; it answers questions only.")
         self.filled.append((sentence, k, tuple(exclude), truth))
@@ -146,6 +158,7 @@ class _Retrieved:
     url: str
     prior: float
     score: float = 1.0
+    collection: str = "tiny"
 
 
 class Loader:

@@ -103,7 +103,8 @@ def test_retrieve(client: Client, engine: FakeEngine) -> None:
     assert response.status_code == 200
     body = response.json()
     assert [block["rank"] for block in body["blocks"]] == [1, 2]
-    assert set(body["blocks"][0]) == {"rank", "block_id", "title", "text", "section", "url", "score", "prior"}
+    fields = {"rank", "block_id", "title", "text", "section", "url", "score", "prior", "collection"}
+    assert set(body["blocks"][0]) == fields
     assert (body["question"], body["model"], body["index"]) == (QUESTION, "realm-mini", "gen-1")
     assert AskedAnswer.objects.count() == 0
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.web.conftest import FakeEngine, Person
 from tests.web.pages import stored
+from webapp.access.collections import CollectionAccess
 from webapp.asking import service as asking
 from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.refusals import InvalidRequest
@@ -59,18 +60,20 @@ def test_a_cleaned_question_stays_as_it_is_and_can_be_stored(typed: str) -> None
 )
 def test_what_cannot_be_asked(arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        asking.checked(**arguments)
+        asking.checked(**arguments, access=CollectionAccess())
     assert [error.field for error in caught.value.errors] == [field]
 
 
 def test_every_wrong_field_is_named() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        asking.checked("", 99, ["no"])
+        asking.checked("", 99, ["no"], access=CollectionAccess())
     assert [error.field for error in caught.value.errors] == ["question", "k", "exclude[0]"]
 
 
 def test_the_longest_question_and_the_most_blocks_are_allowed() -> None:
-    request = asking.checked("x" * asking.MAX_QUESTION_CHARACTERS, asking.MAX_K, ["b" * 32, "b" * 32])
+    request = asking.checked(
+        "x" * asking.MAX_QUESTION_CHARACTERS, asking.MAX_K, ["b" * 32, "b" * 32], access=CollectionAccess()
+    )
     assert request.exclude == ("b" * 32,)
 
 
@@ -100,7 +103,7 @@ def test_an_anonymous_asker_is_known_by_the_session_alone(engine: FakeEngine) ->
 def test_nothing_is_kept_of_a_question_that_failed(engine: FakeEngine) -> None:
     engine.error = RuntimeError("bug")
     with pytest.raises(RuntimeError):
-        asking.ask("Who?")
+        asking.ask("Who?", asker=None)
     assert AskedAnswer.objects.count() == 0
 
 

@@ -126,6 +126,8 @@ PAGES = {
     "manage-document": Address("operate", GET, 503),
     "manage-document-change": Address("operate", GET, 503),
     "manage-document-remove": Address("operate", GET, 503),
+    "manage-collections": Address("operate", GET, 503),
+    "manage-collection": Address("operate", GET, 302),
     "manage-document-changes": Address("operate", GET, 200),
     "manage-document-change-page": Address("operate", GET, 200, ("change",)),
     "manage-source-remove": Address("operate", POST, 302),
@@ -180,6 +182,7 @@ API = {
     "api-why": Address("explain", POST, 400, ("answer",), {}),
     "api-block": Address("read", GET, 404, ("no block",)),
     "api-documents": Address("read", GET, 503),  # its files are not there
+    "api-collections": Address("read", GET, 503),
     "api-documents-bulk": Address("operate", POST, 400, body={}),
     "api-document": Address("read", GET, 503, ("a document",)),
     "api-schema": Address("nothing", GET, 200),

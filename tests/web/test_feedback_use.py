@@ -39,7 +39,7 @@ def test_a_block_that_was_not_read_can_be_the_right_evidence(
     assert "was not read" in waiting and "Its capital is Canberra" in waiting
     page = decide(curator, only(), "accepted").one("main")
     assert only().use == "It stands in the block that was named: Australia." and only().use in page
-    (row,) = questions.feedback_questions()
+    (row,) = questions.feedback_questions(hidden=())
     assert (row["title"], row["answers"], row["block_ids"]) == ("Australia", ["Canberra"], [block_id])
     assert "Its capital is Canberra" in row["context"]
     file = tmp_path / "rows.jsonl"

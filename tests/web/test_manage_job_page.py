@@ -298,7 +298,7 @@ def test_counting_feedback_reads_no_question_file(staff: Person) -> None:
 def test_questions_of_feedback_are_read_with_their_blocks_at_once() -> None:
     def count() -> int:
         with CaptureQueriesContext(connection) as queries:
-            assert question_services.feedback_questions()
+            assert question_services.feedback_questions(hidden=())
         return len(queries)
 
     assert not QuestionSet.objects.exists()

@@ -22,6 +22,7 @@ from realm_core.errors import EngineUnavailable
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.pages import stored
 from webapp import request_id
+from webapp.access.collections import CollectionAccess
 from webapp.asking import service as asking
 from webapp.logs import JSONLines, Lines
 from webapp.metrics.middleware import Asking
@@ -78,7 +79,9 @@ def test_questions_that_nothing_is_there_to_answer_are_counted_as_refused(outsid
     outcome = ("realm_questions_total", (("outcome", "refused"),))
     before = read(outsider.client).get(outcome, 0.0)
     assert ask(outsider.client)["status"] == 503
-    told = list(asking.ask_many([asking.checked("Who?"), asking.checked("When?"), KeyError()]))
+    told = list(
+        asking.ask_many([*(asking.checked(one, access=CollectionAccess()) for one in ("Who?", "When?")), KeyError()])
+    )
     assert [type(one) for one in told] == [EngineUnavailable, EngineUnavailable, KeyError]
     assert read(outsider.client)[outcome] - before == 3
 
@@ -127,7 +130,7 @@ def test_what_an_answer_says_of_its_storing_stays(engine: FakeEngine, outsider: 
 
 
 def test_an_answer_for_the_command_line_says_what_storing_took(engine: FakeEngine) -> None:
-    asked = asking.ask("Who directed it?")
+    asked = asking.ask("Who directed it?", asker=None)
     assert AskedAnswer.objects.get(pk=asked.pk).serving_ms == asked.serving_ms and asked.serving_ms.keys() == {"store"}
 
 

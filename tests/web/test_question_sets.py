@@ -117,7 +117,7 @@ def test_right_and_better_answers_become_questions() -> None:
     said("Who else?", right=False)
     third = said("Which is said to be so?", right=None, better_answer="Neither", block_id=stored.ODYSSEY[1].block_id)
     said("Which block says so?", block_id=stored.ODYSSEY[1].block_id)
-    rows = {row["question"]: row for row in questions.feedback_questions()}
+    rows = {row["question"]: row for row in questions.feedback_questions(hidden=())}
     best = stored.ODYSSEY[0]
     assert rows == {
         "Who directed 2001: A Space Odyssey?": {
@@ -150,13 +150,13 @@ def test_right_and_better_answers_become_questions() -> None:
 def test_the_block_that_was_pointed_at_is_the_context() -> None:
     other = stored.ODYSSEY[2]
     said("What was he, too?", right=False, better_answer="Futurist", block_id=other.block_id)
-    (row,) = questions.feedback_questions()
+    (row,) = questions.feedback_questions(hidden=())
     assert (row["context"], row["block_ids"]) == (other.text, [other.block_id])
 
 
 def test_several_people_on_one_question() -> None:
     asked = [said(right=True), said(right=True), said(right=False, better_answer="Kubrick")]
-    (row,) = questions.feedback_questions()
+    (row,) = questions.feedback_questions(hidden=())
     assert sorted(row["answers"]) == ["Kubrick", "Stanley Kubrick"]
     assert row["answer_ids"] == [str(one.pk) for one in reversed(asked)]  # the newest word first
 
@@ -164,7 +164,7 @@ def test_several_people_on_one_question() -> None:
 def test_what_is_measured_by_is_not_taken_from_feedback() -> None:
     questions.record(lines("Who directed 2001: A Space Odyssey?"), "measured", Purpose.MEASURE)
     said(right=True)
-    assert questions.feedback_questions() == []
+    assert questions.feedback_questions(hidden=()) == []
     with pytest.raises(RealmError, match="has been accepted yet"):
         questions.record_feedback("feedback-1", by=None)
 

@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from webapp.access.collections import access_of
 from webapp.articles import examples
 from webapp.articles import service as articles
 from webapp.articles.serializers import ArticleSerializer, BlockSerializer
@@ -30,7 +31,7 @@ class BlockView(KeptView):
     )
     def get(self, request: Request, block_id: str) -> Response:
         only_parameters(request, ())
-        return Response(block_json(_source(block_id)))
+        return Response(block_json(_source(request, block_id)))
 
 
 class ArticleView(KeptView):
@@ -46,7 +47,7 @@ class ArticleView(KeptView):
     )
     def get(self, request: Request, block_id: str) -> Response:
         only_parameters(request, ())
-        source = _source(block_id)
+        source = _source(request, block_id)
         article = source.article
         return Response(
             {
@@ -82,8 +83,8 @@ def block_json(source: articles.Source) -> dict[str, Any]:
     }
 
 
-def _source(block_id: str) -> articles.Source:
-    source = articles.find(block_id)
+def _source(request: Request, block_id: str) -> articles.Source:
+    source = articles.find(block_id, hidden=access_of(request.user).hidden)
     if source is None:
         raise Http404
     return source

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from django.db.models import QuerySet
+
 from realm_core.errors import RealmError
-from webapp.models import AskedAnswer, CorpusSnapshot, CorpusState, Deployment, EvidenceBlock
+from webapp.models import AskedAnswer, CorpusSnapshot, CorpusState, Deployment, EvidenceBlock, IndexGeneration
 from webapp.serving.living import state_of, view_of
 from webapp.storage.places import resolve
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Article, Block
     from realm_core.corpus.store import Snapshot
+    from realm_core.living.scope import Scope
     from realm_core.living.view import CorpusView
 
     Texts = Snapshot | CorpusView
@@ -42,14 +45,34 @@ class Source:
     texts: Texts
 
 
-def find(block_id: str, asked: AskedAnswer | None = None) -> Source | None:
-    """The block in the corpus that `asked` was answered from, else in the one that serves, else in any."""
+def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[str]) -> Source | None:
+    """The block in the corpus that `asked` was answered from, else in the one that serves, else in any.
+
+    hidden: collections of which nothing is shown. The present state decides about a block that it has: what was moved
+    to one of them is not found in an earlier state either.
+    """
+    if "\0" in block_id or (hidden and _is_hidden_now(block_id, hidden)):
+        return None
     for corpus, texts in _corpora(asked):
         row = texts.row_of(block_id)
-        if row is not None:
-            block = texts.block(row)
+        if row is not None and _collection_of(texts, block := texts.block(row)) not in hidden:
             return _source(corpus, texts, block)
     return None
+
+
+def _is_hidden_now(block_id: str, hidden: Collection[str]) -> bool:
+    active = Deployment.active()
+    view = None if active is None else _view(active.index, active.index.current_state)
+    row = None if view is None else view.row_of(block_id)
+    return view is not None and row is not None and _collection_of(view, view.block(row)) in hidden
+
+
+def _collection_of(texts: Texts, block: Block) -> str:
+    from realm_core.living.view import CorpusView
+
+    if isinstance(texts, CorpusView):
+        return texts.collection_of(block.article_row)
+    return str(texts.manifest["name"])
 
 
 def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> Source:
@@ -66,32 +89,45 @@ def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> Source:
     return Source(block, article, known.licence, known.attribution, known.language, corpus.name, corpus_id, texts)
 
 
-def in_its_corpus(block_id: str, asked: AskedAnswer) -> Block | None:
-    """The block in the corpus that `asked` was answered from; None where there is none, or the corpus has gone."""
+def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str]) -> Block | None:
+    """The block in the corpus that `asked` was answered from; None where there is none, or the corpus has gone.
+
+    hidden: collections whose blocks are not found.
+    """
     texts = _of_answer(asked)
     row = texts.row_of(block_id) if texts is not None and "\0" not in block_id else None
-    return texts.block(row) if texts is not None and row is not None else None
+    if texts is None or row is None or _collection_of(texts, block := texts.block(row)) in hidden:
+        return None
+    return block
 
 
-def count_holding(answer: str, asked: AskedAnswer) -> int | None:
-    """How many blocks of the corpus that `asked` was answered from hold an answer.
+def count_holding(answer: str, asked: AskedAnswer, scope: Scope | None) -> int | None:
+    """How many blocks of the corpus that `asked` was answered from hold an answer, in a scope.
 
     None: it has more than `LOOKED_THROUGH` blocks, which would take too long, or it has gone.
     """
-    from realm_core.evaluation.in_corpus import blocks_holding
-
-    texts = _of_answer(asked)
+    texts = _of_answer(asked, filtered=scope is not None)
     if texts is None or len(texts) > LOOKED_THROUGH:
         return None
-    return sum(1 for _ in blocks_holding(texts, [answer]))
+    return sum(1 for _ in _holding(answer, texts, scope))
 
 
-def stands_in_its_corpus(answer: str, asked: AskedAnswer) -> bool | None:
-    """Whether a block of the corpus that `asked` was answered from holds an answer; None: the corpus has gone."""
-    from realm_core.evaluation.in_corpus import in_corpus
+def stands_in_its_corpus(answer: str, asked: AskedAnswer, scope: Scope | None) -> bool | None:
+    """Whether a block of the corpus that `asked` was answered from holds an answer, in a scope; None: it has gone."""
+    texts = _of_answer(asked, filtered=scope is not None)
+    return None if texts is None else next(_holding(answer, texts, scope), None) is not None
 
-    texts = _of_answer(asked)
-    return None if texts is None else in_corpus(texts, [answer])
+
+def _holding(answer: str, texts: Texts, scope: Scope | None) -> Iterator[Block]:
+    from realm_core.evaluation.in_corpus import blocks_holding
+    from realm_core.living.view import CorpusView
+
+    found = blocks_holding(texts, [answer])
+    if scope is None:
+        return found
+    assert isinstance(texts, CorpusView)
+    passing = texts.passing_rows(scope.wanted)
+    return (block for block in found if passing[block.row])
 
 
 def blocks(source: Source) -> list[Block]:
@@ -108,14 +144,21 @@ def neighbours(source: Source) -> tuple[str | None, str | None]:
     return ids[position - 1] if position else None, ids[position + 1] if position + 1 < len(ids) else None
 
 
-def kept_copy(block_id: str, asked: AskedAnswer | None = None) -> EvidenceBlock | None:
-    """The block's text as an answer keeps it, for when its corpus is gone."""
+def kept_copy(
+    block_id: str, asked: AskedAnswer | None, readable: QuerySet[AskedAnswer], hidden: Collection[str]
+) -> EvidenceBlock | None:
+    """The block's text as an answer keeps it, for when its corpus is gone: `asked`, or another of those `readable`.
+
+    hidden: collections of which other answers show nothing.
+    """
     if "\0" in block_id:  # PostgreSQL does not even take it as a question
         return None
     copies = EvidenceBlock.objects.filter(block_id=block_id)
     if asked is not None and (own := copies.filter(answer=asked).first()) is not None:
         return own
-    return copies.order_by("-pk").first()
+    if hidden and _is_hidden_now(block_id, hidden):
+        return None
+    return copies.filter(answer__in=readable).exclude(collection__in=hidden).order_by("-pk").first()
 
 
 def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]]:
@@ -124,8 +167,9 @@ def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]
         yield asked.deployment.index.corpus, texts
     active = Deployment.active()
     state = None if active is None else active.index.current_state
-    if active is not None and state is not None and state.has_edits and (view := _view(state)) is not None:
-        yield active.index.corpus, view
+    edited = None if active is None or state is None or not state.has_edits else _view(active.index, state)
+    if active is not None and edited is not None:
+        yield active.index.corpus, edited
     seen = set()
     first = [] if active is None else [active.index.corpus]
     for corpus in [*first, *CorpusSnapshot.objects.all()]:
@@ -135,21 +179,24 @@ def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]
                 yield corpus, texts
 
 
-def _of_answer(asked: AskedAnswer) -> Texts | None:
-    """The corpus that `asked` was answered from, as it was edited then; None where it has gone."""
+def _of_answer(asked: AskedAnswer, *, filtered: bool = False) -> Texts | None:
+    """The corpus that `asked` was answered from, as it was edited then; None where it has gone.
+
+    filtered: its documents are to be filtered, for which a snapshot alone is not enough.
+    """
     index = asked.deployment.index
     _, edited, state_id = str(asked.payload.get("corpus", "")).rpartition("+")
     if not edited:
-        return _open(index.corpus)
+        return _view(index, None) if filtered else _open(index.corpus)
     state = index.states.filter(state_id=state_id).first()
-    return None if state is None else _view(state)
+    return None if state is None else _view(index, state)
 
 
-def _view(row: CorpusState) -> CorpusView | None:
+def _view(index: IndexGeneration, row: CorpusState | None) -> CorpusView | None:
     try:
-        return view_of(row.index, state_of(row.index, row))
+        return view_of(index, state_of(index, row))
     except RealmError as error:
-        log.warning("The corpus state %s cannot be read: %s", row, error)
+        log.warning("The corpus state %s of %s cannot be read: %s", row, index, error)
         return None
 
 

@@ -11,8 +11,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.articles import service as articles
+from webapp.asking.history import readable_answers
 from webapp.asking.reading import Passage
 from webapp.models import AskedAnswer
 from webapp.pages.guards import allowed
@@ -47,13 +49,14 @@ class Part:
 @require_safe
 def block(request: HttpRequest, block_id: str) -> HttpResponse:
     """The article of a block. `answer` is the answer that one comes from: its words are marked as well."""
-    asked = _asked(request.GET.get("answer", ""))
+    asked = _asked(request, request.GET.get("answer", ""))
     start, end = _span(asked, block_id)
-    source = articles.find(block_id, asked)
+    hidden = access_of(request.user).hidden
+    source = articles.find(block_id, asked, hidden=hidden)
     if source is not None:
         parts = list(article_parts(source.article, source.block, start, end))
         return render(request, "article/article.html", {"source": source, "parts": parts, "asked": asked})
-    copy = articles.kept_copy(block_id, asked)
+    copy = articles.kept_copy(block_id, asked, readable_answers(request), hidden)
     if copy is None:
         raise Http404
     passage = Passage.cut(copy.text, start, end)
@@ -99,12 +102,12 @@ def _paragraphs(text: str, first: int, last: int, block: Block, answer: tuple[in
         yield Paragraph(text[start:block_start], inside, text[block_end:end], start <= block.start)
 
 
-def _asked(identity: str) -> AskedAnswer | None:
+def _asked(request: HttpRequest, identity: str) -> AskedAnswer | None:
     try:
         answer_id = UUID(identity)
     except ValueError:
         return None
-    return AskedAnswer.objects.select_related("deployment__index__corpus").filter(pk=answer_id).first()
+    return readable_answers(request).select_related("deployment__index__corpus").filter(pk=answer_id).first()
 
 
 def _span(asked: AskedAnswer | None, block_id: str) -> tuple[int | None, int | None]:

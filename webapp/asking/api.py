@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
+from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
 from webapp.asking import examples, idempotency
 from webapp.asking import service as asking
@@ -52,6 +53,7 @@ class AskView(AskingView):
         },
         examples=[
             OpenApiExample("Question", value=examples.QUESTION, request_only=True),
+            OpenApiExample("In some documents", value=examples.QUESTION_IN, request_only=True),
             OpenApiExample("Answer", value=examples.ANSWER, response_only=True, status_codes=["201"]),
             OpenApiExample("Invalid", value=examples.PROBLEM, response_only=True, status_codes=["400"]),
         ],
@@ -73,7 +75,7 @@ class AskView(AskingView):
             return asking.ask(**question, asker=request.user, session_key=history), False
         if not _VISIBLE.fullmatch(key):
             raise InvalidRequest(FieldError("Idempotency-Key", "A key is 1 to 255 visible ASCII characters."))
-        asking.checked(**question)
+        asking.checked(**question, access=access_of(request.user))
         claim = idempotency.claim(asker_name(request), key, question)
         if isinstance(claim, AskedAnswer):
             return claim, True
@@ -96,8 +98,9 @@ class RetrieveView(AskingView):
         responses={200: RetrievalSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
         examples=[
             OpenApiExample("Question", value=examples.QUESTION, request_only=True),
+            OpenApiExample("In some documents", value=examples.QUESTION_IN, request_only=True),
             OpenApiExample("Blocks", value=examples.RETRIEVAL, response_only=True, status_codes=["200"]),
         ],
     )
     def post(self, request: Request) -> Response:
-        return Response(asdict(asking.retrieve(**checked(request, QuestionSerializer))))
+        return Response(asdict(asking.retrieve(**checked(request, QuestionSerializer), asker=request.user)))

@@ -21,11 +21,12 @@ from rest_framework.response import Response
 
 from realm_core.settings import MAX_K
 from webapp.access import limits
+from webapp.access.collections import CollectionAccess, access_of
 from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key
 from webapp.asking.kept_api import answer_json
-from webapp.asking.serializers import AnswerSerializer, QuestionSerializer
+from webapp.asking.serializers import AnswerSerializer, FiltersSerializer, QuestionSerializer, names_field
 from webapp.asking.service import DEFAULT_K
 from webapp.metrics.middleware import Asking, current_asking
 from webapp.models import AskedAnswer
@@ -67,6 +68,10 @@ class BatchSerializer(StrictSerializer):
         child=StrictCharField(trim_whitespace=False, allow_blank=True),
         default=list,
         help_text="Ids of blocks that must not be read, where a question does not say so itself.",
+    )
+    collections = names_field("Names of the collections to look in, where a question does not say so itself.")
+    filters = FiltersSerializer(
+        default=None, allow_null=True, help_text="Which documents to look in, where a question does not say so itself."
     )
 
 
@@ -143,8 +148,9 @@ class BatchView(AskingView):
             self.headers = {**self.headers, **allowance.headers()}
             if not (granted := allowance.granted):
                 raise Throttled(wait=allowance.reset_s)
-        common = {"k": batch["k"], "exclude": batch["exclude"]}
-        wanted = [_checked(question, common) for question in questions[:granted]]
+        common = {name: batch[name] for name in ("k", "exclude", "collections", "filters")}
+        access = access_of(request.user)
+        wanted = [_checked(question, common, access) for question in questions[:granted]]
         return [*wanted, *(Throttled(wait=allowance.reset_s) for _ in questions[granted:] if allowance)]
 
 
@@ -179,13 +185,13 @@ class _Lines:
         self._place.close()
 
 
-def _checked(question: Any, common: dict[str, Any]) -> asking.Request | Exception:
+def _checked(question: Any, common: dict[str, Any], access: CollectionAccess) -> asking.Request | Exception:
     if isinstance(question, str):
         question = {"question": question}
     serializer = QuestionSerializer(data={**common, **question} if isinstance(question, dict) else question)
     try:
         serializer.is_valid(raise_exception=True)
-        return asking.checked(**serializer.validated_data)
+        return asking.checked(**serializer.validated_data, access=access)
     except (serializers.ValidationError, InvalidRequest) as error:
         return error
 

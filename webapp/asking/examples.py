@@ -6,12 +6,20 @@ from typing import Any, Final
 
 QUESTION: Final[dict[str, Any]] = {"question": "Who directed 2001: A Space Odyssey?", "k": 1}
 
+QUESTION_IN: Final[dict[str, Any]] = {
+    "question": "When was the castle of Turku founded?",
+    "collections": ["travel"],
+    "filters": {"tags": ["cities"], "since": "2025-01-01"},
+}
+
 _TEXT: Final = "2001: A Space Odyssey is a 1968 epic science fiction film produced and directed by Stanley Kubrick."
 
 ANSWER: Final[dict[str, Any]] = {
     "id": "0b6f2f5e-3a64-4d0c-9a51-6a0f3a1c7c55",
     "created_at": "2026-01-31T12:00:00+00:00",
     "without": [],
+    "collections": [],
+    "filters": {},
     "evidence_gone": [],
     "serving_ms": {"store": 3.0},
     "question": QUESTION["question"],
@@ -44,6 +52,7 @@ ANSWER: Final[dict[str, Any]] = {
                     "end": _TEXT.index("Stanley Kubrick") + len("Stanley Kubrick"),
                 }
             ],
+            "collection": "vital-en",
         }
     ],
     "explains": "answer",
@@ -67,7 +76,7 @@ RETRIEVAL: Final[dict[str, Any]] = {
     "question": ANSWER["question"],
     "blocks": [
         {name: _EVIDENCE[name] for name in ("rank", "block_id", "title", "text", "section", "url")}
-        | {"score": _EVIDENCE["retriever_score"], "prior": 1.0}
+        | {"score": _EVIDENCE["retriever_score"], "prior": 1.0, "collection": _EVIDENCE["collection"]}
     ],
     **{name: ANSWER[name] for name in ("model", "index", "corpus")},
 }

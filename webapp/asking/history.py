@@ -7,15 +7,19 @@ session's own key, which would be worth stealing from the database and changes a
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import Http404, HttpRequest
+from rest_framework.request import Request
 
-from webapp.models import AskedAnswer, Feedback, IdempotencyKey
+from webapp.access.collections import access_of
+from webapp.models import AskedAnswer, EvidenceBlock, Feedback, IdempotencyKey
 
 _SESSION_ENTRY: Final = "asker"
 
@@ -38,7 +42,7 @@ class Asker:
         return max(self.words.filter(answer=answer), key=lambda said: said.by_id is not None, default=None)
 
 
-def asker_key(request: HttpRequest, *, create: bool = False) -> str:
+def asker_key(request: HttpRequest | Request, *, create: bool = False) -> str:
     """The session's key for its history; empty when it has none and none is to be made."""
     key = request.session.get(_SESSION_ENTRY, "")
     if not key and create:
@@ -51,14 +55,46 @@ def asker_of(request: HttpRequest, *, create: bool = False) -> Asker:
     return Asker(request.user, asker_key(request, create=create and not request.user.is_authenticated))
 
 
-def own_answers(request: HttpRequest) -> QuerySet[AskedAnswer]:
+def own_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
     """What this person asked, latest first."""
+    return AskedAnswer.objects.filter(_own(request)).order_by("-created_at", "pk")
+
+
+def readable_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
+    """What this person asked, and all answers for which nothing of a collection was read that is hidden from them."""
+    hidden = access_of(request.user).hidden
+    return AskedAnswer.objects.filter(_own(request) | _without(hidden)) if hidden else AskedAnswer.objects.all()
+
+
+def answers_without(hidden: Collection[str]) -> QuerySet[AskedAnswer]:
+    """All answers for which no block of these collections was read."""
+    return AskedAnswer.objects.filter(_without(hidden)) if hidden else AskedAnswer.objects.all()
+
+
+def readable_answer(request: HttpRequest | Request, answer_id: UUID, *related: str) -> AskedAnswer:
+    """A kept answer that this person may read, or 404. related: rows to be read with it."""
+    asked = readable_answers(request).select_related(*related).filter(pk=answer_id).first()
+    if asked is None:
+        raise Http404
+    # Its page names the collections that were looked in, also where nothing of theirs was read.
+    named = access_of(request.user).hidden.intersection(asked.collections)
+    if named and not AskedAnswer.objects.filter(_own(request), pk=answer_id).exists():
+        raise Http404
+    return asked
+
+
+def _without(hidden: Collection[str]) -> Q:
+    return Q(~Exists(EvidenceBlock.objects.filter(answer=OuterRef("pk"), collection__in=hidden)))
+
+
+def _own(request: HttpRequest | Request) -> Q:
     own = Q(pk__in=[])
     if request.user.is_authenticated:
         own |= Q(asker=request.user.pk)
-    if key := asker_key(request):
+    # A program with a token has no history in a browser, whatever cookies it brings along.
+    if not getattr(request, "auth", None) and (key := asker_key(request)):
         own |= Q(session_key=key)
-    return AskedAnswer.objects.filter(own).order_by("-created_at", "pk")
+    return own
 
 
 def forget(request: HttpRequest) -> int:

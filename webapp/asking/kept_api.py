@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -13,7 +12,7 @@ from rest_framework.response import Response
 
 from webapp.asking import examples
 from webapp.asking import service as asking
-from webapp.asking.history import own_answers
+from webapp.asking.history import own_answers, readable_answer
 from webapp.asking.serializers import AnswerSerializer, ListedAnswerSerializer
 from webapp.models import AskedAnswer, Deployment, GoneBlock
 from webapp.rest.base import (
@@ -42,6 +41,8 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         "id": str(asked.pk),
         "created_at": asked.created_at.isoformat(),
         "without": without or [],
+        "collections": asked.collections,
+        "filters": asked.filters,
         "evidence_gone": [
             {"block_id": block_id, "kind": change.kind, "at": change.at.isoformat()}
             for block_id, change in sorted(GoneBlock.in_evidence(asked).items())
@@ -64,9 +65,7 @@ class AnswersView(AskingView):
         examples=[page_example("Answers", examples.LISTED_ANSWER, "answers")],
     )
     def get(self, request: Request) -> Response:
-        # A program with a token has no history in a browser, whatever cookies it brings along.
-        own = AskedAnswer.objects.filter(asker=request.user.pk) if request.auth else own_answers(request)
-        answers = filtered(request, own.defer("payload"), _FILTERS, also=("order",))
+        answers = filtered(request, own_answers(request).defer("payload"), _FILTERS, also=("order",))
         pages = Pages(ordering(request, _ORDERS))
         page = pages.paginate_queryset(answers, request)
         return pages.get_paginated_response(ListedAnswerSerializer(page, many=True).data)
@@ -92,5 +91,5 @@ class AnswerView(KeptView):
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
         only_parameters(request, ("without",))
-        asked = get_object_or_404(AskedAnswer, pk=answer_id)
+        asked = readable_answer(request, answer_id)
         return Response(answer_json(asked, list(dict.fromkeys(request.query_params.getlist("without")))))

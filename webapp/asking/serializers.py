@@ -9,12 +9,37 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from realm_core.settings import MAX_K
+from webapp.asking.scope import MAX_VALUE_CHARACTERS, MAX_VALUES
 from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
 from webapp.models import AskedAnswer, ChangeKind
 from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictIntegerField, StrictSerializer
+
+
+@extend_schema_field({"type": "string", "format": "date"})
+class DayField(StrictCharField):
+    """A day, as text: what is wrong with it is told where all ways of asking pass."""
+
+
+def names_field(help_text: str) -> serializers.ListField:
+    """A list of names to look for."""
+    most = f"At most {MAX_VALUES}, each of at most {MAX_VALUE_CHARACTERS} characters."
+    return serializers.ListField(
+        child=StrictCharField(trim_whitespace=False, allow_blank=True), default=list, help_text=f"{help_text} {most}"
+    )
+
+
+class FiltersSerializer(StrictSerializer):
+    """Which documents to look in: each field that is given must hold; of its values, any will do."""
+
+    languages = names_field("Codes such as en.")
+    tags = names_field("Tags of documents.")
+    titles = names_field("Whole titles, as they are written.")
+    since = DayField(default=None, allow_null=True, help_text="The first day; documents without a date are left out.")
+    until = DayField(default=None, allow_null=True, help_text="The last day; likewise.")
 
 
 class QuestionSerializer(StrictSerializer):
@@ -31,6 +56,18 @@ class QuestionSerializer(StrictSerializer):
         default=list,
         help_text=f"Ids of blocks that must not be read, at most {MAX_EXCLUDED}.",
     )
+    collections = names_field("Names of the collections to look in; none: all that the asker may read.")
+    filters = FiltersSerializer(default=None, allow_null=True)
+
+
+class KeptFiltersSerializer(serializers.Serializer[Any]):
+    """Which documents were looked in; what was not given is left out."""
+
+    languages = serializers.ListField(child=serializers.CharField(), required=False)
+    tags = serializers.ListField(child=serializers.CharField(), required=False)
+    titles = serializers.ListField(child=serializers.CharField(), required=False)
+    since = serializers.DateField(required=False)
+    until = serializers.DateField(required=False)
 
 
 class RankedAnswerSerializer(serializers.Serializer[Any]):
@@ -76,11 +113,17 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")
     support = serializers.FloatField(help_text="Posterior − prior; positive: the block spoke for the answer.")
     retriever_score = serializers.FloatField(
-        help_text="f(block, question): inner product of their vectors, divided by the model's prior temperature."
+        help_text="f(block, question): inner product of their vectors, divided by the model's prior temperature; with "
+        "the logarithm of its collection's weight, where that is not 1, the prior's logit."
     )
     retriever_prior = serializers.FloatField(help_text="Softmax of the retriever's scores over the blocks read.")
     no_answer_likelihood = serializers.FloatField(allow_null=True, help_text='p("not here" | block, question).')
     candidates = CandidateSerializer(many=True)
+    collection = serializers.CharField(
+        required=False,  # answers that were kept before it existed have none
+        allow_blank=True,
+        help_text="The collection that the block's document is in.",
+    )
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
@@ -140,6 +183,10 @@ class AnswerSerializer(ReadingSerializer):
     without = serializers.ListField(
         child=serializers.CharField(), help_text="Blocks that were taken away again by `?without=`."
     )
+    collections = serializers.ListField(
+        child=serializers.CharField(), help_text="Those that were named; none: all that the asker might read."
+    )
+    filters = KeptFiltersSerializer()
     evidence_gone = GoneEvidenceSerializer(
         many=True, help_text="Blocks whose documents were changed or removed since; ask again for today's answer."
     )
@@ -172,6 +219,7 @@ class RetrievedBlockSerializer(serializers.Serializer[Any]):
     url = serializers.CharField(allow_blank=True)
     score = serializers.FloatField(help_text="Inner product of question and block vectors.")
     prior = serializers.FloatField(help_text="Softmax of the scores over the blocks found.")
+    collection = serializers.CharField(help_text="The collection that its document is in.")
 
 
 class RetrievalSerializer(serializers.Serializer[Any]):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
@@ -22,6 +22,8 @@ from django.db import Error, close_old_connections, transaction
 
 from realm_core.settings import MAX_K
 from webapp import metrics
+from webapp.access.collections import CollectionAccess, access_of
+from webapp.asking.scope import Filters, checked_collections, checked_filters, scope_of
 from webapp.metrics.middleware import current_asking, listens, served
 from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.refusals import FieldError, InvalidRequest
@@ -30,8 +32,9 @@ from webapp.serving.engine import EngineUnavailable, Serving, serving
 from webapp.text import one_line
 
 if TYPE_CHECKING:
-    from realm_core.serving.engine import RetrievedBlock
+    from realm_core.living.scope import Scope
     from realm_core.serving.provenance import Answer
+    from realm_core.serving.retrieval import RetrievedBlock
 
 # The model reads 64 wordpieces of a question, some 300 characters of English. A thousand leaves room for any
 # script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
@@ -48,11 +51,14 @@ _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Request:
-    """A checked question."""
+    """A checked question. collections, filters: as they were named. scope: what that comes to for its asker."""
 
     question: str
     k: int
     exclude: tuple[str, ...]
+    collections: tuple[str, ...] = ()
+    filters: Filters = field(default_factory=Filters)
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True)
@@ -66,8 +72,19 @@ class Retrieval:
     corpus: str
 
 
-def checked(question: str, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Request:
-    """What was asked, cleaned. InvalidRequest names every field that is wrong."""
+def checked(
+    question: str,
+    k: int = DEFAULT_K,
+    exclude: Sequence[str] = (),
+    collections: Sequence[str] = (),
+    filters: Mapping[str, Any] | None = None,
+    *,
+    access: CollectionAccess,
+) -> Request:
+    """What was asked, cleaned, for somebody with this access.
+
+    InvalidRequest names every field that is wrong. EngineUnavailable where collections are named and none is loaded.
+    """
     errors = []
     cleaned = one_line(question)
     if not cleaned:
@@ -82,9 +99,13 @@ def checked(question: str, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> R
     if not 1 <= k <= MAX_K:
         errors.append(FieldError("k", f"k, the number of blocks to read, must be between 1 and {MAX_K}."))
     errors += wrong_ids(exclude)
+    names, wrong_names = checked_collections(collections, access)
+    kept_filters, wrong_filters = checked_filters(filters or {})
+    errors += [*wrong_names, *wrong_filters]
     if errors:
         raise InvalidRequest(*errors)
-    return Request(cleaned, k, tuple(dict.fromkeys(exclude)))
+    scope = scope_of(access, names, kept_filters)
+    return Request(cleaned, k, tuple(dict.fromkeys(exclude)), names, kept_filters, scope)
 
 
 def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
@@ -103,7 +124,9 @@ def ask(
     *,
     k: int = DEFAULT_K,
     exclude: Sequence[str] = (),
-    asker: User | AnonymousUser | None = None,
+    collections: Sequence[str] = (),
+    filters: Mapping[str, Any] | None = None,
+    asker: User | AnonymousUser | None,
     session_key: str = "",
     again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
@@ -111,12 +134,13 @@ def ask(
     """Answer `question` from the `k` best blocks and keep the answer.
 
     exclude:     ids of blocks that must not be read.
-    asker:       who asks; an anonymous one is remembered by `session_key` alone.
+    collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
+    asker:       who asks; an anonymous one is remembered by `session_key` alone. None: the command line.
     again_of:    the kept answer whose question this is.
     kept:        called in the transaction that keeps the answer; what it raises undoes that.
     InvalidRequest, EngineUnavailable, or RealmError from the engine.
     """
-    request = checked(question, k, exclude)
+    request = checked(question, k, exclude, collections, filters, access=access_of(asker))
     try:
         with serving() as service:
             answer = _answer(service, request, listens())
@@ -176,12 +200,22 @@ def ask_many(
                 yield asked
 
 
-def retrieve(question: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = ()) -> Retrieval:
-    """The `k` best blocks for `question`, unread; nothing is kept. Errors as `ask`."""
-    request = checked(question, k, exclude)
+def retrieve(
+    question: str,
+    *,
+    k: int = DEFAULT_K,
+    exclude: Sequence[str] = (),
+    collections: Sequence[str] = (),
+    filters: Mapping[str, Any] | None = None,
+    asker: User | AnonymousUser | None,
+) -> Retrieval:
+    """The `k` best blocks for `question`, unread; nothing is kept. Arguments and errors as those of `ask`."""
+    request = checked(question, k, exclude, collections, filters, access=access_of(asker))
     with serving() as service:
         engine = service.engine
-        blocks = engine.retrieve(request.question, k=request.k, exclude=request.exclude, listens=listens())
+        blocks = engine.retrieve(
+            request.question, k=request.k, exclude=request.exclude, scope=request.scope, listens=listens()
+        )
         return Retrieval(request.question, list(blocks), engine.model_id, engine.index_id, engine.corpus_id)
 
 
@@ -210,7 +244,9 @@ def _answer(service: Serving, request: Request, listens: Callable[[], bool] | No
         metrics.REPEATS.inc()
         found_ms = (time.perf_counter() - began) * 1e3
         return replace(repeated, latency_ms=found_ms, timings_ms={"repeat": found_ms})
-    answer = service.engine.ask(request.question, k=request.k, exclude=request.exclude, listens=listens)
+    answer = service.engine.ask(
+        request.question, k=request.k, exclude=request.exclude, scope=request.scope, listens=listens
+    )
     service.repeats.put((request, answer.corpus), answer)
     return answer
 
@@ -258,6 +294,8 @@ def _store(
         session_key=session_key or "",
         k=request.k,
         exclude=list(request.exclude),
+        collections=list(request.collections),
+        filters=request.filters.as_dict(),
         answer_text=answer.answer.text if answer.answer else None,
         probability=answer.answer.probability if answer.answer else None,
         no_answer_probability=answer.no_answer_probability,
@@ -272,6 +310,7 @@ def _store(
             answer=asked,
             rank=block.rank,
             block_id=block.block_id,
+            collection=block.collection,
             title=block.title,
             text=block.text,
             url=block.url,

@@ -10,17 +10,19 @@ from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django.views.decorators.vary import vary_on_headers
 
 from realm_core.errors import RealmError
 from webapp.access import limits
+from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.asking import service as asking
-from webapp.asking.history import asker_key, asker_of
+from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
+from webapp.asking.offering import offered
 from webapp.asking.reading import read
 from webapp.models import AskedAnswer, GoneBlock
 from webapp.pages.guards import allowed
@@ -57,44 +59,65 @@ def ask(request: HtmxRequest) -> HttpResponse:
     """The question box. A question that is posted is answered, kept and shown at its permanent address."""
     if request.method != "POST":
         return _box(request, question=request.GET.get("q", ""))
-    return _answered(request, request.POST.get("example") or request.POST.get("question", ""))
+    question = request.POST.get("example") or request.POST.get("question", "")
+    return _answered(request, question, where=_where(request.POST))
 
 
 @allowed(Action.ASK)
 @require_POST
 def again(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """Ask the question of a kept answer again, of the same number of blocks and without the same ones."""
-    earlier = get_object_or_404(AskedAnswer, pk=answer_id)
-    return _answered(request, earlier.question, earlier)
+    """Ask the question of a kept answer again, in the same documents, of as many blocks and without the same ones."""
+    earlier = readable_answer(request, answer_id)
+    where = {"collections": earlier.collections, "filters": earlier.filters}
+    return _answered(request, earlier.question, earlier, where=where)
 
 
-def _answered(request: HtmxRequest, question: str, again_of: AskedAnswer | None = None) -> HttpResponse:
-    """The response to a question that was asked. again_of: the kept answer that it is asked again of."""
+def _where(form: QueryDict) -> dict[str, Any]:
+    """The collections and filters that the form names."""
+    filters = {
+        "languages": form.getlist("languages"),
+        "tags": [tag for one in form.get("tags", "").split(",") if (tag := one.strip())],
+        "titles": [title] if (title := form.get("title", "").strip()) else [],
+        "since": form.get("since", ""),
+        "until": form.get("until", ""),
+    }
+    return {"collections": form.getlist("collections"), "filters": filters}
+
+
+def _answered(
+    request: HtmxRequest, question: str, again_of: AskedAnswer | None = None, *, where: dict[str, Any]
+) -> HttpResponse:
+    """The response to a question that was asked.
+
+    again_of: the kept answer that it is asked again of. where: its `collections` and `filters`.
+    """
     settings = {"k": again_of.k, "exclude": again_of.exclude} if again_of else {}
     try:
-        checked = asking.checked(question, **settings)
+        checked = asking.checked(question, **settings, **where, access=access_of(request.user))
         if (wait_s := limits.seconds_to_wait(request)) is not None:
             error = f"That was a lot of questions. Ask again in {wait_s} seconds."
-            response = _box(request, question, error, status=429)
+            response = _box(request, question, error, status=429, where=where)
             response["Retry-After"] = str(wait_s)
             return response
         asked = asking.ask(
             checked.question,
             k=checked.k,
             exclude=checked.exclude,
+            collections=checked.collections,
+            filters=checked.filters.as_dict(),
             asker=request.user,
             session_key=asker_key(request, create=True),
             again_of=again_of,
         )
     except InvalidRequest as invalid:
-        return _box(request, question, str(invalid), status=422)
+        return _box(request, question, str(invalid), status=422, where=where)
     except EngineUnavailable as unavailable:
         context = {"question": question, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
         response = render(request, "503.html", context, status=503)
         response["Retry-After"] = str(unavailable.retry_after_s)
         return response
     except RealmError as refused:
-        return _box(request, question, str(refused), status=422)
+        return _box(request, question, str(refused), status=422, where=where)
     address = reverse("answer", args=[asked.pk])
     if not request.htmx:
         return redirect(address)
@@ -108,20 +131,23 @@ def _answered(request: HtmxRequest, question: str, again_of: AskedAnswer | None 
 @vary_on_headers("HX-Request", "HX-Target")
 def answer(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     """An answer as it was given, for ever; `without` (repeatable) takes blocks away from it."""
-    asked = kept_answer(answer_id)
+    asked = kept_answer(request, answer_id)
     context = answer_context(request, asked, request.GET.getlist("without"))
     whole = not request.htmx or request.htmx.history_restore_request
     return render(request, "ask/answer.html" if whole else "ask/partial_outcome.html", context)
 
 
-def kept_answer(answer_id: UUID) -> AskedAnswer:
-    """An answer with all that its page names, or 404."""
-    answers = AskedAnswer.objects.select_related("deployment__model", "deployment__index__corpus")
-    return get_object_or_404(answers, pk=answer_id)
+def kept_answer(request: HttpRequest, answer_id: UUID) -> AskedAnswer:
+    """An answer that this person may read, with all that its page names, or 404."""
+    return readable_answer(request, answer_id, "deployment__model", "deployment__index__corpus")
 
 
-def _box(request: HttpRequest, question: str, error: str = "", status: int = 200) -> HttpResponse:
-    return render(request, "ask/ask.html", {"question": question, "error": error, "examples": EXAMPLES}, status=status)
+def _box(
+    request: HttpRequest, question: str, error: str = "", status: int = 200, where: dict[str, Any] | None = None
+) -> HttpResponse:
+    offer = offered(request.user, **(where or {}))
+    context = {"question": question, "error": error, "examples": EXAMPLES, "where": offer}
+    return render(request, "ask/ask.html", context, status=status)
 
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
@@ -133,7 +159,8 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
     return {
         "asked": asked,
         "reading": reading,
-        "asked_again": asked.asked_again.order_by("-created_at").first(),
+        "where": offered(request.user, asked.collections, asked.filters),
+        "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,
         "right": _RIGHT_WORDS[said.right if said else None],
         "stages": [(label, timings_ms[stage]) for stage, label in _STAGES if stage in timings_ms],

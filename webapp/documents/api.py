@@ -20,11 +20,18 @@ from rest_framework.reverse import reverse
 from rest_framework.throttling import BaseThrottle
 from rest_framework.utils.urls import replace_query_param
 
+from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
 from webapp.asking.idempotency import claim_edit
 from webapp.documents import examples
 from webapp.documents import service as documents
-from webapp.documents.reading import BASE_FORMAT, LARGEST_FILE_BYTES, LONGEST_TITLE, Given
+from webapp.documents.reading import (
+    BASE_FORMAT,
+    LARGEST_FILE_BYTES,
+    LONGEST_COLLECTION,
+    LONGEST_TITLE,
+    Given,
+)
 from webapp.documents.serializers import (
     BulkSerializer,
     ChangedDocumentSerializer,
@@ -71,7 +78,13 @@ _FILTERS: Final = (
     OpenApiParameter(
         "status", OpenApiTypes.STR, enum=DocumentStatus.values, description="All that are there if not given."
     ),
+    OpenApiParameter(
+        "collection",
+        {"type": "string", "minLength": 1, "maxLength": LONGEST_COLLECTION},
+        description="Of this collection only.",
+    ),
 )
+_ABOUT: Final = ("licence", "attribution", "language", "date", "tags", "collection", "text")
 _REFUSED: Final = "What cannot be read is refused by name and reason (422), and nothing of the edit has happened."
 _DONE: Final = {
     200: OpenApiResponse(EditSerializer, description="The edit that the key has made already."),
@@ -130,15 +143,20 @@ class DocumentsView(_DocumentsView):
         examples=[page_example("Documents", examples.LISTED, "documents")],
     )
     def get(self, request: Request) -> Response:
-        only_parameters(request, ("cursor", "page_size", "title", "status"))
+        only_parameters(request, ("cursor", "page_size", "title", "status", "collection"))
         title, status = request.query_params.get("title", ""), request.query_params.get("status", "")
         if len(title) > LONGEST_TITLE or "\0" in title:
             raise InvalidRequest(FieldError("title", f"This must be a text of 1 to {LONGEST_TITLE} characters."))
+        collection = request.query_params.get("collection", "")
+        if len(collection) > LONGEST_COLLECTION or "\0" in collection:
+            says = f"This must be a text of 1 to {LONGEST_COLLECTION} characters."
+            raise InvalidRequest(FieldError("collection", says))
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
         count = whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
         start = _start(request.query_params.get("cursor", ""))
-        page = listed(title=title, status=status, start=start, count=count)
+        hidden = access_of(request.user).hidden
+        page = listed(title=title, status=status, collection=collection, hidden=hidden, start=start, count=count)
         address = request.build_absolute_uri()
         following = start + count
         return Response(
@@ -204,10 +222,10 @@ class DocumentView(_DocumentsView):
     def get(self, request: Request, document_id: str) -> Response:
         only_parameters(request, ())
         try:
-            shown = show(document_id)
+            shown = show(document_id, access_of(request.user).hidden)
         except DocumentMissing:
             raise Http404 from None
-        about = {name: getattr(shown, name) for name in ("licence", "attribution", "language", "date", "tags", "text")}
+        about = {name: getattr(shown, name) for name in _ABOUT}
         passages = [asdict(block) for block in shown.blocks]
         return Response(_listed_json(shown.listed) | about | {"passages": passages, "corpus": current_corpus_id()})
 

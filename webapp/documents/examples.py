@@ -11,6 +11,7 @@ NEW: Final[dict[str, Any]] = {
     "text": "Turku is a city in Finland.\nIts castle was founded in 1280.",
     "licence": "CC0",
     "tags": ["cities"],
+    "collection": "travel",
 }
 
 ADDRESS: Final[dict[str, Any]] = {"address": "https://example.org/turku.pdf", "licence": "CC BY 4.0"}
@@ -32,6 +33,7 @@ DOCUMENT: Final[dict[str, Any]] = LISTED | {
     "language": "en",
     "date": None,
     "tags": ["cities"],
+    "collection": "travel",
     "text": "Turku is a city in Finland.\nIts castle was founded in 1280.",
     "passages": [
         {

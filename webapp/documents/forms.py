@@ -9,6 +9,7 @@ from django import forms
 from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
     LONGEST_ATTRIBUTION,
+    LONGEST_COLLECTION,
     LONGEST_LANGUAGE,
     LONGEST_LICENCE,
     LONGEST_TITLE,
@@ -55,9 +56,15 @@ class DocumentForm(forms.Form):
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
     tags = forms.CharField(max_length=_LONGEST_TAGS, required=False, help_text="Separated by commas.")
+    collection = forms.CharField(
+        max_length=LONGEST_COLLECTION,
+        required=False,
+        help_text="A name by which questions can be kept to it, and others kept out. Empty: that of the corpus.",
+        widget=forms.TextInput(attrs={"list": "collections"}),
+    )
 
     # Those that are seldom needed stand together, folded.
-    further: tuple[str, ...] = ("url", "language", "date", "tags")
+    further: tuple[str, ...] = ("url", "language", "date", "tags", "collection")
 
     @property
     def source(self) -> Text | File | Address:
@@ -92,6 +99,7 @@ class DocumentForm(forms.Form):
             language=known["language"],
             date=known["date"],
             tags=tuple(tag for one in known["tags"].split(",") if (tag := one.strip())),
+            collection=known["collection"],
         )
 
 
@@ -138,7 +146,7 @@ class AddressForm(DocumentForm):
     """An address that a worker fetches."""
 
     field_order = ("address",)
-    further = ("language", "date", "tags")  # the address itself is the original's
+    further = ("language", "date", "tags", "collection")  # the address itself is the original's
     url = None  # type: ignore[assignment]  # as Django has it: the field is not inherited
 
     address = forms.URLField(
@@ -173,4 +181,5 @@ def initial(shown: Shown) -> dict[str, Any]:
         "language": shown.language,
         "date": shown.date,
         "tags": ", ".join(shown.tags),
+        "collection": shown.collection,
     }

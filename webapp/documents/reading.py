@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from realm_core.errors import RealmError
 from webapp.models import CorpusSnapshot
+from webapp.models.collection import LONGEST_NAME
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.text import one_line
 
@@ -28,6 +29,7 @@ LONGEST_LICENCE: Final = 200
 LONGEST_ATTRIBUTION: Final = 500
 LONGEST_LANGUAGE: Final = 20
 LONGEST_URL: Final = 2048
+LONGEST_COLLECTION: Final = LONGEST_NAME
 MOST_TAGS: Final = 50
 LONGEST_TAG: Final = 100
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
@@ -66,6 +68,8 @@ class Given:
 
     title, language, url: empty: what the source itself says. licence, attribution: None: the corpus's own.
     document_id: empty: made up (or the source's own, of a file that holds many documents).
+    collection: None: that of the document whose place it takes; of a new one, the corpus's own, which is called as the
+    corpus is (as empty).
     """
 
     source: Text | File | Address
@@ -77,6 +81,7 @@ class Given:
     language: str = ""
     date: datetime.date | None = None
     tags: tuple[str, ...] = ()
+    collection: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,7 @@ def _wrong(one: Given) -> list[FieldError]:
         ("licence", one.licence or "", LONGEST_LICENCE),
         ("attribution", one.attribution or "", LONGEST_ATTRIBUTION),
         ("language", one.language, LONGEST_LANGUAGE),
+        ("collection", one.collection or "", LONGEST_COLLECTION),
         ("address", source.url if isinstance(source, Address) else "", LONGEST_URL),
     ):
         if len(text) > most:
@@ -182,7 +188,7 @@ def _taken(read: Read, given: Given, corpus: CorpusSnapshot, *, alone: bool) -> 
         language=given.language or read.language or corpus.language,
         date=given.date,
         tags=given.tags,
-        collection=corpus.name,
+        collection=one_line(given.collection or "") or corpus.name,
     )
     try:
         document = cleaned(document)

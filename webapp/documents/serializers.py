@@ -9,6 +9,7 @@ from rest_framework import serializers
 from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
     LONGEST_ATTRIBUTION,
+    LONGEST_COLLECTION,
     LONGEST_ID,
     LONGEST_LICENCE,
     LONGEST_TITLE,
@@ -46,6 +47,13 @@ class AboutSerializer(StrictSerializer):
     language = StrictCharField(default="", allow_blank=True, help_text="A code such as en.")
     date = serializers.DateField(default=None, allow_null=True, help_text="Its own, such as 2026-01-31.")
     tags = serializers.ListField(child=StrictCharField(), default=list)
+    collection = StrictCharField(
+        default=None,
+        allow_null=True,
+        allow_blank=True,
+        help_text=f"At most {LONGEST_COLLECTION} characters. If not given: that of the document that is changed; of a "
+        "new one, the corpus's own, which is called as the corpus is.",
+    )
 
 
 class ChangedDocumentSerializer(AboutSerializer):
@@ -121,6 +129,7 @@ class DocumentSerializer(ListedDocumentSerializer):
     language = serializers.CharField()
     date = serializers.DateField(allow_null=True)
     tags = serializers.ListField(child=serializers.CharField())
+    collection = serializers.CharField()
     text = serializers.CharField()
     passages = DocumentBlockSerializer(many=True)
     corpus = serializers.CharField(help_text="The corpus state that this is of, as answers name it.")
@@ -157,4 +166,5 @@ def given(told: dict[str, Any]) -> Given:
         language=told["language"],
         date=told["date"],
         tags=tuple(told["tags"]),
+        collection=told["collection"],
     )

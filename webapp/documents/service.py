@@ -110,12 +110,13 @@ def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = 
 def _put(given: Sequence[Given], *, by: User | None, kept: Kept | None, changed_id: str | None = None) -> Edited:
     began = time.perf_counter()
     checked(given)
-    if changed_id is not None and changed_id not in current_view()[1].with_ids([changed_id]):
-        raise DocumentMissing(changed_id)  # before anything is fetched or read
+    collection = None if changed_id is None else _collection(changed_id)  # before anything is fetched or read
     corpus = active().index.corpus
     fetched = fetching.fetched(given)
     if changed_id is not None:
-        fetched = [replace(fetched[0], document_id=changed_id)]
+        # A document must not leave a private collection because nobody said where it is to be.
+        stays = collection if fetched[0].collection is None else fetched[0].collection
+        fetched = [replace(fetched[0], document_id=changed_id, collection=stays)]
     taken = read(fetched, corpus, only_one=changed_id is not None)
     ids = [one.document.id for one in taken]
 
@@ -128,6 +129,14 @@ def _put(given: Sequence[Given], *, by: User | None, kept: Kept | None, changed_
 
     read_ms = (time.perf_counter() - began) * 1e3
     return _edit(_Edit(tuple(taken), (), look, by, kept), {"read": read_ms})
+
+
+def _collection(document_id: str) -> str:
+    view = current_view()[1]
+    place = view.with_ids([document_id]).get(document_id)
+    if place is None:
+        raise DocumentMissing(document_id)
+    return view.collection_of(place)
 
 
 @dataclass(frozen=True)
@@ -271,7 +280,7 @@ def _document(
         document.added_by = by
     document.title, document.url, document.licence = shown.title, shown.url, shown.licence
     document.attribution, document.language, document.date = shown.attribution, shown.language, shown.date
-    document.tags = list(shown.tags)
+    document.tags, document.collection = list(shown.tags), shown.collection
     document.content_hash = hashlib.sha256(f"{shown.title}\n{shown.text}".encode()).hexdigest()
     document.status = {
         ChangeKind.ADDED: DocumentStatus.CURRENT,

@@ -68,6 +68,7 @@ class Shown:
     language: str
     date: datetime.date | None
     tags: tuple[str, ...]
+    collection: str
 
 
 def active() -> Deployment:
@@ -122,13 +123,27 @@ def described(document_ids: Sequence[str]) -> list[Listed]:
     return [found for one in document_ids if (found := rows.get(one) or untouched.get(one)) is not None]
 
 
-def listed(*, title: str = "", status: str = "", start: int = 0, count: int = 50) -> Listing:
+def listed(
+    *,
+    title: str = "",
+    status: str = "",
+    collection: str = "",
+    hidden: frozenset[str] = frozenset(),
+    start: int = 0,
+    count: int = 50,
+) -> Listing:
     """A page of the documents, those that edits touched first, the latest of them before others.
 
-    title: a part of it, in whatever case. status: a `DocumentStatus`; empty: all that are there.
+    title: a part of it, in whatever case. status: a `DocumentStatus`; empty: all that are there. collection: of this
+    one only. hidden: collections of which nothing is listed.
     """
+    from realm_core.living.documents import Filter
+
     index = active().index
-    touched = Document.objects.filter(index=index)
+    every = Document.objects.filter(index=index)
+    touched = every.exclude(collection__in=hidden)
+    if collection:
+        touched = touched.filter(collection=collection)
     rows = touched.filter(status=status) if status else touched.exclude(status=DocumentStatus.REMOVED)
     if title:
         rows = rows.filter(title__icontains=title)
@@ -137,25 +152,28 @@ def listed(*, title: str = "", status: str = "", start: int = 0, count: int = 50
     if status in (DocumentStatus.CHANGED, DocumentStatus.REMOVED):
         return Listing(documents, number)
     _, view = current_view()
-    untouched = view.found(title, list(touched.values_list("document_id", flat=True)))
+    wanted = Filter(collections=frozenset({collection}) if collection else None, hidden_collections=hidden)
+    untouched = view.found(title, list(every.values_list("document_id", flat=True)), wanted)
     first = max(0, start - number)
     for one in view.described(untouched[first : first + count - len(documents)]):
         documents.append(Listed(one.id, one.title, one.url, one.blocks, DocumentStatus.CURRENT, None))
     return Listing(documents, number + len(untouched))
 
 
-def show(document_id: str) -> Shown:
-    """One document. DocumentMissing."""
+def show(document_id: str, hidden: frozenset[str] = frozenset()) -> Shown:
+    """One document. DocumentMissing, also for one of a hidden collection."""
     index = active().index
     row = Document.objects.filter(index=index, document_id=document_id).first()
     _, view = current_view()
     place = view.with_ids([document_id]).get(document_id)
     if place is None:
-        if row is None:
+        if row is None or row.collection in hidden:
             raise DocumentMissing(document_id)
-        known = (row.licence, row.attribution, row.language, row.date, tuple(row.tags))
+        known = (row.licence, row.attribution, row.language, row.date, tuple(row.tags), row.collection)
         return Shown(of_row(row), "", [], *known)
     document = view.document(place)
+    if document.collection in hidden:
+        raise DocumentMissing(document_id)
     [described] = view.described([place])
     untouched = Listed(document_id, document.title, document.url, described.blocks, DocumentStatus.CURRENT, None)
     return Shown(
@@ -167,6 +185,7 @@ def show(document_id: str) -> Shown:
         document.language,
         document.date,
         document.tags,
+        document.collection,
     )
 
 

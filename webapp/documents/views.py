@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final, cast
 
 from django.contrib import messages
@@ -23,7 +23,7 @@ from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
 from webapp.documents.reading import Given
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
-from webapp.models import CorpusChange, DocumentStatus
+from webapp.models import Collection, CorpusChange, DocumentStatus
 from webapp.pages.guards import View, staff_member, staff_only
 from webapp.pages.uploads import FileField
 from webapp.refusals import InvalidRequest, StateConflict
@@ -63,12 +63,20 @@ def document_list(request: HttpRequest) -> HttpResponse:
     status = status if status in _SHOWS else ""
     number = request.GET.get("page", "1")
     wanted = min(int(number), 10**9) if number.isascii() and number.isdecimal() and int(number) else 1
-    listing = viewing.listed(title=title, status=status, start=(wanted - 1) * _PAGE_SIZE, count=_PAGE_SIZE)
+    collection = request.GET.get("collection", "")
+    listed = partial(viewing.listed, title=title, status=status, collection=collection, count=_PAGE_SIZE)
+    listing = listed(start=(wanted - 1) * _PAGE_SIZE)
     page = Paginator(range(listing.total), _PAGE_SIZE).get_page(wanted)
     if page.number != wanted:
-        start = (page.number - 1) * _PAGE_SIZE
-        listing = viewing.listed(title=title, status=status, start=start, count=_PAGE_SIZE)
-    context = {"page": page, "documents": listing.documents, "title": title, "show": status, "tabs": _SHOWS.items()}
+        listing = listed(start=(page.number - 1) * _PAGE_SIZE)
+    context = {
+        "page": page,
+        "documents": listing.documents,
+        "title": title,
+        "show": status,
+        "collection": collection,
+        "tabs": _SHOWS.items(),
+    }
     return render(request, "manage/documents.html", context)
 
 
@@ -184,7 +192,8 @@ def _edit(
                 _say(request, edited)
                 return _after(edited)
     ways = [(name, label) for name, (label, _) in FORMS.items()]
-    context |= {"form": form, "way": way, "ways": ways, "licences": LICENCES}
+    collections = Collection.objects.values_list("name", flat=True)
+    context |= {"form": form, "way": way, "ways": ways, "licences": LICENCES, "collections": collections}
     return render(request, "manage/document_form.html", context, status=status)
 
 

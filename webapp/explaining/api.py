@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from uuid import UUID
 
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from webapp.access.collections import access_of
+from webapp.asking.history import readable_answer
 from webapp.explaining import examples
 from webapp.explaining import service as why
 from webapp.explaining.serializers import RightAnswerSerializer, WhySerializer
-from webapp.models import AskedAnswer
 from webapp.rest.authentication import MayExplain
 from webapp.rest.base import PublicView, checked, problem_responses
 from webapp.rest.throttle import AskThrottle
@@ -40,6 +40,6 @@ class WhyView(PublicView):
     )
     def post(self, request: Request, answer_id: UUID) -> Response:
         told = checked(request, RightAnswerSerializer)
-        answers = AskedAnswer.objects.select_related("deployment__index__corpus")
-        explained = why.explain(get_object_or_404(answers, pk=answer_id), told["answer"])
+        asked = readable_answer(request, answer_id, "deployment__index__corpus")
+        explained = why.explain(asked, told["answer"], access_of(request.user))
         return Response({"detail": explained.detail, **asdict(explained.why)})

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from webapp.access.collections import CollectionAccess
 from webapp.articles import service as articles
+from webapp.asking.scope import scope_again
 from webapp.feedback.service import LONGEST_ANSWER
 from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer
@@ -19,6 +21,7 @@ from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.evaluation.why import Contender, Place, Why
+    from realm_core.living.scope import Scope
     from realm_core.serving.provenance import Answer
 
 _OTHER_PAIR: Final = "Another model or index answers now than gave this answer, so at which rank cannot be told."
@@ -34,8 +37,8 @@ class Explained:
     detail: str
 
 
-def explain(asked: AskedAnswer, right_answer: str) -> Explained:
-    """Why `asked` is wrong, or that it is not, when `right_answer` is right.
+def explain(asked: AskedAnswer, right_answer: str, access: CollectionAccess) -> Explained:
+    """Why `asked` is wrong, or that it is not, when `right_answer` is right, for somebody with this access.
 
     InvalidRequest for an answer that is empty, too long, or without any word.
     """
@@ -47,7 +50,7 @@ def explain(asked: AskedAnswer, right_answer: str) -> Explained:
     answer = Answer.from_dict(asked.payload)
     why, note = cause_of(answer, [right]), ""
     if why.cause == NOT_READ:
-        place, note = _place(asked, answer, right)
+        place, note = _place(asked, answer, right, scope_again(asked, access))
         why = cause_of(answer, [right], place=place)
     return Explained(why, f"{_sentence(why, answer, right)} {note}".strip())
 
@@ -64,7 +67,7 @@ def _checked(right_answer: str) -> str:
     return right
 
 
-def _place(asked: AskedAnswer, answer: Answer, right: str) -> tuple[Place | None, str]:
+def _place(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -> tuple[Place | None, str]:
     """(where it stands, what must be said beside it); None: nobody knows."""
     from realm_core.evaluation.why import LOOKED_AT, Place
 
@@ -74,7 +77,7 @@ def _place(asked: AskedAnswer, answer: Answer, right: str) -> tuple[Place | None
             engine = service.engine
             if (engine.model_id, engine.index_id, engine.corpus_id) == (answer.model, answer.index, answer.corpus):
                 rank = engine.rank_holding(
-                    asked.question, [right], among=LOOKED_AT, exclude=asked.exclude, listens=listens()
+                    asked.question, [right], among=LOOKED_AT, exclude=asked.exclude, scope=scope, listens=listens()
                 )
                 looked_at = LOOKED_AT
             else:
@@ -83,7 +86,7 @@ def _place(asked: AskedAnswer, answer: Answer, right: str) -> tuple[Place | None
         note = _NO_ENGINE
     if rank is not None:
         return Place(True, rank, looked_at), ""
-    stands = articles.stands_in_its_corpus(right, asked)
+    stands = articles.stands_in_its_corpus(right, asked, scope)
     if stands is None:
         return None, _NO_CORPUS
     return Place(stands, None, looked_at), note if stands else ""

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from webapp.access import limits
+from webapp.access.collections import access_of
 from webapp.access.roles import Action
 from webapp.asking.views import answer_context, kept_answer
 from webapp.explaining import service as why
@@ -22,7 +23,7 @@ from webapp.refusals import InvalidRequest
 @require_http_methods(["GET", "POST"])
 def explain(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     """Say it; nothing is kept. A link here, such as the login's, leads to the answer."""
-    asked = kept_answer(answer_id)
+    asked = kept_answer(request, answer_id)
     if request.method != "POST":
         return redirect(f"{reverse('answer', args=[asked.pk])}#why")
     right_answer = request.POST.get("right_answer", "")
@@ -33,7 +34,7 @@ def explain(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
         response["Retry-After"] = str(wait_s)
         return response
     try:
-        context["why"] = why.explain(asked, right_answer)
+        context["why"] = why.explain(asked, right_answer, access_of(request.user))
     except InvalidRequest as invalid:
         return render(request, "ask/answer.html", context | {"why_error": str(invalid)}, status=422)
     return render(request, "ask/partial_why.html" if request.htmx else "ask/answer.html", context)

@@ -6,7 +6,6 @@ from typing import Final
 from uuid import UUID
 
 from django.http import Http404
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiExample, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
@@ -14,10 +13,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
 
-from webapp.asking.history import Asker, asker_key
+from webapp.asking.history import Asker, asker_key, readable_answer
 from webapp.feedback import service as feedback
 from webapp.feedback.service import LONGEST_ANSWER
-from webapp.models import AskedAnswer, Feedback, Review
+from webapp.models import Feedback, Review
 from webapp.rest.authentication import MayGiveFeedback
 from webapp.rest.base import PublicView, checked, problem_responses, without_body
 from webapp.rest.parameters import only_parameters
@@ -82,7 +81,7 @@ class FeedbackView(PublicView):
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
         only_parameters(request, ())
-        said = self._asker().word_on(_answer(answer_id))
+        said = self._asker().word_on(readable_answer(request, answer_id))
         if said is None:
             raise Http404
         return Response(FeedbackSerializer(said).data)
@@ -106,7 +105,7 @@ class FeedbackView(PublicView):
     )
     def post(self, request: Request, answer_id: UUID) -> Response:
         word = checked(request, SaidSerializer)
-        answer = _answer(answer_id)
+        answer = readable_answer(request, answer_id)
         said, first = feedback.say(self._asker(create=True), answer, **word)
         return Response(FeedbackSerializer(said).data, status=201 if first else 200)
 
@@ -119,7 +118,7 @@ class FeedbackView(PublicView):
     )
     def delete(self, request: Request, answer_id: UUID) -> Response:
         without_body(request)
-        if not feedback.take_back(self._asker(), _answer(answer_id)):
+        if not feedback.take_back(self._asker(), readable_answer(request, answer_id)):
             raise Http404
         return Response(status=204)
 
@@ -130,7 +129,3 @@ class FeedbackView(PublicView):
         # A program with a token has no history in a browser, whatever cookies it brings along.
         key = "" if request.auth is not None else asker_key(request, create=create and not in_account)
         return Asker(request.user, key)
-
-
-def _answer(answer_id: UUID) -> AskedAnswer:
-    return get_object_or_404(AskedAnswer.objects.defer("payload"), pk=answer_id)

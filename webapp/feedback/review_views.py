@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from realm_core.errors import RealmError
+from webapp.access.collections import access_of
 from webapp.articles import service as articles
+from webapp.asking.history import answers_without
 from webapp.feedback import service as services
 from webapp.models import Deployment, EvidenceBlock, Feedback, Review
 from webapp.pages.guards import curators_only, staff_member
@@ -45,12 +48,15 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
     """What waits for a curator, or what was accepted, refused or said at all; the newest first."""
     show = request.GET.get("show", "")
     show = show if show in _SHOWS else "waiting"
-    said = services.all_of_it().filter(_SHOWS[show])
+    readable = answers_without(access_of(request.user).hidden)
+    said = services.all_of_it().filter(_SHOWS[show], answer__in=readable)
     page = Paginator(said, _PAGE_SIZE).get_page(request.GET.get("page"))
-    counts = Feedback.objects.aggregate(**{name: Count("pk", filter=which) for name, which in _SHOWS.items()})
+    counts = Feedback.objects.filter(answer__in=readable).aggregate(
+        **{name: Count("pk", filter=which) for name, which in _SHOWS.items()}
+    )
     context = {
         "page": page,
-        "rows": _with_blocks(list(page)),
+        "rows": _with_blocks(list(page), access_of(request.user).hidden),
         "show": show,
         "tabs": [(name, counts[name]) for name in _SHOWS],
         "accepted": services.accepted_count(),
@@ -65,7 +71,8 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 def review(request: HttpRequest, pk: int) -> HttpResponse:
     """Accept or refuse what somebody said, as the curator saw it; or let it wait again."""
-    said = get_object_or_404(Feedback.objects.select_related("answer").defer("answer__payload"), pk=pk)
+    readable = Feedback.objects.filter(answer__in=answers_without(access_of(request.user).hidden))
+    said = get_object_or_404(readable.select_related("answer").defer("answer__payload"), pk=pk)
     verdict = request.POST.get("verdict", "")
     if verdict in Review.values:
         try:
@@ -86,13 +93,13 @@ def _seen(request: HttpRequest) -> datetime:
     return seen if seen is not None and timezone.is_aware(seen) else _NEVER
 
 
-def _with_blocks(said: list[Feedback]) -> list[tuple[Feedback, EvidenceBlock | Block | None]]:
+def _with_blocks(said: list[Feedback], hidden: Collection[str]) -> list[tuple[Feedback, EvidenceBlock | Block | None]]:
     """Each word, and the block that it points at, which need not be one that was read."""
     ids = {one.block_id for one in said if one.block_id}
     pointed_at = EvidenceBlock.objects.filter(answer__in=[one.answer_id for one in said], block_id__in=ids)
     blocks = {(block.answer_id, block.block_id): block for block in pointed_at}
-    return [(one, blocks.get((one.answer_id, one.block_id)) or _not_read(one)) for one in said]
+    return [(one, blocks.get((one.answer_id, one.block_id)) or _not_read(one, hidden)) for one in said]
 
 
-def _not_read(said: Feedback) -> Block | None:
-    return articles.in_its_corpus(said.block_id, said.answer) if said.block_id else None
+def _not_read(said: Feedback, hidden: Collection[str]) -> Block | None:
+    return articles.in_its_corpus(said.block_id, said.answer, hidden=hidden) if said.block_id else None

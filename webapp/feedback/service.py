@@ -6,6 +6,7 @@ has accepted it: on an open site anybody can say anything.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -17,8 +18,10 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.questions.answers import holds_answer
+from webapp.access.collections import CollectionAccess, access_of
 from webapp.articles import service as articles
 from webapp.asking.history import Asker
+from webapp.asking.scope import scope_again
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 from webapp.refusals import FieldError, InvalidRequest
 from webapp.text import one_line
@@ -49,7 +52,7 @@ def say(
     InvalidRequest names every field that is wrong.
     """
     better_answer = one_line(better_answer)
-    _check(answer, right, block_id, better_answer)
+    _check(answer, right, block_id, better_answer, access_of(asker.user).hidden)
     word: dict[str, Any] = {"right": right, "block_id": block_id, "better_answer": better_answer}
     try:
         return _say(asker, answer, word)
@@ -71,7 +74,7 @@ def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None
     """
     if verdict == Review.ACCEPTED and not Feedback.objects.filter(TEACHES, pk=said.pk).exists():
         raise RealmError("There is nothing to learn from this: the answer is not right and no better one was given.")
-    use = where_it_stands(said) if verdict == Review.ACCEPTED else ""
+    use = where_it_stands(said, access_of(by)) if verdict == Review.ACCEPTED else ""
     waits = verdict == Review.WAITING
     with transaction.atomic():
         changed = Feedback.objects.filter(pk=said.pk, changed_at=seen).update(
@@ -97,24 +100,34 @@ def right_answer(said: Feedback) -> str:
     return said.better_answer.strip() or (said.answer.answer_text or "" if said.right else "")
 
 
-def evidence_of(said: Feedback) -> Told | None:
-    """The block that says the right answer: the one that was named, else the best of those read; None: neither does."""
+def evidence_of(said: Feedback, hidden: Collection[str]) -> Told | None:
+    """The block that says the right answer: the one that was named, else the best of those read; None: neither does.
+
+    hidden: collections whose blocks are not found where they were not read.
+    """
     answer = [right_answer(said)]
     read = [Told(one.block_id, one.title, one.text, one.rank) for one in said.answer.evidence.all()]
     read.sort(key=lambda one: one.rank or 0)
     named = [one for one in read if one.block_id == said.block_id] if said.block_id else read
-    if said.block_id and not named and (block := articles.in_its_corpus(said.block_id, said.answer)) is not None:
+    if (
+        said.block_id
+        and not named
+        and (block := articles.in_its_corpus(said.block_id, said.answer, hidden=hidden)) is not None
+    ):
         named = [Told(block.block_id, block.title, block.text, None)]
     return next((one for one in named if holds_answer(one.text, answer)), None)
 
 
-def where_it_stands(said: Feedback) -> str:
-    """Where the right answer stands, which is what learning from it takes, in a sentence. RealmError: nowhere."""
+def where_it_stands(said: Feedback, access: CollectionAccess) -> str:
+    """Where the right answer stands, which is what learning from it takes, in a sentence. RealmError: nowhere.
+
+    Looked for where the question was, as far as somebody with this access may look there.
+    """
     answer = right_answer(said)
-    if (block := evidence_of(said)) is not None:
+    if (block := evidence_of(said, access.hidden)) is not None:
         which = f"block {block.rank}, which was read" if block.rank is not None else "the block that was named"
         return f"It stands in {which}: {block.title}."[:200]
-    count = articles.count_holding(answer, said.answer)
+    count = articles.count_holding(answer, said.answer, scope_again(said.answer, access))
     if count is None:
         return "The corpus is too large to look through at once; whether it stands there is seen in the training."
     if not count:
@@ -174,12 +187,12 @@ def accepted_count() -> int:
 _VERBS: Final = {Review.ACCEPTED: "accept", Review.REFUSED: "refuse", Review.WAITING: "reopen"}
 
 
-def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer: str) -> None:
+def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer: str, hidden: Collection[str]) -> None:
     errors = []
     if right is None and not block_id and not better_answer:
         errors.append(FieldError("", "Say at least one thing: right or wrong, the right block, or a better answer."))
     read = set(answer.evidence.values_list("block_id", flat=True)) if block_id else set()
-    if block_id and block_id not in read and articles.in_its_corpus(block_id, answer) is None:
+    if block_id and block_id not in read and articles.in_its_corpus(block_id, answer, hidden=hidden) is None:
         says = "This is not one of the blocks of the corpus that this was answered from."
         errors.append(FieldError("block_id", says))
     if len(better_answer) > LONGEST_ANSWER:

@@ -29,7 +29,7 @@ _RIGHT: Final = {"yes": True, "no": False}
 @require_http_methods(["GET", "POST"])
 def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     """Keep what somebody says; a link here, such as the login's, leads to the answer."""
-    answer = kept_answer(answer_id)
+    answer = kept_answer(request, answer_id)
     if request.method != "POST":
         return _back(answer)
     if (wait_s := limits.seconds_to_wait(request)) is not None:
@@ -53,7 +53,7 @@ def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def take_back(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     """Forget what somebody said."""
-    answer = kept_answer(answer_id)
+    answer = kept_answer(request, answer_id)
     if request.method != "POST":
         return _back(answer)
     feedback.take_back(asker_of(request), answer)

@@ -33,4 +33,4 @@ class FillView(AskingView):
         ],
     )
     def post(self, request: Request) -> Response:
-        return Response(filling.fill(**checked(request, SentenceSerializer)).as_dict())
+        return Response(filling.fill(**checked(request, SentenceSerializer), asker=request.user).as_dict())

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from django.contrib.auth.models import AnonymousUser, User
+
 from realm_core.settings import MAX_K
 from realm_core.text.masked import MASK, MOST_MASKS, between_masks
+from webapp.access.collections import access_of
+from webapp.asking.scope import scope_of
 from webapp.asking.service import wrong_ids
 from webapp.metrics.middleware import listens
 from webapp.refusals import FieldError, InvalidRequest
@@ -61,15 +65,28 @@ def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), trut
     return Request(cleaned, k, tuple(dict.fromkeys(exclude)), truth or None)
 
 
-def fill(sentence: str, *, k: int = DEFAULT_K, exclude: Sequence[str] = (), truth: str | None = None) -> Filling:
-    """Fill `sentence` without retrieval, from its best block, and from `k` blocks together.
+def fill(
+    sentence: str,
+    *,
+    k: int = DEFAULT_K,
+    exclude: Sequence[str] = (),
+    truth: str | None = None,
+    asker: User | AnonymousUser,
+) -> Filling:
+    """Fill `sentence` without retrieval, from its best block, and from `k` blocks that `asker` may read together.
 
     InvalidRequest, EngineUnavailable, CannotFill where the model answers questions only, or another RealmError.
     """
     request = checked(sentence, k, exclude, truth)
+    scope = scope_of(access_of(asker))
     with serving() as service:
         return service.engine.fill(
-            request.sentence, k=request.k, exclude=request.exclude, truth=request.truth, listens=listens()
+            request.sentence,
+            k=request.k,
+            exclude=request.exclude,
+            scope=scope,
+            truth=request.truth,
+            listens=listens(),
         )
 
 

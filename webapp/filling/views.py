@@ -56,7 +56,7 @@ def fill(request: HtmxRequest) -> HttpResponse:
             response = _box(request, typed, f"That was a lot of sentences. Come back in {wait_s} seconds.", status=429)
             response["Retry-After"] = str(wait_s)
             return response
-        filled = filling.fill(checked.sentence, truth=checked.truth)
+        filled = filling.fill(checked.sentence, truth=checked.truth, asker=request.user)
     except EngineUnavailable as unavailable:
         context = {**typed, "reason": str(unavailable), "retry_s": unavailable.retry_after_s}
         response = render(request, "fill/waiting.html", context, status=503)

@@ -10,11 +10,15 @@ from django.urls import reverse
 from rest_framework.request import Request
 
 from realm_core.settings import MAX_K
+from webapp.access.collections import access_of
 from webapp.articles import service as articles
 from webapp.articles.api import block_json
 from webapp.asking import service as asking
+from webapp.asking.scope import MAX_VALUES
 from webapp.asking.serializers import QuestionSerializer
 from webapp.asking.service import DEFAULT_K, MAX_EXCLUDED, MAX_QUESTION_CHARACTERS
+from webapp.collections import service as collections
+from webapp.collections.api import collection_json
 from webapp.rest.serializers import StrictCharField, StrictSerializer
 
 Schema = dict[str, Any]
@@ -80,12 +84,16 @@ def _evidence(block: dict[str, Any]) -> dict[str, Any]:
     return {name: block[name] for name in (*_BLOCK, *_WEIGHTS)} | {"quote": quote}
 
 
-def _retrieve(_request: Request, **question: Any) -> dict[str, Any]:
-    return asdict(asking.retrieve(**question))
+def _retrieve(request: Request, **question: Any) -> dict[str, Any]:
+    return asdict(asking.retrieve(**question, asker=request.user))
 
 
-def _read_block(_request: Request, block_id: str) -> dict[str, Any]:
-    source = articles.find(block_id)
+def _collections(request: Request) -> dict[str, Any]:
+    return {"collections": [collection_json(one) for one in collections.listed(access_of(request.user).hidden)]}
+
+
+def _read_block(request: Request, block_id: str) -> dict[str, Any]:
+    source = articles.find(block_id, hidden=access_of(request.user).hidden)
     if source is None:
         raise ToolError(f"There is no block {block_id!r}. Ids of blocks come from ask and retrieve.")
     return block_json(source)
@@ -104,6 +112,7 @@ def _typed(kind: str | list[str], description: str = "", **more: Any) -> Schema:
 
 
 _TEXT: Final = _typed("string")
+_TEXTS: Final = _typed("array", items=_TEXT)
 _MADE_FROM: Final = {
     "model": _typed("string", "The model that answered."),
     "index": _typed("string", "The index that it searched."),
@@ -123,6 +132,13 @@ _WEIGHTS: Final = {
     "posterior": _typed("number", "p(block | answer, question); sums to one over the blocks read."),
     "support": _typed("number", "Posterior − prior; positive: the block spoke for the answer."),
 }
+_FILTERS: Final = {
+    "languages": _typed("array", "Codes such as en; any will do.", items=_TEXT, maxItems=MAX_VALUES),
+    "tags": _typed("array", "Any will do.", items=_TEXT, maxItems=MAX_VALUES),
+    "titles": _typed("array", "As they are written; any will do.", items=_TEXT, maxItems=MAX_VALUES),
+    "since": _typed("string", "The first day of documents with a date.", format="date"),
+    "until": _typed("string", "The last day.", format="date"),
+}
 _QUESTION: Final = _object(
     {
         "question": _typed("string", f"A factual question, at most {MAX_QUESTION_CHARACTERS} characters.", minLength=1),
@@ -130,9 +146,15 @@ _QUESTION: Final = _object(
         "exclude": _typed(
             "array", "Ids of blocks that must not be read.", items=_TEXT, maxItems=MAX_EXCLUDED, default=[]
         ),
+        "collections": _typed(
+            "array", "Collections to look in; none: all that may be read.", items=_TEXT, maxItems=MAX_VALUES, default=[]
+        ),
+        "filters": _object(_FILTERS, *_FILTERS),
     },
     "k",
     "exclude",
+    "collections",
+    "filters",
 )
 _PROBABILITY: Final = "Sum over the blocks read of prior × likelihood; null where there is no answer."
 
@@ -192,6 +214,7 @@ TOOLS: Final = {
                                 **_BLOCK,
                                 "score": _typed("number", "Inner product of question and block vectors."),
                                 "prior": _typed("number", "Softmax of the scores over the blocks found."),
+                                "collection": _typed("string", "That its document is in."),
                             }
                         ),
                     ),
@@ -219,6 +242,37 @@ TOOLS: Final = {
                 }
             ),
             _read_block,
+            counted=False,
+            changes_nothing=True,
+        ),
+        Tool(
+            "collections",
+            "List collections",
+            "Lists the collections of documents that may be looked in, and what their documents can be filtered by.",
+            StrictSerializer,
+            _object({}),
+            _object(
+                {
+                    "collections": _typed(
+                        "array",
+                        items=_object(
+                            {
+                                "name": _typed("string", "For ask and retrieve."),
+                                "title": _TEXT,
+                                "description": _TEXT,
+                                "private": _typed("boolean", "Whether only some may read it."),
+                                "weight": _typed("number", "What the prior of its blocks is multiplied by."),
+                                "documents": _typed("integer", "How many it has."),
+                                "languages": _TEXTS,
+                                "tags": _TEXTS,
+                                "since": _typed(["string", "null"], "The earliest date of a document."),
+                                "until": _typed(["string", "null"], "The latest."),
+                            }
+                        ),
+                    )
+                }
+            ),
+            _collections,
             counted=False,
             changes_nothing=True,
         ),

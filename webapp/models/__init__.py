@@ -2,6 +2,7 @@
 
 from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.audit import AuditEntry
+from webapp.models.collection import Collection
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
 from webapp.models.document import (
@@ -33,6 +34,7 @@ __all__ = [
     "AskedAnswer",
     "AuditEntry",
     "ChangeKind",
+    "Collection",
     "CorpusChange",
     "CorpusSnapshot",
     "CorpusState",

@@ -21,6 +21,10 @@ class AskedAnswer(models.Model):
     session_key = models.CharField(max_length=40, blank=True, help_text="Whose history it is in, when not logged in.")
     k = models.PositiveSmallIntegerField(help_text="Blocks to read.")
     exclude = models.JSONField(default=list, blank=True, help_text="Ids of blocks that were not to be read.")
+    collections = models.JSONField(
+        default=list, blank=True, help_text="Names of the collections that were to be looked in; none: all."
+    )
+    filters = models.JSONField(default=dict, blank=True, help_text="Which of their documents were to be looked in.")
     answer_text = models.TextField(null=True, blank=True, help_text="Null: none was found.")
     probability = models.FloatField(null=True, blank=True)
     no_answer_probability = models.FloatField(null=True, blank=True)
@@ -73,6 +77,7 @@ class EvidenceBlock(models.Model):
     answer = models.ForeignKey(AskedAnswer, on_delete=models.CASCADE, related_name="evidence")
     rank = models.PositiveSmallIntegerField()
     block_id = models.CharField(max_length=64, db_index=True)
+    collection = models.CharField(max_length=100, help_text="That its document was in.")
     title = models.TextField()
     text = models.TextField()
     url = models.TextField(blank=True)

@@ -62,6 +62,7 @@ class Document(models.Model):
     language = models.CharField(max_length=20, blank=True)
     date = models.DateField(null=True, blank=True, help_text="Its own, not that of the edit.")
     tags = models.JSONField(default=list, blank=True)
+    collection = models.CharField(max_length=100, help_text="Its name.")
     blocks = models.PositiveIntegerField(help_text="As searched; 0 once it is removed.")
     content_hash = models.CharField(max_length=64, help_text="SHA-256 of title and text.")
     status = models.CharField(max_length=10, choices=DocumentStatus.choices, default=DocumentStatus.CURRENT)

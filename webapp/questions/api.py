@@ -61,6 +61,6 @@ class ExportView(OperatorView):
     )
     def get(self, request: Request) -> HttpResponse:
         only_parameters(request, ())
-        name, content = questions.feedback_export()
+        name, content = questions.feedback_export(request.user)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return HttpResponse(content, content_type=JSON_LINES, headers=headers)

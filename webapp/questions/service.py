@@ -12,10 +12,11 @@ import os
 import re
 import tempfile
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, transaction
 from django.db.models import Prefetch
 from django.utils import timezone
@@ -24,6 +25,8 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors
 from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions
+from webapp.access.collections import access_of
+from webapp.asking.history import answers_without
 from webapp.feedback.service import TEACHES, evidence_of, right_answer
 from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
 from webapp.storage.places import portable, questions_dir, resolve
@@ -122,8 +125,10 @@ def measured_titles() -> list[str]:
     return sorted(titles)
 
 
-def feedback_questions() -> list[dict[str, Any]]:
+def feedback_questions(hidden: Collection[str]) -> list[dict[str, Any]]:
     """What people said of answers and curators accepted, as rows of a question file; the newest word first.
+
+    hidden: collections; answers that were read from them are left out.
 
     A right answer teaches itself, a wrong one what was said to be better. The text of the block comes along as context
     where it holds the answer: the one that was pointed at, read or not, or else the best one of those read. Questions
@@ -137,13 +142,15 @@ def feedback_questions() -> list[dict[str, Any]]:
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     evidence = Prefetch("answer__evidence", EvidenceBlock.objects.order_by("rank"))
     told = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer").defer("answer__payload")
+    if hidden:
+        told = told.filter(answer__in=answers_without(hidden))
     for said in told.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
         asked = said.answer
         answer = right_answer(said)
         normal = normalise_answer(asked.question)
         if not normalise_answer(answer) or normal in measured:
             continue
-        block = evidence_of(said)
+        block = evidence_of(said, hidden)
         row = rows.setdefault(
             (normal, block.block_id if block else ""),
             {"question": asked.question, "answers": [], "answer_ids": [], "block_ids": []}
@@ -161,14 +168,17 @@ def as_lines(rows: list[dict[str, Any]]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def feedback_export() -> tuple[str, bytes]:
-    """A name for the file, and `feedback_questions` as one."""
-    return f"feedback-{timezone.now():%Y-%m-%d}.jsonl", as_lines(feedback_questions())
+def feedback_export(by: User | AnonymousUser) -> tuple[str, bytes]:
+    """A name for the file, and `feedback_questions` that a person may read as one."""
+    return f"feedback-{timezone.now():%Y-%m-%d}.jsonl", as_lines(feedback_questions(access_of(by).hidden))
 
 
 def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
-    """Record `feedback_questions` as a set to learn from. RealmError where there are none, and as `record`."""
-    rows = feedback_questions()
+    """Record `feedback_questions` that a person may read as a set to learn from.
+
+    RealmError where there are none, and as `record`.
+    """
+    rows = feedback_questions(access_of(by if isinstance(by, User) else None).hidden)
     if not rows:
         raise RealmError("No feedback that something can be learnt from has been accepted yet.")
     return record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)

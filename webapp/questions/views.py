@@ -116,7 +116,7 @@ def question_set(request: HttpRequest, pk: int) -> HttpResponse:
 def export_feedback(request: HttpRequest) -> HttpResponse:
     """What was accepted, as a file of questions to fine-tune on."""
     try:
-        name, content = services.feedback_export()
+        name, content = services.feedback_export(request.user)
     except RealmError as error:
         messages.error(request, str(error))
         return redirect("manage-feedback")

@@ -30,7 +30,7 @@ def answering(deployed: Deployment) -> Deployment:
 
 def read_for(question: str) -> tuple[str, dict[str, str]]:
     """The corpus that an answer names, and the titles and texts of all blocks that it was read from."""
-    payload = asking.ask(question, k=20).payload
+    payload = asking.ask(question, k=20, asker=None).payload
     return payload["corpus"], {block["title"]: block["text"] for block in payload["evidence"]}
 
 
@@ -157,12 +157,14 @@ def test_an_edit_that_dies_before_its_commit_has_not_happened(
 
 def test_blocks_of_added_documents_are_found_by_their_ids(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
-    asked = asking.ask("Where is Turku?", k=20)
+    asked = asking.ask("Where is Turku?", k=20, asker=None)
     block_id = show("turku").blocks[0].block_id
-    found = articles.find(block_id)
+    found = articles.find(block_id, hidden=())
     assert found is not None and found.licence == "CC0" and found.article.title == "Turku"
     assert found.corpus_id == asked.payload["corpus"] and len(articles.blocks(found)) == 1
-    assert articles.stands_in_its_corpus("1280", asked) and articles.count_holding("1280", asked) == 1
+    assert articles.stands_in_its_corpus("1280", asked, None) and articles.count_holding("1280", asked, None) == 1
     documents.remove(["turku"], by=None)
-    assert articles.find(block_id) is None
-    assert articles.find(block_id, asked) is not None  # a kept answer names the state that it was answered from
+    assert articles.find(block_id, hidden=()) is None
+    assert (
+        articles.find(block_id, asked, hidden=()) is not None
+    )  # a kept answer names the state that it was answered from

@@ -123,6 +123,7 @@ def payload(
                 "retriever_score": log(block.prior),
                 "retriever_prior": block.prior,
                 "no_answer_likelihood": block.null if has_null else None,
+                "collection": "vital-en",
                 "candidates": [
                     {
                         "key": text.lower(),
@@ -195,7 +196,7 @@ def store(value: dict[str, Any] | None = None, *, session_key: str = "", asker: 
         deployment=Deployment.active() or deployment(),
         latency_ms=value["latency_ms"],
     )
-    names = ("rank", "block_id", "title", "text", "url", "prior", "likelihood", "posterior", "support")
+    names = ("rank", "block_id", "collection", "title", "text", "url", "prior", "likelihood", "posterior", "support")
     for item in value["evidence"]:
         EvidenceBlock.objects.create(answer=asked, **{name: item[name] for name in names})
     return asked

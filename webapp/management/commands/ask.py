@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
+from webapp.access.collections import access_of
 from webapp.asking import service as asking
 from webapp.asking.kept_api import answer_json
 from webapp.models import AskedAnswer
@@ -24,13 +25,29 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("question")
         parser.add_argument("--k", type=int, default=asking.DEFAULT_K, help="how many blocks to read (default: 5)")
+        parser.add_argument(
+            "--collection", action="append", default=[], help="look in this one only; may be given several times"
+        )
+        for name in ("language", "tag", "title"):
+            parser.add_argument(
+                f"--{name}", action="append", default=[], help=f"of documents with this {name}; several: any will do"
+            )
+        parser.add_argument("--since", default="", help="of documents from this day on, such as 2026-01-31")
+        parser.add_argument("--until", default="", help="of documents up to this day")
         parser.add_argument("--json", action="store_true", help="print the object of the REST API")
 
     def handle(self, *_args: Any, question: str, k: int, **options: Any) -> None:
+        filters = {
+            "languages": options["language"],
+            "tags": options["tag"],
+            "titles": options["title"],
+            "since": options["since"],
+            "until": options["until"],
+        }
         try:
-            asking.checked(question, k)  # before seconds are spent on loading
+            asking.checked(question, k, filters=filters, access=access_of(None))  # before seconds are spent on loading
             holder().refresh(wait=True)
-            asked = asking.ask(question, k=k)
+            asked = asking.ask(question, k=k, collections=options["collection"], filters=filters, asker=None)
         except (InvalidRequest, EngineUnavailable, RealmError) as error:
             raise CommandError(str(error)) from None
         finally:
@@ -48,7 +65,8 @@ class Command(BaseCommand):
                 f"probability {payload['answer']['probability']:.3f})"
             )
         else:
-            self.stdout.write("No answer was found in the blocks read.")
+            why = "in the blocks read" if payload["evidence"] else "because no block passes"
+            self.stdout.write(f"No answer was found {why}.")
         if payload["no_answer_probability"] is not None:
             self.stdout.write(f"No answer: {payload['no_answer_probability']:.3f}")
         others = [a for a in payload["answers"][:5] if a != payload["answer"]]

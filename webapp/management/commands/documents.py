@@ -36,11 +36,13 @@ class Command(BaseCommand):
         add.add_argument("--language", default="", help="such as en (default: what it says itself, or the corpus's)")
         add.add_argument("--date", type=date.fromisoformat, help="its own, such as 2026-01-31")
         add.add_argument("--tag", action="append", default=[], dest="tags", help="may be given several times")
+        add.add_argument("--collection", help="its name (default: the corpus's own, which is called as the corpus is)")
         remove = actions.add_parser("remove", help="remove documents, all or none")
         remove.add_argument("ids", nargs="+", metavar="ID")
         show = actions.add_parser("list", help="list documents, the latest edited first")
         show.add_argument("--title", default="", help="a part of it")
         show.add_argument("--status", default="", choices=DocumentStatus.values)
+        show.add_argument("--collection", default="", help="of this one only")
         show.add_argument("--count", type=int, default=50)
         show.add_argument("--start", type=int, default=0)
 
@@ -66,6 +68,7 @@ class Command(BaseCommand):
         page = listed(
             title=options["title"],
             status=options["status"],
+            collection=options["collection"],
             start=max(0, options["start"]),
             count=max(0, options["count"]),
         )
@@ -77,7 +80,9 @@ class Command(BaseCommand):
 def _given(options: dict[str, Any]) -> list[Given]:
     if len(options["sources"]) > 1 and any(options[name] for name in ("id", "title", "url")):
         raise RealmError("--id, --title and --url are for a single document.")
-    about = {name: options[name] for name in ("title", "url", "licence", "attribution", "language", "date")}
+    about = {
+        name: options[name] for name in ("title", "url", "licence", "attribution", "language", "date", "collection")
+    }
     return [
         Given(_source(one), document_id=options["id"], tags=tuple(options["tags"]), **about)
         for one in options["sources"]

@@ -1,0 +1,70 @@
+"""What the question box offers to look in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+
+from webapp.access.collections import access_of
+from webapp.models import Collection
+from webapp.serving.engine import EngineUnavailable, holder, serving
+
+_MOST_TAGS = 200  # that are suggested
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One that can be ticked."""
+
+    value: str
+    label: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Collections, languages and tags to choose from. filters: as they were chosen. open: whether something was."""
+
+    collections: tuple[Choice, ...]
+    languages: tuple[Choice, ...]
+    tags: tuple[str, ...]
+    dated: bool
+    filters: Mapping[str, Any]
+    open: bool
+
+
+def offered(
+    user: User | AnonymousUser, collections: Sequence[str] = (), filters: Mapping[str, Any] = MappingProxyType({})
+) -> Offer | None:
+    """What somebody can choose from, with what is chosen.
+
+    None where there is nothing to choose: one collection, without tags and dates; or no engine is loaded.
+    """
+    if holder().standing().state != "ready":  # begins nothing: the box is there while a model is being loaded
+        return None
+    try:
+        with serving() as service:
+            found = service.engine.collections
+    except EngineUnavailable:
+        return None
+    hidden = access_of(user).hidden
+    facts = {name: one for name, one in found.items() if name and name not in hidden}
+    tags = frozenset[str]().union(*(one.tags for one in facts.values()))
+    languages = frozenset[str]().union(*(one.languages for one in facts.values()))
+    dated = any(one.since for one in facts.values())
+    if len(facts) < 2 and not tags and not dated:
+        return None
+    titles = dict(Collection.objects.filter(name__in=facts).exclude(title="").values_list("name", "title"))
+    chosen_languages = filters.get("languages", ())
+    return Offer(
+        tuple(Choice(name, titles.get(name, name), name in collections) for name in sorted(facts)),
+        tuple(Choice(one, one, one in chosen_languages) for one in sorted(languages)) if len(languages) > 1 else (),
+        tuple(sorted(tags)[:_MOST_TAGS]),
+        dated,
+        filters,
+        bool(collections or any(filters.values())),
+    )

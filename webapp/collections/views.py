@@ -1,0 +1,60 @@
+"""Manage › Documents › Collections: the list, and one of them to be edited."""
+
+from __future__ import annotations
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from webapp.collections import service
+from webapp.models import Collection
+from webapp.models.collection import LONGEST_NAME
+from webapp.pages.guards import staff_member, staff_only
+from webapp.serving.engine import EngineUnavailable
+from webapp.text import one_line
+
+
+class CollectionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
+    """What holds of a collection. Its name is given once: documents have it."""
+
+    class Meta:
+        model = Collection
+        fields = ["title", "description", "private", "groups", "weight"]
+        widgets = {
+            "description": forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
+            "groups": forms.CheckboxSelectMultiple,
+        }
+
+
+@staff_only
+@never_cache
+@require_GET
+def collection_list(request: HttpRequest) -> HttpResponse:
+    """All collections, with who may read them."""
+    try:
+        context = {"collections": service.listed()}
+    except EngineUnavailable as reason:
+        return render(request, "manage/collections.html", {"reason": reason}, status=503)
+    return render(request, "manage/collections.html", context)
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+def edit_collection(request: HttpRequest) -> HttpResponse:
+    """One collection, which need not have a document yet. Its name may hold anything, so it is not in the path."""
+    name = one_line(request.GET.get("name", ""))[:LONGEST_NAME]
+    if not name:
+        return redirect("manage-collections")
+    record = Collection.objects.filter(name=name).first() or Collection(name=name)
+    form, status = CollectionForm(request.POST or None, instance=record), 200
+    if request.method == "POST":
+        status = 422
+        if form.is_valid():
+            service.save(form.instance, form.cleaned_data["groups"], by=staff_member(request))
+            messages.success(request, f"Saved. The next question goes by it, and so does who may read “{record}”.")
+            return redirect("manage-collections")
+    return render(request, "manage/collection.html", {"form": form, "name": name}, status=status)
