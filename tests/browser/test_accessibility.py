@@ -65,7 +65,8 @@ LOOKED_AT = {
     "manage-schedules manage-sources manage-spans",
     "test_documents": "manage-document manage-document-add manage-document-change manage-document-change-page "
     "manage-document-changes manage-document-remove manage-documents",
-    "test_collections": "answer ask manage-collection manage-collections manage-document-add manage-documents",
+    "test_collections": "answer ask manage-collection manage-collections manage-document manage-document-add "
+    "manage-documents",
     "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
     "manage-deployments",
     "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_changelist "
@@ -349,15 +350,13 @@ def test_collections(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     visitor = visitor_of_a_corpus
     visitor.log_in(staff)
     visitor.look("/manage/documents/add/")
-    visitor.page.get_by_text("More about it").click()
     turku = {"title": "Turku", "licence": "CC0", "text": "Turku is a city.", "tags": "cities", "date": "2026-01-31"}
     visitor.press("Add it", collection="travel", **turku)
-    visitor.look("/manage/collections/", "/manage/documents/?collection=travel")
-    visitor.look("/manage/collections/collection/?name=travel")
+    visitor.look("/manage/documents/collections/", "/manage/documents/?collection=travel")
+    visitor.look("/manage/documents/collections/collection/?name=travel")
     visitor.press("Save", 422, weight="0")
     visitor.press("Save", title="Travel guides", weight="2")
     visitor.look("/")
-    visitor.page.get_by_text("Where to look").click()
     visitor.page.get_by_label("Travel guides").check()
     visitor.press("Ask", question="Where is Turku?", tags="cities")
     assert visitor.page.get_by_label("Travel guides").is_checked()

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from django.test import Client
 from realm_core.errors import RealmError
 from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.operating import post, problem
+from webapp.access.collections import CollectionAccess
 from webapp.asking import batch_api as batch
 from webapp.asking import service as asking
 from webapp.logs import JSONLines
@@ -28,6 +30,7 @@ from webapp.models import AskedAnswer
 from webapp.serving.engine import EngineUnavailable
 
 LINES = {"Accept": "application/jsonl"}
+CHECKED = partial(asking.checked, access=CollectionAccess())
 
 
 def questions(number: int) -> list[str]:
@@ -165,7 +168,7 @@ def test_all_batches_together_leave_room_in_the_line(
         return answer(question, **options)
 
     monkeypatch.setattr(engine, "ask", ask)
-    batches = [asking.ask_many(map(asking.checked, questions(20))) for _ in range(4)]
+    batches = [asking.ask_many(map(CHECKED, questions(20))) for _ in range(4)]
     for results in zip(*batches, strict=True):
         assert all(isinstance(result, AskedAnswer) for result in results)
     assert most == 2
@@ -234,7 +237,7 @@ def test_what_nobody_wants_any_more_is_not_computed(
         return answer(question, **options)
 
     monkeypatch.setattr(engine, "ask", ask)
-    results = asking.ask_many(map(asking.checked, questions(64)))
+    results = asking.ask_many(map(CHECKED, questions(64)))
     next(results)
     results.close()  # type: ignore[attr-defined]
     gone.set()
@@ -255,7 +258,7 @@ def test_nothing_is_computed_for_who_hung_up(
     monkeypatch.setattr(engine, "ask", ask)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        results = asking.ask_many(map(asking.checked, questions(150)), listens=Asking(ours).listens)
+        results = asking.ask_many(map(CHECKED, questions(150)), listens=Asking(ours).listens)
         assert isinstance(next(results), AskedAnswer)
         theirs.close()
         gone.set()

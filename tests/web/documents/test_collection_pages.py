@@ -115,10 +115,10 @@ def test_gaps_are_filled_from_what_one_may_read(engine: FakeEngine, outsider: Pe
 
 
 def test_collections_are_listed_and_edited(travel: None, staff: Person, outsider: Person) -> None:
-    page = staff.client.get("/manage/collections/").content.decode()
+    page = staff.client.get("/manage/documents/collections/").content.decode()
     assert "travel" in page and "tiny" in page and "everybody who may ask" in page
     group = Group.objects.create(name="travellers")
-    address = "/manage/collections/collection/?name=travel"
+    address = "/manage/documents/collections/collection/?name=travel"
     assert staff.client.get(address).status_code == 200
     sent = {"title": "Guides", "description": "", "private": "on", "groups": [group.pk], "weight": "2.5"}
     assert staff.client.post(address, sent).status_code == 302
@@ -127,20 +127,20 @@ def test_collections_are_listed_and_edited(travel: None, staff: Person, outsider
     assert list(record.groups.all()) == [group]
     entry = AuditEntry.objects.get(action="collection.edit")
     assert entry.name == "Stella" and entry.details["groups"] == ["travellers"] and entry.details["private"]
-    page = staff.client.get("/manage/collections/").content.decode()
+    page = staff.client.get("/manage/documents/collections/").content.decode()
     assert "Guides" in page and "travellers" in page and "private" in page
     assert outsider.client.get("/api/v1/documents/turku").status_code == 404
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "nan", "1e9", ""])
 def test_a_weight_is_positive_and_bounded(travel: None, staff: Person, weight: str) -> None:
-    response = staff.client.post("/manage/collections/collection/?name=travel", {"weight": weight})
+    response = staff.client.post("/manage/documents/collections/collection/?name=travel", {"weight": weight})
     assert response.status_code == 422 and not Collection.objects.exists()
 
 
 def test_a_private_collection_can_be_made_before_its_documents(answering: Deployment, staff: Person) -> None:
-    assert staff.client.get("/manage/collections/collection/").status_code == 302
-    address = "/manage/collections/collection/?name=%20plans%2F2026"
+    assert staff.client.get("/manage/documents/collections/collection/").status_code == 302
+    address = "/manage/documents/collections/collection/?name=%20plans%2F2026"
     assert staff.client.post(address, {"private": "on", "weight": "1"}).status_code == 302
     assert Collection.objects.get().name == "plans/2026"
     assert "plans/2026" in staff.client.get("/manage/documents/add/").content.decode()

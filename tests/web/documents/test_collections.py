@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from html import unescape
+from importlib import import_module
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.test import Client
@@ -369,3 +371,13 @@ def test_language_models_read_nothing_of_it(asked: AskedAnswer, outsider: Person
     assert "heron" not in json.dumps(call("retrieve", {"question": QUESTION, "k": 20}))
     kept = call("retrieve", {"question": QUESTION, "k": 20, "collections": ["travel"]})["structuredContent"]
     assert [block["title"] for block in kept["blocks"]] == ["Turku"]
+
+
+def test_what_was_kept_before_there_were_collections_is_of_that_of_its_corpus(deployed: Deployment) -> None:
+    documents.add([VAULT], by=None)
+    asked = AskedAnswer.objects.create(question="?", k=1, payload={}, deployment=deployed, latency_ms=1.0)
+    figures = dict.fromkeys(("prior", "likelihood", "posterior", "support"), 1.0)
+    EvidenceBlock.objects.create(answer=asked, rank=1, block_id="0" * 32, title="T", text="T.", **figures)
+    Document.objects.update(collection="")
+    import_module("webapp.migrations.0020_collections").name_collections(apps, None)
+    assert Document.objects.get().collection == EvidenceBlock.objects.get().collection == "tiny"
