@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Final
 from django.db.models import QuerySet
 
 from realm_core.errors import RealmError
-from webapp.models import AskedAnswer, CorpusSnapshot, CorpusState, Deployment, EvidenceBlock, IndexGeneration
+from webapp.models import (
+    AskedAnswer,
+    ChangeKind,
+    CorpusSnapshot,
+    CorpusState,
+    Deployment,
+    EvidenceBlock,
+    GoneBlock,
+    IndexGeneration,
+)
 from webapp.serving.living import state_of, view_of
 from webapp.storage.places import resolve
 
@@ -48,10 +57,13 @@ class Source:
 def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[str]) -> Source | None:
     """The block in the corpus that `asked` was answered from, else in the one that serves, else in any.
 
-    hidden: collections of which nothing is shown. The present state decides about a block that it has: what was moved
-    to one of them is not found in an earlier state either.
+    None as well for one that was purged, also where the files of a base still hold it. hidden: collections of which
+    nothing is shown. The present state decides about a block that it has: what was moved to one of them is not found in
+    an earlier state either.
     """
     if "\0" in block_id or (hidden and _is_hidden_now(block_id, hidden)):
+        return None
+    if GoneBlock.objects.filter(block_id=block_id, change__kind=ChangeKind.PURGED).exists():
         return None
     for corpus, texts in _corpora(asked):
         row = texts.row_of(block_id)

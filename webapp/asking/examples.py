@@ -21,6 +21,7 @@ ANSWER: Final[dict[str, Any]] = {
     "collections": [],
     "filters": {},
     "evidence_gone": [],
+    "purged_at": None,
     "serving_ms": {"store": 3.0},
     "question": QUESTION["question"],
     "answer": {"text": "Stanley Kubrick", "probability": 0.91, "also": ["Kubrick"]},

@@ -6,6 +6,7 @@ from webapp.models.collection import Collection
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
 from webapp.models.document import (
+    GONE,
     ChangeKind,
     CorpusChange,
     CorpusState,
@@ -13,6 +14,7 @@ from webapp.models.document import (
     DocumentStatus,
     Fetch,
     FetchState,
+    Purge,
 )
 from webapp.models.evaluation import Evaluation
 from webapp.models.feedback import Feedback, Review
@@ -30,6 +32,7 @@ from webapp.models.token import ApiToken
 from webapp.models.worker import DeviceLease, Worker
 
 __all__ = [
+    "GONE",
     "ApiToken",
     "AskedAnswer",
     "AuditEntry",
@@ -55,6 +58,7 @@ __all__ = [
     "JobMetric",
     "JobState",
     "ModelVersion",
+    "Purge",
     "Purpose",
     "QuestionSet",
     "Queue",

@@ -19,6 +19,7 @@ from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
 from webapp.asking import service as asking
 from webapp.documents import service as documents
+from webapp.documents.purging import purge
 from webapp.documents.reading import Given, Text
 from webapp.models import AskedAnswer, Collection, Deployment, Document, EvidenceBlock, Feedback, Review
 
@@ -379,5 +380,17 @@ def test_what_was_kept_before_there_were_collections_is_of_that_of_its_corpus(de
     figures = dict.fromkeys(("prior", "likelihood", "posterior", "support"), 1.0)
     EvidenceBlock.objects.create(answer=asked, rank=1, block_id="0" * 32, title="T", text="T.", **figures)
     Document.objects.update(collection="")
-    import_module("webapp.migrations.0020_collections").name_collections(apps, None)
+    import_module("webapp.migrations.0021_collections").name_collections(apps, None)
     assert Document.objects.get().collection == EvidenceBlock.objects.get().collection == "tiny"
+
+
+def test_a_purge_leaves_an_answer_as_private_as_it_was(asked: AskedAnswer, outsider: Person, member: Person) -> None:
+    assert "Turku" in titles(asked.payload)
+    purge(["turku"], by=None)
+    asked.refresh_from_db()
+    assert "Turku" not in titles(asked.payload) and "Vault" in titles(asked.payload)
+    assert outsider.client.get(f"/answers/{asked.pk}/").status_code == 404
+    assert member.client.get(f"/answers/{asked.pk}/").status_code == 200
+    purge(["vault"], by=None)
+    assert outsider.client.get("/api/v1/documents?status=purged").json()["results"][0]["id"] == "turku"
+    assert outsider.client.get("/api/v1/documents/vault").status_code == 404

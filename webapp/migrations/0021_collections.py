@@ -19,7 +19,7 @@ def name_collections(apps: Any, _schema_editor: Any) -> None:
 class Migration(migrations.Migration):
     dependencies = [
         ("auth", "0012_alter_user_first_name_max_length"),
-        ("webapp", "0019_blocks_gone_and_answers_again"),
+        ("webapp", "0020_purges"),
     ]
     operations = [
         migrations.CreateModel(
