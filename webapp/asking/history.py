@@ -61,13 +61,13 @@ def own_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
 
 
 def readable_answers(request: HttpRequest | Request) -> QuerySet[AskedAnswer]:
-    """What this person asked, and all answers for which nothing of a collection was read that is hidden from them."""
+    """This person's answers, and all others without evidence from a collection that is hidden from them."""
     hidden = access_of(request.user).hidden
     return AskedAnswer.objects.filter(_own(request) | _without(hidden)) if hidden else AskedAnswer.objects.all()
 
 
 def answers_without(hidden: Collection[str]) -> QuerySet[AskedAnswer]:
-    """All answers for which no block of these collections was read."""
+    """All answers without evidence from these collections."""
     return AskedAnswer.objects.filter(_without(hidden)) if hidden else AskedAnswer.objects.all()
 
 

@@ -11,12 +11,15 @@ import pytest
 from realm_core.errors import RealmError
 from realm_core.living.documents import Changes, Document, Filter
 from realm_core.living.editing import edit, embedding_of
-from realm_core.living.scope import Scope
+from realm_core.living.index import LivingIndex
+from realm_core.living.scope import Scope, ScopedSearch
 from realm_core.living.state import Base
 from realm_core.living.store import Store
 from realm_core.model.checkpoint import load_model
-from realm_core.serving.corpus import LivingCorpus
+from realm_core.serving import corpus
+from realm_core.serving.corpus import LivingCorpus, Wanted
 from realm_core.serving.engine import Engine
+from realm_core.serving.waiting import QueuedRequest
 from tests.core.conftest import Deployment
 from tests.core.engines import check_sums, engine_of
 
@@ -57,23 +60,15 @@ def test_only_what_is_in_the_scope_is_read(living: Engine) -> None:
 
 
 def test_questions_of_one_batch_keep_to_their_scopes(living: Engine) -> None:
-    from realm_core.serving.waiting import QueuedRequest
-
     scopes = [OWN, None, OTHERS, OWN]
     requests = [
-        QueuedRequest(living._ask_request(QUESTION, _wanted(scope), None, read=True))  # type: ignore[var-annotated]
+        QueuedRequest(living._ask_request(QUESTION, Wanted(3, (), scope), None, read=True))  # type: ignore[var-annotated]
         for scope in scopes
     ]
     living._serve_batch(requests)
     for scope, request in zip(scopes, requests, strict=True):
         answer, alone = request.future.result(), living.ask(QUESTION, k=3, scope=scope)
         assert [block.block_id for block in answer.evidence] == [block.block_id for block in alone.evidence]
-
-
-def _wanted(scope: Scope | None):  # type: ignore[no-untyped-def]
-    from realm_core.serving.corpus import Wanted
-
-    return Wanted(3, (), scope)
 
 
 def test_a_weight_multiplies_the_prior(living: Engine) -> None:
@@ -105,6 +100,21 @@ def test_where_no_block_passes_there_is_no_answer(living: Engine) -> None:
     answer = living.ask(QUESTION, scope=nothing)
     assert (answer.answer, answer.evidence, answer.confidence) == (None, (), None)
     assert living.retrieve(QUESTION, scope=nothing) == []
+
+
+def test_the_mask_of_a_scope_is_made_once(living: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Scope] = []
+
+    class Counted(ScopedSearch):
+        def __init__(self, index: LivingIndex, scope: Scope, temperature: float) -> None:
+            made.append(scope)
+            super().__init__(index, scope, temperature)
+
+    monkeypatch.setattr(corpus, "ScopedSearch", Counted)
+    for _ in range(3):
+        living.ask(QUESTION, scope=Scope(Filter(titles=frozenset({"Deimos"}))))
+        living.ask(QUESTION)
+    assert len(made) == 1
 
 
 def test_what_is_searched(living: Engine) -> None:
