@@ -36,7 +36,7 @@ def test_an_agent_asks_retrieves_and_reads(running: Running, mode: str, version:
         assert client.server_info is not None and client.server_info.name == "realm-qa"
         assert client.instructions is not None and "permanent link" in client.instructions
         tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools] == ["ask", "retrieve", "read_block"]
+        assert [tool.name for tool in tools] == ["ask", "retrieve", "read_block", "collections"]
 
         # The library checks what comes back against the tool's output schema.
         asked = await client.call_tool("ask", {"question": QUESTION, "k": 3})

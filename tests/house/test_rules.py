@@ -80,7 +80,7 @@ SUBJECTS: dict[str, set[str]] = {
     "mcp": {"asking", "articles", "collections"},
     "questions": {"asking", "feedback"},
     "evaluations": {"jobs"},
-    "deployments": {"evaluations"},
+    "deployments": {"documents", "evaluations"},
     "artefacts": {"evaluations", "feedback"},
     "schedules": {"jobs", "evaluations", "deployments", "artefacts"},
     "accounts": set(),
