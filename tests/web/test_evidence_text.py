@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -47,3 +48,11 @@ def test_the_version_before_finds_its_copies_again() -> None:
         with connection.schema_editor() as editor:
             migration.apply(state.clone(), editor)
     assert not _columns() & _COPIES
+
+
+@pytest.mark.django_db
+def test_naming_many_blocks_reads_no_payload(django_assert_num_queries: Any) -> None:
+    asked = stored.store()
+    with django_assert_num_queries(1):
+        names = [str(block) for block in EvidenceBlock.objects.all()]
+    assert names == [f"{block['rank']}. block {block['block_id']}" for block in asked.payload["evidence"]]

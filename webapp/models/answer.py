@@ -84,7 +84,7 @@ class EvidenceBlock(models.Model):
         constraints = [models.UniqueConstraint(fields=["answer", "rank"], name="evidence_rank_unique")]
 
     def __str__(self) -> str:
-        return f"{self.rank}. {self.title}"
+        return f"{self.rank}. block {self.block_id}"  # the title would cost a query for each of a list
 
     @property
     def title(self) -> str:
