@@ -18,7 +18,7 @@ _TAIL_BYTES = LOG_CHARACTERS * 4  # UTF-8 takes at most four bytes a character
 def note(folder: RunFolder, text: str) -> None:
     """Add a line to a job's log about what its process cannot report any more."""
     with suppress(OSError), open(folder.log_file, "a", encoding="utf-8") as log:  # the disk may be full
-        log.write(f"\n[{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, the worker] {text}\n")
+        log.write(f"\n[{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC] {text}\n")
 
 
 class RunFiles:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import logout
-from django.contrib.auth.models import User
+from django.contrib.auth.middleware import AuthenticationMiddleware, get_user
+from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 
 
 @receiver(user_logged_in, dispatch_uid="staff-session")
@@ -20,14 +21,21 @@ def shorten(request: HttpRequest, user: User, **_signal: Any) -> None:
         request.session.set_expiry(settings.STAFF_SESSION_SECONDS)
 
 
-class StaffSessionMiddleware:
-    """Ends a session that is longer than those of staff may be: it began before its user became staff."""
+class ShortStaffSessionMiddleware(AuthenticationMiddleware):
+    """As Django's, which finds the user when a view asks; a session too long for staff ends then.
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
+    It began before its user became staff.
+    """
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        staff = settings.SESSION_COOKIE_NAME in request.COOKIES and request.user.is_staff
-        if staff and request.session.get_expiry_age() > settings.STAFF_SESSION_SECONDS:
-            logout(request)
-        return self._get_response(request)
+    def process_request(self, request: HttpRequest) -> None:
+        """Let `request.user` be found when it is needed."""
+        super().process_request(request)
+        request.user = SimpleLazyObject(partial(_user, request))  # type: ignore[assignment]  # as Django does it
+
+
+def _user(request: HttpRequest) -> User | AnonymousUser:
+    user = get_user(request)
+    if user.is_staff and request.session.get_expiry_age() > settings.STAFF_SESSION_SECONDS:
+        request.session.flush()
+        return AnonymousUser()
+    return user
