@@ -14,7 +14,7 @@ from webapp.models import EvidenceBlock
 
 pytestmark = pytest.mark.both_databases
 
-_BEFORE = ("webapp", "0019_blocks_gone_and_answers_again")
+_BEFORE = ("webapp", "0020_purges")
 _COPIES = {"title", "text", "url"}
 
 
@@ -38,7 +38,7 @@ def test_what_a_block_says_is_in_one_place() -> None:
 def test_the_version_before_finds_its_copies_again() -> None:
     asked = stored.store()
     loader = MigrationLoader(connection)
-    state, migration = loader.project_state(_BEFORE), loader.get_migration("webapp", "0020_evidence_text_once")
+    state, migration = loader.project_state(_BEFORE), loader.get_migration("webapp", "0021_evidence_text_once")
     with connection.schema_editor() as editor:
         migration.unapply(state.clone(), editor)
     try:

@@ -17,7 +17,7 @@ def copy_back(apps: Any, _schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("webapp", "0019_blocks_gone_and_answers_again")]
+    dependencies = [("webapp", "0020_purges")]
 
     operations = [
         migrations.RunPython(migrations.RunPython.noop, copy_back),
