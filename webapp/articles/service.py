@@ -165,7 +165,7 @@ def kept_copy(
     """
     if "\0" in block_id:  # PostgreSQL does not even take it as a question
         return None
-    copies = EvidenceBlock.objects.filter(block_id=block_id)
+    copies = EvidenceBlock.objects.filter(block_id=block_id).select_related("answer")
     if asked is not None and (own := copies.filter(answer=asked).first()) is not None:
         return own
     if hidden and _is_hidden_now(block_id, hidden):

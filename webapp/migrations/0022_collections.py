@@ -19,7 +19,7 @@ def name_collections(apps: Any, _schema_editor: Any) -> None:
 class Migration(migrations.Migration):
     dependencies = [
         ("auth", "0012_alter_user_first_name_max_length"),
-        ("webapp", "0020_purges"),
+        ("webapp", "0021_evidence_text_once"),
     ]
     operations = [
         migrations.CreateModel(
