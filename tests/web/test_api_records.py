@@ -13,7 +13,7 @@ import pytest
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
-from realm_core.files import read_json
+from realm_core.files import read_json, write_json
 from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
@@ -59,6 +59,10 @@ def test_lineage(client: Client) -> None:
     shown = one_of(client, "indexes", index.pk)
     assert (shown["model"], shown["corpus"], shown["job"]) == (index.model_id, index.corpus_id, None)
     assert (shown["evaluations"], shown["deployments"]) == ([measured.pk], [Deployment.objects.get().pk])
+    assert shown["search"] == "", "its files are not there"
+    resolve(index.path).mkdir(parents=True)
+    write_json(resolve(index.path) / "manifest.json", {"format": 1, "rows": 10_033, "dim": 256})
+    assert one_of(client, "indexes", index.pk)["search"] == "exact: 10,033 blocks take 10 MB"
     shown = one_of(client, "corpora", index.corpus_id)
     assert (shown["indexes"], shown["span_sets"], shown["model_versions"]) == ([index.pk], [spans.pk], [child.pk])
     shown = one_of(client, "evaluations", measured.pk)

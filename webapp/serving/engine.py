@@ -87,6 +87,7 @@ def load_engine(deployment: Deployment) -> Engine:
         resolve(index.path),
         resolve(index.corpus.path),
         device=settings.REALM_DEVICE,
+        search=settings.REALM_SEARCH,
         living=LivingCorpus(unshared_store_of(index), state_of(index, index.current_state)),
         capacity=settings.ASK_QUEUE,
         deadline_s=settings.ASK_DEADLINE_S,
