@@ -96,7 +96,7 @@ def _any_size(found: dict[str, Any]) -> list[str]:
         "",
         f"APPROXIMATE SEARCH  {found['search']}; {found['probes']} of {found['lists']} lists",
         f"  recall@{found['k']} {found['recall']:.3f}; p50 {found['p50_ms']:.1f} ms, "
-        f"p95 {found['p95_ms']:.1f} ms; processor time {found['processor_ms']:.1f} ms a query",
+        f"p95 {found['p95_ms']:.1f} ms; processor time p50 {found['processor']['p50_ms']:.1f} ms",
         f"  built in {found['build_s']:.0f} s; {found['bytes']['index'] / 2**20:.0f} MiB beside "
         f"{found['bytes']['vectors'] / 2**20:.0f} MiB of vectors; {found['resident_mib']:.0f} MiB resident",
     ]
