@@ -32,6 +32,14 @@ def client(staff: Person) -> Client:
     return TokenClient(staff.user, "operate")
 
 
+def test_an_index_says_how_it_is_searched_and_why(client: Client, tmp_path: Path) -> None:
+    index = stored.deployment().index
+    IndexGeneration.every.filter(pk=index.pk).update(path=str(tmp_path))
+    assert one_of(client, "indexes", index.pk)["search"] == "", "its files are not there"
+    write_json(tmp_path / "manifest.json", {"format": 1, "rows": 10_033, "dim": 256})
+    assert one_of(client, "indexes", index.pk)["search"] == "exact: 10,033 blocks take 10 MB"
+
+
 def test_lineage(client: Client) -> None:
     index = stored.deployment().index
     made = job()
@@ -59,10 +67,6 @@ def test_lineage(client: Client) -> None:
     shown = one_of(client, "indexes", index.pk)
     assert (shown["model"], shown["corpus"], shown["job"]) == (index.model_id, index.corpus_id, None)
     assert (shown["evaluations"], shown["deployments"]) == ([measured.pk], [Deployment.objects.get().pk])
-    assert shown["search"] == "", "its files are not there"
-    resolve(index.path).mkdir(parents=True)
-    write_json(resolve(index.path) / "manifest.json", {"format": 1, "rows": 10_033, "dim": 256})
-    assert one_of(client, "indexes", index.pk)["search"] == "exact: 10,033 blocks take 10 MB"
     shown = one_of(client, "corpora", index.corpus_id)
     assert (shown["indexes"], shown["span_sets"], shown["model_versions"]) == ([index.pk], [spans.pk], [child.pk])
     shown = one_of(client, "evaluations", measured.pk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -86,12 +87,11 @@ def test_an_index_and_a_corpus_say_what_uses_them(now: Deployment, staff: Person
     assert "7, in 9 blocks" in page
 
 
-def test_an_index_says_how_it_is_searched_and_why(now: Deployment, staff: Person) -> None:
+def test_an_index_says_how_it_is_searched_and_why(now: Deployment, staff: Person, tmp_path: Path) -> None:
+    IndexGeneration.every.filter(pk=now.index_id).update(path=str(tmp_path))
     address = f"/manage/indexes/{now.index_id}/"
     assert "<dt>Search</dt>" not in staff.client.get(address).content.decode(), "its files are not there"
-    folder = resolve(now.index.path)
-    folder.mkdir(parents=True)
-    write_json(folder / "manifest.json", {"format": 1, "rows": 10_033, "dim": 256})
+    write_json(tmp_path / "manifest.json", {"format": 1, "rows": 10_033, "dim": 256})
     assert "<dt>Search</dt><dd>exact: 10,033 blocks take 10 MB</dd>" in staff.client.get(address).content.decode()
 
 

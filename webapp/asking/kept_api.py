@@ -46,6 +46,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
             {"block_id": block_id, "kind": change.kind, "at": change.at.isoformat()}
             for block_id, change in sorted(GoneBlock.in_evidence(asked).items())
         ],
+        "purged_at": None if asked.purged_at is None else asked.purged_at.isoformat(),
         # What rendering took is known only when this has been rendered, and this must stay as it was first given.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
@@ -78,8 +79,8 @@ class AnswerView(KeptView):
     @extend_schema(
         operation_id="answer",
         summary="A kept answer",
-        description="What was read stays the same for ever; `evidence_gone` says which of it is searched no more. With "
-        "`without`, the answer had those blocks not been read: "
+        description="What was read stays as it is; `evidence_gone` says which of it is searched no more, `purged_at` "
+        "when passages were purged from it. With `without`, the answer had those blocks not been read: "
         "priors renormalised and everything recomputed in closed form; the kept answer does not change.",
         parameters=[
             OpenApiParameter(
