@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +68,7 @@ def opened(folder: Path) -> ApproximateSearch:
 
 def recall(found: torch.Tensor, wanted: torch.Tensor) -> float:
     hits = [len(set(a) & set(b)) for a, b in zip(found.tolist(), wanted.tolist(), strict=True)]
-    return sum(hits) / wanted.numel()
+    return sum(hits) / wanted.numel() if wanted.numel() else 1.0
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,8 @@ def test_as_many_rows_as_exact_search_finds_with_its_scores(
     torch.testing.assert_close(scores, (queries_BD @ vectors_ND.float().T).gather(1, found))
     for own, row_scores in zip(found.tolist(), scores.tolist(), strict=True):
         assert own == [row for _, row in sorted(zip([-s for s in row_scores], own, strict=True))]
+    if k * search.choice.candidates >= rows:  # then every row is scored
+        assert recall(found, ExactSearch(vectors_ND).search(queries_BD, k)[0]) == 1
 
 
 def test_of_its_best_rows_hardly_any_is_missed(large: tuple[Path, torch.Tensor]) -> None:
@@ -266,6 +270,25 @@ def test_damage_is_told_by_name(tmp_path: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(RealmError, match=f"{name} does not exist"):
         opened(folder)
+
+
+def test_more_shards_than_files_that_may_be_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = generation(tmp_path / "g", drawn(300), 100)
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("realm_core.index.stored_rows.os.open", refuse)
+    with pytest.raises(RealmError, match=r"Too many open files\. .* each of its 3 shards \(ulimit -n\)"):
+        opened(folder)
+
+
+def test_a_file_that_was_cut_off_meanwhile(tmp_path: Path) -> None:
+    folder = generation(tmp_path / "g", drawn(300), 300)
+    search = opened(folder)
+    os.truncate(folder / "vectors-00000.safetensors", 200)
+    with pytest.raises(RealmError, match="shorter than it was"):
+        search.search(drawn(1, seed=7).float(), 300)
 
 
 def test_a_manifest_that_tells_nonsense(tmp_path: Path) -> None:
