@@ -29,6 +29,7 @@ class Size:
     rounds:     of either.
     sentences:  masked in a step of pre-training; `steps` of them of each contestant in each of `training_rounds`.
     span_blocks: blocks whose salient spans are masked.
+    vectors:    that are searched approximately.
     peak_s:     seconds that each matrix shape is tried; peak_large: size of the large square matrices.
     """
 
@@ -40,6 +41,7 @@ class Size:
     steps: int
     training_rounds: int
     span_blocks: int
+    vectors: int
     peak_s: float
     peak_large: int
 
@@ -53,6 +55,7 @@ FULL = Size(
     steps=3,
     training_rounds=3,
     span_blocks=200,
+    vectors=200_000,
     peak_s=1.0,
     peak_large=4096,
 )
@@ -65,6 +68,7 @@ QUICK = Size(
     steps=1,
     training_rounds=2,
     span_blocks=20,
+    vectors=5_000,
     peak_s=0.05,
     peak_large=1024,
 )

@@ -26,7 +26,7 @@ def table(results: dict[str, Any]) -> str:
         for dtype, rate in results["matrix_rates"].items()
     ]
     lines += [*_indexing(results["indexing"]), *_answering(results["answering"])]
-    lines += [*_pretraining(results["pretraining"]), *_web(results["web"])]
+    lines += [*_pretraining(results["pretraining"]), *_any_size(results["any_size"]), *_web(results["web"])]
     return "\n".join(lines)
 
 
@@ -88,6 +88,17 @@ def _pretraining(training: dict[str, Any]) -> list[str]:
         f"    a builder of indexes embeds {_range(refresh['builder_blocks_per_s'], '.1f')} blocks/s",
         f"    a trainer alone: {_range(refresh['trainer_alone_sequences_per_s'], '.2f')} sequences/s; beside a builder "
         f"on the same machine: {_range(refresh['trainer_beside_sequences_per_s'], '.2f')}",
+    ]
+
+
+def _any_size(found: dict[str, Any]) -> list[str]:
+    return [
+        "",
+        f"APPROXIMATE SEARCH  {found['search']}; {found['probes']} of {found['lists']} lists",
+        f"  recall@{found['k']} {found['recall']:.3f}; p50 {found['p50_ms']:.1f} ms, "
+        f"p95 {found['p95_ms']:.1f} ms; processor time p50 {found['processor']['p50_ms']:.1f} ms",
+        f"  built in {found['build_s']:.0f} s; {found['bytes']['index'] / 2**20:.0f} MiB beside "
+        f"{found['bytes']['vectors'] / 2**20:.0f} MiB of vectors; {found['resident_mib']:.0f} MiB resident",
     ]
 
 

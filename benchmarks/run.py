@@ -6,11 +6,12 @@ import argparse
 import datetime
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import torch
 
-from benchmarks import answering, indexing, pretraining, web
+from benchmarks import answering, any_size, indexing, pretraining, web
 from benchmarks.inputs import FULL, QUICK, prepare
 from benchmarks.machine import describe, matrix_rates
 from benchmarks.peers import LIBRARIES, REALM, PeerProcess
@@ -78,6 +79,9 @@ def measure(arguments: argparse.Namespace) -> None:
     _say("pre-training")
     with PeerProcess(REALM) as peer:
         training = apart(lambda: pretraining.measure(inputs, peer, size, rates, arguments.threads))
+    _say("approximate search")
+    with tempfile.TemporaryDirectory() as folder:
+        approximate = any_size.measure(size.vectors, Path(folder), arguments.threads)
     _say("the web server")
     server = web.measure(inputs, size, arguments.threads)
     results = {
@@ -92,6 +96,7 @@ def measure(arguments: argparse.Namespace) -> None:
         "indexing": index,
         "answering": answers,
         "pretraining": training,
+        "any_size": approximate,
         "web": server,
     }
     print(table(results))

@@ -28,6 +28,7 @@ for _name in (
     "REALM_PUBLIC",
     "LOG_LEVEL",
     "REALM_DEVICE",
+    "REALM_SEARCH",
     "JOB_LEASE_S",
 ):
     os.environ.pop(_name, None)

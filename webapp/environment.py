@@ -7,8 +7,11 @@ import secrets
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
+
+Word = TypeVar("Word", bound=str)
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
@@ -39,6 +42,15 @@ def envint(name: str, default: int, *, minimum: int = 0) -> int:
     if number < minimum:
         raise ImproperlyConfigured(f"{name} must be at least {minimum}, not {number}.")
     return number
+
+
+def envchoice(name: str, default: Word, choices: Sequence[Word]) -> Word:
+    """One of a few words."""
+    value = os.environ.get(name, "").strip() or default
+    chosen = next((word for word in choices if word == value), None)
+    if chosen is None:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+    return chosen
 
 
 def shipped_model(models: Path, default: str) -> str:

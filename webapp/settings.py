@@ -12,6 +12,7 @@ CORS_ORIGINS         origins whose pages may call REST and MCP from a browser, w
 HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto; needed to listen beyond this machine
                      or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
+REALM_SEARCH         how blocks are found: exact, ivf (approximately), or auto: as the index was built (the default)
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 REALM_PUBLIC         whether anyone may ask without an account (default: on; must be said where others reach the server)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
@@ -38,15 +39,17 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import dj_database_url
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from realm_core.index.choice import SearchKind
 from webapp.environment import (
     check_production,
     envbool,
+    envchoice,
     envint,
     envlist,
     envrate,
@@ -65,6 +68,7 @@ MODELS_DIR = BASE_DIR / "models"  # those that come with the source
 MODEL = shipped_model(MODELS_DIR, "realm-base")
 MODEL_IS_CHOSEN = bool(os.environ.get("MODEL", "").strip())
 REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
+REALM_SEARCH: SearchKind = envchoice("REALM_SEARCH", "auto", get_args(SearchKind))
 
 HTTPS = envbool("HTTPS", False)
 DEBUG = envbool("DEBUG", False)

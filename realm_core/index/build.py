@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -26,9 +25,11 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.index.approximate_build import build_search
+from realm_core.index.choice import SearchKind, search_of
 from realm_core.index.embedding import embed, embed_rows
-from realm_core.index.generation import Generation, read_shard
-from realm_core.index.manifest import FORMAT
+from realm_core.index.generation import read_shard
+from realm_core.index.manifest import FORMAT, MANIFEST_FILE, is_complete, read_manifest, verify
 from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
@@ -58,6 +59,7 @@ def main(task: Index, activity: Activity) -> None:
         activity,
         name=task.generation,
         shard_rows=task.shard_rows,
+        search=task.search,
         device=task.device,
     )
     manifest = read_json(folder / "manifest.json")
@@ -70,6 +72,7 @@ def main(task: Index, activity: Activity) -> None:
             "dim": manifest["dim"],
             "model_hash": manifest["model_hash"],
             "snapshot_id": manifest["snapshot_id"],
+            "search": search_of(manifest).reason,
         }
     )
 
@@ -82,6 +85,7 @@ def build(
     *,
     name: str | None = None,
     shard_rows: int = SHARD_ROWS,
+    search: SearchKind = "auto",
     device: str = "auto",
     tokens: BlockTokens | None = None,
     about: Mapping[str, object] | None = None,
@@ -89,21 +93,24 @@ def build(
 ) -> Path:
     """Build the generation of a model and a snapshot under `output`; returns its folder.
 
-    tokens: the snapshot's wordpieces, if loaded already. about: further fields of the manifest.
+    search: how the vectors are to be searched, see `choice.py`. tokens: the snapshot's wordpieces, if loaded already.
+    about: further fields of the manifest.
     before_publishing: called when everything is built; if it raises, nothing is published.
     An existing valid generation is returned at once; `RealmError` if it is of another model or corpus.
     """
     work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
     with work.held(exclusive):
         if work.final.exists():
-            return _existing(work, activity)
+            return _existing(work, activity, search)
         if work.partial.exists() and not work.is_ours():
             remove_folder(work.partial)
         work.open(activity)
         place = pick_device(device)
         if tokens is None and place.type == "cuda":  # a GPU embeds faster than the tokenizer runs
             tokens = open_tokens(work.snapshot, activity)
-        shards = _shipped_shards(work, activity) or _build_shards(work, place, tokens, activity)
+        shards = _copied_shards(work, activity) or _build_shards(work, place, tokens, activity)
+        dimension = work.model.config.dimension
+        entry = build_search(work.partial, shards, dimension, activity, wanted=search, device=place)
         write_json(
             work.partial / "manifest.json",
             {
@@ -113,8 +120,9 @@ def build(
                 "model_hash": work.model.hash,
                 "block_hash": work.model.block_hash,
                 "rows": len(work.snapshot),
-                "dim": work.model.config.dimension,
+                "dim": dimension,
                 "shards": shards,
+                "search": entry,
                 "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 **(about or {}),
             },
@@ -152,7 +160,7 @@ def build_shard(
     with work.held(shared):
         if work.final.exists():
             _existing(work, activity)
-        elif _shipped(work) is None:  # otherwise the build copies the shards
+        elif not _at_hand(work):  # otherwise the build copies the shards
             work.open(activity)
             with work.held(exclusive, shard=number):
                 place = pick_device(device)
@@ -261,39 +269,53 @@ class _Build:
         return lock(path, f"{what} {self.name} is being built by another process already.")
 
 
-def _existing(work: _Build, activity: Activity) -> Path:
-    manifest = Generation.open(work.final).manifest
+def _existing(work: _Build, activity: Activity, search: SearchKind = "auto") -> Path:
+    manifest = read_manifest(work.final)
+    verify(work.final)
     if not _is_of(manifest, work):
         raise RealmError(f"{work.final} exists and belongs to another model or corpus; choose another name.")
+    if search not in ("auto", kind := search_of(manifest).kind):
+        raise RealmError(
+            f"{work.final} exists and is searched by another way ({kind}); choose another name (--generation): its "
+            "vectors are taken from there."
+        )
     activity.say(f"The index exists already: {work.final}")
     return work.final
 
 
 def _is_of(manifest: Mapping[str, object], work: _Build) -> bool:
-    return (manifest["block_hash"], manifest["snapshot_id"]) == (work.model.block_hash, work.snapshot.snapshot_id)
+    return (manifest.get("block_hash"), manifest.get("snapshot_id")) == (
+        work.model.block_hash,
+        work.snapshot.snapshot_id,
+    )
 
 
-def _shipped(work: _Build) -> dict[str, Any] | None:
-    """The manifest of the vectors that came with the model, if they match block embedder and snapshot."""
-    shipped = work.model_folder / SHIPPED
-    if not (shipped / "manifest.json").exists():
-        return None
-    manifest = Generation.open(shipped).manifest  # checks every file
-    return manifest if _is_of(manifest, work) else None
+def _at_hand(work: _Build) -> list[Path]:
+    """Folders that have the vectors of this block embedder and snapshot: the model's, or other indexes."""
+    others = (path.parent for path in sorted(work.output.glob(f"[!.]*/{MANIFEST_FILE}")) if path.parent != work.final)
+    complete = (folder for folder in (work.model_folder / SHIPPED, *others) if is_complete(folder))
+    return [folder for folder in complete if _is_of(read_manifest(folder), work)]
 
 
-def _shipped_shards(work: _Build, activity: Activity) -> list[dict[str, object]] | None:
-    """Copy the shards that came with the model, if they match; their manifest entries."""
-    manifest = _shipped(work)
-    if manifest is None:
-        return None
-    activity.say("The vectors of this corpus came with the model; nothing needs to be computed.")
-    with disk_errors(work.partial):
-        for shard in manifest["shards"]:
-            shutil.copyfile(work.model_folder / SHIPPED / shard["file"], work.partial / shard["file"])
-    activity.progress(len(work.snapshot), len(work.snapshot), "blocks")
-    shards: list[dict[str, object]] = manifest["shards"]
-    return shards
+def _copied_shards(work: _Build, activity: Activity) -> list[dict[str, object]] | None:
+    """Copy the shards that are at hand; their manifest entries."""
+    for folder in _at_hand(work):
+        try:
+            verify(folder)
+        except RealmError as error:
+            if folder.name == SHIPPED:
+                raise
+            activity.say(f"The vectors of {folder.name} are not used: {error}")
+            continue
+        came = "came with the model" if folder.name == SHIPPED else f"are those of the index {folder.name}"
+        activity.say(f"The vectors of this corpus {came}; nothing needs to be computed.")
+        shards: list[dict[str, object]] = read_manifest(folder)["shards"]
+        with disk_errors(work.partial):
+            for shard in shards:
+                shutil.copyfile(folder / str(shard["file"]), work.partial / str(shard["file"]))
+        activity.progress(len(work.snapshot), len(work.snapshot), "blocks")
+        return shards
+    return None
 
 
 def _build_shards(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError, quoted
-from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_shard
+from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_file
 from realm_core.tensors import fill, load_tensors
 
 
@@ -46,7 +46,7 @@ class Generation:
         vectors_ND = torch.empty(manifest["rows"], manifest["dim"], dtype=torch.float16)
         row = 0
         for shard in manifest["shards"]:
-            path = verified_shard(folder, shard)
+            path = verified_file(folder, shard)
             if shard["start"] != row or shard["stop"] > manifest["rows"]:
                 raise RealmError(f"{folder / MANIFEST_FILE}: the shards are not contiguous at row {row}.")
             fill(vectors_ND[row : shard["stop"]], read_shard(path, shard["stop"] - row, manifest["dim"]))

@@ -21,30 +21,35 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether the manifest and all shards exist; checksums are not compared."""
+    """Whether the manifest and all its files exist; checksums are not compared."""
     try:
-        return all((folder / plain_name(shard["file"])).exists() for shard in read_manifest(folder)["shards"])
-    except (RealmError, KeyError, TypeError, ValueError):
+        return all((folder / plain_name(file["file"])).exists() for file in _files(read_manifest(folder)))
+    except (RealmError, KeyError, TypeError, ValueError, AttributeError):
         return False
 
 
 def verify(folder: Path) -> int:
-    """Check every shard against its checksum in the manifest; returns the number of shards.
+    """Check every file against its checksum in the manifest; returns the number of files.
 
     `RealmError` names the first one that is missing or damaged.
     """
     manifest = read_manifest(folder)
     try:
-        return len([verified_shard(folder, shard) for shard in manifest["shards"]])
-    except (KeyError, TypeError, ValueError):
+        return len([verified_file(folder, file) for file in _files(manifest)])
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise RealmError(f"{folder / MANIFEST_FILE} does not list its files.") from None
 
 
-def verified_shard(folder: Path, shard: dict[str, Any]) -> Path:
+def _files(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries of all files: shards, and what a stored approximate search consists of."""
+    return [*manifest["shards"], *(manifest.get("search") or {}).get("files", ())]
+
+
+def verified_file(folder: Path, file: dict[str, Any]) -> Path:
     """The file of a manifest entry; `RealmError` if it is missing or damaged."""
-    path = folder / plain_name(shard["file"])
+    path = folder / plain_name(file["file"])
     if not path.exists():
         raise RealmError(f"{path} does not exist: the index is incomplete; build it again.")
-    if checksum(path) != shard["sha256"]:
+    if checksum(path) != file["sha256"]:
         raise RealmError(f"{path} is damaged: its checksum is not the manifest's; build the index again.")
     return path

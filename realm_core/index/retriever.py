@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -76,14 +76,20 @@ class DenseRetriever:
 
 def check_fit(model: Model, generation: Generation, snapshot: Snapshot) -> None:
     """`RealmError` unless the generation was built from this snapshot with this model's block embedder."""
-    if generation.manifest["block_hash"] != model.block_hash:
+    check_manifest_fits(model, generation.manifest, snapshot)
+
+
+def check_manifest_fits(model: Model, manifest: Mapping[str, Any], snapshot: Snapshot) -> None:
+    """The same for a generation that has not been read yet."""
+    name = manifest.get("generation")
+    if manifest.get("block_hash") != model.block_hash:
         raise RealmError(
-            f"The index {generation.name} was built with another block embedder "
-            f"({generation.manifest['block_hash']}) than the model's ({model.block_hash}); "
+            f"The index {name} was built with another block embedder "
+            f"({manifest.get('block_hash')}) than the model's ({model.block_hash}); "
             "build an index for this model."
         )
-    if generation.manifest["snapshot_id"] != snapshot.snapshot_id:
+    if manifest.get("snapshot_id") != snapshot.snapshot_id:
         raise RealmError(
-            f"The index {generation.name} is of corpus snapshot {generation.manifest['snapshot_id']}, "
+            f"The index {name} is of corpus snapshot {manifest.get('snapshot_id')}, "
             f"not of {snapshot.snapshot_id}; build an index of this corpus."
         )

@@ -1,4 +1,4 @@
-"""Maximum inner product search with one interface: exact (torch, any device) and FAISS (approximate).
+"""Maximum inner product search with one interface: here exactly (torch, any device), approximately in `approximate.py`.
 
     search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
 
@@ -7,7 +7,6 @@ Ties are ordered by ascending row. Legend: B queries, N vectors, D dimension, K 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
@@ -65,31 +64,6 @@ class ExactSearch:
         return best_rows.cpu(), best_scores.cpu()
 
 
-class FaissSearch:
-    """Approximate search in a FAISS index (inner product).
-
-    factory:   an `index_factory` string of FAISS; vectors are added in row order.
-    ef_search: candidates of a search in an HNSW index: more is slower and has higher recall.
-    """
-
-    def __init__(self, vectors_ND: Tensor, factory: str = "HNSW32", *, ef_search: int = 256) -> None:
-        import faiss
-
-        vectors = vectors_ND.float().contiguous().numpy()
-        self._index = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-        if not self._index.is_trained:
-            self._index.train(vectors)
-        self._index.add(vectors)
-        if hasattr(self._index, "hnsw"):
-            self._index.hnsw.efSearch = ef_search
-
-    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)], highest first; score −inf (row −1) where FAISS found fewer."""
-        scores, rows = self._index.search(queries_BD.float().contiguous().numpy(), min(k, self._index.ntotal))
-        rows_BK, scores_BK = torch.from_numpy(rows), torch.from_numpy(scores)
-        return rows_BK, scores_BK.masked_fill(rows_BK < 0, -math.inf)
-
-
 def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """(scores, positions) of the k highest of each row; ties by ascending position."""
     scores_BK, positions_BK = torch.topk(scores_BN, min(k, scores_BN.shape[1]), dim=1)
@@ -105,6 +79,14 @@ def stable_top(scores_BN: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return scores_BK.gather(1, order), positions_BK.gather(1, order)
 
 
+def merged(rows_BM: Tensor, scores_BM: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k best of some results in any order; of equal scores the lower row comes first."""
+    order = torch.argsort(rows_BM, dim=1, stable=True)
+    rows_BM, scores_BM = rows_BM.gather(1, order), scores_BM.gather(1, order)
+    scores_BK, order = stable_top(scores_BM, k)
+    return rows_BM.gather(1, order), scores_BK
+
+
 def search_without(
     search: Search, queries_BD: Tensor, ks: Sequence[int], excluded_rows: Sequence[Collection[int]]
 ) -> list[tuple[list[int], list[float]]]:
@@ -113,6 +95,6 @@ def search_without(
     rows_BK, scores_BK = search.search(queries_BD, most)
     found = []
     for rows, scores, k, excluded in zip(rows_BK.tolist(), scores_BK.tolist(), ks, excluded_rows, strict=True):
-        kept = [pair for pair in zip(rows, scores, strict=True) if pair[0] >= 0 and pair[0] not in excluded][:k]
+        kept = [pair for pair in zip(rows, scores, strict=True) if pair[0] not in excluded][:k]
         found.append(([row for row, _ in kept], [score for _, score in kept]))
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
+from realm_core.index.choice import SearchKind
 from realm_core.settings import Count, SettingError, setting
 from realm_core.task import CorpusFolder, ModelFolder, Part, Task, given, runtime
 
@@ -35,6 +36,9 @@ class Index(Task):
     model: ModelFolder = given("the model that embeds")
     corpus: CorpusFolder = given("the corpus")
     shard_rows: int = setting(SHARD_ROWS, "blocks a shard; shards are built by all workers of the queue", ge=1)
+    search: SearchKind = setting(
+        "auto", "how blocks are found: exact, ivf (approximately, for more than a million), or auto: by their number"
+    )
     output: Path = runtime(help="folder of all generations")
     generation: str | None = runtime(None, help="its name (default: made of the model's and the snapshot's hashes)")
     shard: Count | None = runtime(

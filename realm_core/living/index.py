@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
+from realm_core.index.choice import SearchKind
 from realm_core.index.embedding import embed
-from realm_core.index.search import ExactSearch
+from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Filter
 from realm_core.living.layer import Layer, Mask
-from realm_core.living.search import Allowed, Approximate, BaseSearch, merged
+from realm_core.living.search import Allowed, BaseSearch, open_base
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
@@ -42,14 +43,14 @@ class LivingIndex:
         base: tuple[Layer, BaseSearch] | None,
         segment_vectors: dict[str, Tensor],
         device: torch.device,
-        approximate: Approximate | None,
+        wanted: SearchKind,
         rows_N: Mask,
     ) -> None:
         self.corpus = corpus
-        self._store, self._base, self._device, self._approximate = store, base, device, approximate
+        self._store, self._base, self._device, self._wanted = store, base, device, wanted
         self._segment_vectors = segment_vectors
         base_rows = 0 if base is None else len(base[1])
-        self._allowed = Allowed(torch.from_numpy(rows_N[:base_rows]), device)
+        self._allowed = Allowed(torch.from_numpy(rows_N[:base_rows]), device if base is None else base[1].device)
         self._segment_rows_M = torch.from_numpy(np.flatnonzero(rows_N[base_rows:]))
         self._segments: ExactSearch | None = None
         if len(self._segment_rows_M):
@@ -65,14 +66,14 @@ class LivingIndex:
         state: CorpusState,
         *,
         device: torch.device | None = None,
-        approximate: Approximate | None = None,
+        search: SearchKind = "auto",
     ) -> LivingIndex:
-        """Read and check a state with all vectors of its base. approximate: makes the search of the base's vectors."""
-        return cls._opened(store, state, device or torch.device("cpu"), approximate, None)
+        """Read and check a state. search: of the base's vectors, as for `open_approximate`."""
+        return cls._opened(store, state, device or torch.device("cpu"), search, None)
 
     def at(self, state: CorpusState) -> LivingIndex:
         """Another state; with the same base it shares that in memory, and only new segments are read."""
-        return self._opened(self._store, state, self._device, self._approximate, self)
+        return self._opened(self._store, state, self._device, self._wanted, self)
 
     @classmethod
     def _opened(
@@ -80,7 +81,7 @@ class LivingIndex:
         store: Store,
         state: CorpusState,
         device: torch.device,
-        approximate: Approximate | None,
+        wanted: SearchKind,
         earlier: LivingIndex | None,
     ) -> LivingIndex:
         corpus = store.view(state)
@@ -93,17 +94,17 @@ class LivingIndex:
                     assert earlier is not None
                     base = earlier._base
                 else:
-                    base = layer, BaseSearch(layer.vectors.load(), device, approximate)
+                    base = layer, open_base(layer.vectors.folder, device, wanted)
             else:
                 known = None if earlier is None else earlier._segment_vectors.get(layer.name)
                 vectors[layer.name] = layer.vectors.load() if known is None else known
-        return cls(store, corpus, base, vectors, device, approximate, corpus.live_rows)
+        return cls(store, corpus, base, vectors, device, wanted, corpus.live_rows)
 
     def where(self, wanted: Filter) -> LivingIndex:
         """The same state, of which only the blocks of documents that pass a filter are found."""
         rows_N = self.corpus.passing_rows(wanted)
         return LivingIndex(
-            self._store, self.corpus, self._base, self._segment_vectors, self._device, self._approximate, rows_N
+            self._store, self.corpus, self._base, self._segment_vectors, self._device, self._wanted, rows_N
         )
 
     def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import plain_name
 from realm_core.index.generation import Generation
-from realm_core.index.manifest import read_manifest, verified_shard
+from realm_core.index.manifest import read_manifest, verified_file
 from realm_core.living.collections import CollectionFacts, collections_of
 from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, Filter, known_of
 from realm_core.living.state import BASE
@@ -58,7 +58,7 @@ class StoredVectors:
         vectors_MD = torch.empty(len(rows_M), self.dimension, dtype=torch.float16)
         shards_M = np.searchsorted(self._starts, rows_M, side="right") - 1
         for shard in np.unique(shards_M).tolist():
-            path, places = verified_shard(self.folder, self._shards[shard]), np.flatnonzero(shards_M == shard)
+            path, places = verified_file(self.folder, self._shards[shard]), np.flatnonzero(shards_M == shard)
             local = rows_M[places] - self._starts[shard]
             first, last = int(local.min()), int(local.max())
             try:

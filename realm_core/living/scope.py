@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from realm_core.index.search import merged
 from realm_core.living.documents import Filter
 from realm_core.living.index import LivingIndex
-from realm_core.living.search import merged
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,18 @@ Legend: B queries, N vectors, M allowed ones, D dimension, K results.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from realm_core.index.search import Search, stable_top
+from realm_core.index.approximate import ApproximateSearch, RowFilter, open_approximate
+from realm_core.index.choice import SearchKind
+from realm_core.index.generation import Generation
+from realm_core.index.search import stable_top
 from realm_core.tensors import fill
-
-# What makes an approximate search of the vectors [N, D]; for instance `FaissSearch`.
-Approximate = Callable[[Tensor], Search]
 
 _SLICE_ROWS = 1 << 18  # scores of one slice are [B, slice] float32
 _PRECISE_BYTES = 8 << 30  # vectors are kept in float32 where that takes no more, as `ExactSearch` does
@@ -32,15 +34,38 @@ class Allowed:
         few = self.count * _FEW < len(mask_N) or self.count <= _FEW_ROWS
         self.rows_M = mask_N.nonzero().flatten().to(device) if few and self.mask_N is not None else None
 
+    @cached_property
+    def row_filter(self) -> RowFilter | None:
+        """The mask as approximate search takes it; None where every row is allowed."""
+        return None if self.mask_N is None else RowFilter.of(self.mask_N.cpu())
 
-class BaseSearch:
-    """The vectors of a base, in memory; what every state with this base shares."""
 
-    def __init__(self, vectors_ND: Tensor, device: torch.device, approximate: Approximate | None = None) -> None:
+class BaseSearch(Protocol):
+    """The vectors of a base; what every state with this base shares."""
+
+    device: torch.device
+
+    def __len__(self) -> int: ...
+
+    def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, M)] of the best allowed rows, on the CPU; of equal scores the lower row first."""
+        ...
+
+
+def open_base(folder: Path, device: torch.device, wanted: SearchKind = "auto") -> BaseSearch:
+    """The search of a generation, whose files are verified. wanted: as for `open_approximate`."""
+    approximate = open_approximate(folder, wanted)
+    if approximate is None:
+        return ExactBase(Generation.open(folder).vectors_ND, device)
+    return ApproximateBase(approximate)
+
+
+class ExactBase:
+    """Vectors in memory, each of which is scored."""
+
+    def __init__(self, vectors_ND: Tensor, device: torch.device) -> None:
         self.device = device
-        self._approximate = None if approximate is None else approximate(vectors_ND)
-        # Beside an approximate search only few are scored exactly: those are made precise one by one.
-        precise = approximate is None and (device.type == "cpu" or vectors_ND.numel() * 4 <= _PRECISE_BYTES)
+        precise = device.type == "cpu" or vectors_ND.numel() * 4 <= _PRECISE_BYTES
         dtype = torch.float32 if precise else vectors_ND.dtype
         self._vectors_ND = torch.empty(vectors_ND.shape, device=device, dtype=dtype)
         fill(self._vectors_ND, vectors_ND)
@@ -49,23 +74,15 @@ class BaseSearch:
         return self._vectors_ND.shape[0]
 
     def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, M)] of the best allowed rows, on the CPU; of equal scores the lower row first."""
+        """As `BaseSearch` says."""
         k = min(k, allowed.count)
         if k == 0:
-            return torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
-        if self._approximate is not None and (allowed.mask_N is None or allowed.rows_M is None):
-            return self._approximately(self._approximate, queries_BD, k, allowed)
-        return self._exactly(queries_BD, k, allowed)
-
-    def _exactly(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
-        """Every allowed row is scored."""
+            return _nothing(queries_BD)
         rows_M = allowed.rows_M
-        best_rows, best_scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
+        best_rows, best_scores = _nothing(queries_BD)
         for start in range(0, len(self) if rows_M is None else len(rows_M), _SLICE_ROWS):
             part = slice(start, start + _SLICE_ROWS)
             vectors_SD = self._vectors_ND[part] if rows_M is None else self._vectors_ND[rows_M[part]]
-            if self.device.type == "cpu":
-                vectors_SD = vectors_SD.float()
             scores_BS = (queries_BD.to(vectors_SD) @ vectors_SD.T).float()
             if rows_M is None and allowed.mask_N is not None:
                 scores_BS.masked_fill_(~allowed.mask_N[part], -math.inf)
@@ -75,30 +92,25 @@ class BaseSearch:
             best_rows = torch.cat([best_rows, rows.cpu()], dim=1).gather(1, order)
         return best_rows, best_scores
 
-    def _approximately(self, search: Search, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
-        """More and more are asked for until k allowed ones are found; questions for which they are not, exactly."""
-        fetched = min(len(self), k if allowed.mask_N is None else k + math.ceil(k * len(self) / allowed.count))
-        while True:
-            rows, scores = search.search(queries_BD, fetched)
-            found = rows >= 0
-            if allowed.mask_N is not None:
-                found &= allowed.mask_N.cpu()[rows.clamp(min=0)]
-            enough = found.sum(dim=1) >= k
-            if enough.all() or fetched * 2 > len(self):
-                break
-            fetched *= 2
-        best_rows, best_scores = torch.empty(len(queries_BD), k).long(), torch.empty(len(queries_BD), k)
-        if enough.any():
-            scores = scores.masked_fill(~found, -math.inf)[enough]
-            best_rows[enough], best_scores[enough] = merged(rows[enough], scores, k)
-        if not enough.all():
-            best_rows[~enough], best_scores[~enough] = self._exactly(queries_BD[~enough], k, allowed)
-        return best_rows, best_scores
+
+class ApproximateBase:
+    """Vectors on the disk beside their stored index, which is asked for allowed rows alone."""
+
+    def __init__(self, search: ApproximateSearch) -> None:
+        self.device = torch.device("cpu")
+        self._search = search
+
+    def __len__(self) -> int:
+        return len(self._search)
+
+    def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
+        """As `BaseSearch` says, of the rows that are found."""
+        if allowed.count == 0:
+            return _nothing(queries_BD)
+        if allowed.rows_M is not None and allowed.count <= _FEW_ROWS:
+            return self._search.exactly(queries_BD, min(k, allowed.count), allowed.rows_M)
+        return self._search.search(queries_BD, k, allowed.row_filter)
 
 
-def merged(rows_BM: Tensor, scores_BM: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best of some results in any order; of equal scores the lower row comes first."""
-    order = torch.argsort(rows_BM, dim=1, stable=True)
-    rows_BM, scores_BM = rows_BM.gather(1, order), scores_BM.gather(1, order)
-    scores_BK, order = stable_top(scores_BM, k)
-    return rows_BM.gather(1, order), scores_BK
+def _nothing(queries_BD: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)

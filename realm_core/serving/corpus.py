@@ -12,12 +12,14 @@ from cachetools import LRUCache
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
+from realm_core.index.approximate import open_approximate
+from realm_core.index.choice import SearchKind
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import check_fit
+from realm_core.index.manifest import read_manifest
+from realm_core.index.retriever import check_manifest_fits
 from realm_core.index.search import ExactSearch, Search, search_without
 from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.scope import Scope, ScopedSearch
-from realm_core.living.search import Approximate
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
@@ -113,22 +115,23 @@ def nearest(
 
 
 def open_snapshot(
-    model: Model, index: Path, corpus: Path, device: torch.device, approximate: Approximate | None
+    model: Model, index: Path, corpus: Path, device: torch.device, wanted: SearchKind
 ) -> tuple[ServedCorpus, str]:
-    """A corpus with the index that matches model and corpus, and the index's name."""
-    generation, snapshot = Generation.open(index), Snapshot.open(corpus)
-    check_fit(model, generation, snapshot)
+    """A corpus with the index that matches model and corpus, and the index's name. wanted: see `open_approximate`."""
+    manifest, snapshot = read_manifest(index), Snapshot.open(corpus)
+    check_manifest_fits(model, manifest, snapshot)
     snapshot.verify()  # memory-mapped, so not verified on reading as model and index are
-    vectors_ND = generation.vectors_ND
-    search = ExactSearch(vectors_ND, device) if approximate is None else approximate(vectors_ND)
-    return ServedCorpus.of_snapshot(snapshot, search), generation.name
+    search: Search | None = open_approximate(index, wanted)
+    if search is None:
+        search = ExactSearch(Generation.open(index).vectors_ND, device)
+    return ServedCorpus.of_snapshot(snapshot, search), str(manifest["generation"])
 
 
 def open_living(
-    model: Model, living: LivingCorpus, device: torch.device, approximate: Approximate | None
+    model: Model, living: LivingCorpus, device: torch.device, wanted: SearchKind
 ) -> tuple[ServedCorpus, str]:
-    """A state of a living corpus, and the name of its base's index."""
+    """A state of a living corpus, and the name of its base's index. wanted: see `open_approximate`."""
     check_fits(model, living.state)
-    index = LivingIndex.open(living.store, living.state, device=device, approximate=approximate)
+    index = LivingIndex.open(living.store, living.state, device=device, search=wanted)
     base = next(layer for layer in index.corpus.layers if layer.name == BASE)
     return ServedCorpus.of_index(index), str(base.vectors.manifest["generation"])

@@ -26,8 +26,8 @@ import torch
 from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.corpus.records import Block
 from realm_core.errors import CannotFill, RealmError
+from realm_core.index.choice import SearchKind
 from realm_core.index.embedding import embed
-from realm_core.index.search import FaissSearch
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
 from realm_core.living.state import CorpusState
@@ -117,28 +117,24 @@ class Engine:
         corpus: Path,
         *,
         device: str = "auto",
-        search: str = "exact",
+        search: SearchKind = "auto",
         living: LivingCorpus | None = None,
         capacity: int = CAPACITY,
         deadline_s: float = DEADLINE_S,
     ) -> Engine:
         """Read the three folders; `RealmError` if one is missing or damaged, or they do not match.
 
-        search: "exact", or a FAISS factory string such as "HNSW32" (approximate).
+        search: "exact", "ivf" (by the index's stored approximate search), or "auto": as the index was built.
         living: a state above index and corpus, from which others can be taken up later (`take_up`).
 
         Other engines of this process have priority: while they answer, loading takes up to ten times as long.
         """
         place = pick_device(device)
         loaded = compute_aside(partial(_load_model, model, place))
-        if search == "exact":
-            open_aside, approximate = compute_aside, None
-        else:  # one call of up to minutes, in FAISS's own threads
-            open_aside, approximate = _at_once, partial(FaissSearch, factory=search)
         if living is None:
-            served, name = open_aside(partial(open_snapshot, loaded, index, corpus, place, approximate))
+            served, name = compute_aside(partial(open_snapshot, loaded, index, corpus, place, search))
         else:
-            served, name = open_aside(partial(open_living, loaded, living, place, approximate))
+            served, name = compute_aside(partial(open_living, loaded, living, place, search))
         return cls(
             loaded,
             served,
@@ -417,10 +413,6 @@ def _load_model(folder: Path, device: torch.device) -> Model:
     for part in (loaded.query, loaded.reader, *for_filling):
         part.for_inference(device)
     return loaded
-
-
-def _at_once(work: Callable[[], Result]) -> Result:
-    return work()
 
 
 def _checked_text(text: str, name: str) -> str:

@@ -107,6 +107,7 @@ def build_generation(made: Path, corpus: Path, generations: Path, step: int, dev
         generations,
         activity,
         name=step_name(step),
+        search="exact",
         device=device,
         tokens=open_tokens(Snapshot.open(corpus), activity),
         about={"step": step, "parameters_at": parameters_at, "snapshot": snapshot},

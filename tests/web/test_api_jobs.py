@@ -98,7 +98,7 @@ def test_settings_that_an_upgrade_removed_are_left_behind(client: Client, index:
     inputs = {"model": index.model_id, "corpus": index.corpus_id}
     earlier = job(parameters={**inputs, "shard_rows": 7, "of_an_earlier_version": 1})
     body = post(client, "jobs", {"kind": "index", "parameters": {}, "settings_of": str(earlier.pk)}).json()
-    assert body["parameters"] == {**inputs, "shard_rows": 7}
+    assert body["parameters"] == {**inputs, "shard_rows": 7, "search": "auto"}
     told = post(client, "jobs", {"kind": "index", "parameters": {"of_an_earlier_version": 1}})
     assert "is no parameter" in str(problem(told, 400))  # but not what somebody says now
 

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client, RequestFactory
 from django.utils import timezone
 
-from realm_core.files import read_json
+from realm_core.files import read_json, write_json
 from tests.tiny import tiny_deployment, tiny_model
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, evaluation, job, post, problem, question_set, span_set
@@ -30,6 +30,14 @@ SNAPSHOT = {"name": "small", "path": "corpora/small", "source": "jsonl", "articl
 def client(staff: Person) -> Client:
     assert staff.user is not None
     return TokenClient(staff.user, "operate")
+
+
+def test_an_index_says_how_it_is_searched_and_why(client: Client, tmp_path: Path) -> None:
+    index = stored.deployment().index
+    IndexGeneration.every.filter(pk=index.pk).update(path=str(tmp_path))
+    assert one_of(client, "indexes", index.pk)["search"] == "", "its files are not there"
+    write_json(tmp_path / "manifest.json", {"format": 1, "rows": 10_033, "dim": 256})
+    assert one_of(client, "indexes", index.pk)["search"] == "exact: 10,033 blocks take 10 MB"
 
 
 def test_lineage(client: Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, InterfaceError
@@ -48,6 +49,21 @@ def test_what_is_loaded_is_warmed_up_before_it_answers(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("realm_core.serving.engine.Engine.load", lambda *_folders, **_about: Slow())
     assert isinstance(load_engine(deployment), Slow) and done == ["warmed up"]
+
+
+def test_the_search_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    asked: list[str] = []
+
+    def load(*_folders: object, search: str, **_about: object) -> None:
+        asked.append(search)
+        raise RealmError("seen")
+
+    monkeypatch.setattr("realm_core.serving.engine.Engine.load", load)
+    for search in ("auto", "ivf"):
+        settings.REALM_SEARCH = search
+        with pytest.raises(RealmError, match="seen"):
+            load_engine(stored.deployment())
+    assert asked == ["auto", "ivf"]
 
 
 def test_the_first_question_starts_the_loading(loader: Loader) -> None:

@@ -13,7 +13,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from webapp.environment import envbool, envint, envlist, envrate, secret_key
+from webapp.environment import envbool, envchoice, envint, envlist, envrate, secret_key
 from webapp.settings import _database
 
 
@@ -29,6 +29,7 @@ def test_what_is_not_there_has_its_default(monkeypatch: pytest.MonkeyPatch) -> N
     assert envint("X", 7) == 7
     assert envlist("X", ["a"]) == ["a"]
     assert envrate("X", "5/min") == "5/min"
+    assert envchoice("X", "auto", ("auto", "exact")) == "auto"
 
 
 @pytest.mark.parametrize("text", ["ture", "2"])
@@ -45,6 +46,13 @@ def test_a_number_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str, said:
         envint("X", 0)
 
 
+@pytest.mark.parametrize("text", ["hnsw", "Exact"])
+def test_a_word_that_is_none_of_them(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("X", text)
+    with pytest.raises(ImproperlyConfigured, match=f"X must be one of auto, exact, not '{text}'"):
+        envchoice("X", "auto", ("auto", "exact"))
+
+
 @pytest.mark.parametrize("text", ["60", "0/min", "60/week", "x/min", "-1/min"])
 def test_a_rate_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("X", text)
@@ -57,6 +65,8 @@ def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert envlist("X", []) == ["a", "b"]
     monkeypatch.setenv("X", "12")
     assert envint("X", 0) == 12
+    monkeypatch.setenv("X", " exact ")
+    assert envchoice("X", "auto", ("auto", "exact")) == "exact"
     monkeypatch.setenv("X", "0")
     assert envrate("X", "1/s") == "0"
 

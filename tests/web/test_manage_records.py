@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
+from realm_core.files import write_json
 from tests.web.conftest import Person
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, write_files
 from tests.web.pages import stored
@@ -83,6 +85,14 @@ def test_an_index_and_a_corpus_say_what_uses_them(now: Deployment, staff: Person
     assert f"/manage/indexes/{now.index_id}/" in page and f"/manage/spans/{spans.pk}/" in page
     page = staff.client.get(f"/manage/spans/{spans.pk}/").content.decode()
     assert "7, in 9 blocks" in page
+
+
+def test_an_index_says_how_it_is_searched_and_why(now: Deployment, staff: Person, tmp_path: Path) -> None:
+    IndexGeneration.every.filter(pk=now.index_id).update(path=str(tmp_path))
+    address = f"/manage/indexes/{now.index_id}/"
+    assert "<dt>Search</dt>" not in staff.client.get(address).content.decode(), "its files are not there"
+    write_json(tmp_path / "manifest.json", {"format": 1, "rows": 10_033, "dim": 256})
+    assert "<dt>Search</dt><dd>exact: 10,033 blocks take 10 MB</dd>" in staff.client.get(address).content.decode()
 
 
 def test_an_index_that_was_removed_is_in_no_list_and_still_has_its_page(now: Deployment, staff: Person) -> None:

@@ -57,6 +57,7 @@ INDEX: Final[dict[str, Any]] = {
     "path": "indexes/vital-en-2f9f4d7e",
     "rows": 21034,
     "dim": 128,
+    "search": "exact: 21,034 blocks take 11 MB",
     "job": _JOB,
     "evaluations": [7],
     "deployments": [12],

@@ -13,6 +13,8 @@ from typing import Any
 
 from realm_core.errors import RealmError, printable
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder
+from realm_core.index.choice import search_of
+from realm_core.index.manifest import read_manifest
 from realm_core.model.identity import read_hashes
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, SpanSet
 from webapp.storage.places import models_dir, portable, resolve
@@ -124,6 +126,13 @@ def record_index(folder: Path, *, model: ModelVersion | None = None, job: Job | 
         },
     )
     return index
+
+
+def search_of_index(index: IndexGeneration) -> str:
+    """How an index is searched and why, by its manifest; nothing where its files cannot be read."""
+    with suppress(RealmError, KeyError, TypeError, ValueError):
+        return search_of(read_manifest(resolve(index.path))).reason
+    return ""
 
 
 def record_spans(

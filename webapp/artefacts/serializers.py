@@ -9,6 +9,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from webapp.artefacts.registering import search_of_index
 from webapp.models import (
     CorpusSnapshot,
     Evaluation,
@@ -70,12 +71,18 @@ class IndexSerializer(RecordSerializer):
 
     evaluations = _ids("Measurements over it.")
     deployments = _ids("When it was deployed.")
+    search = serializers.SerializerMethodField(
+        help_text="How blocks are found, exactly or approximately, and why; empty where its files were removed."
+    )
+
+    def get_search(self, index: IndexGeneration) -> str:
+        return search_of_index(index)
 
     class Meta:
         model = IndexGeneration
         fields = [
-            *("id", "generation", "model", "corpus", "path", "rows", "dim", "job", "evaluations", "deployments"),
-            *("pinned", "removed_at", "created_at"),
+            *("id", "generation", "model", "corpus", "path", "rows", "dim", "search", "job", "evaluations"),
+            *("deployments", "pinned", "removed_at", "created_at"),
         ]
 
 

@@ -12,6 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from webapp.artefacts.registering import search_of_index
 from webapp.evaluations.service import latest_figures
 from webapp.feedback.service import by_deployment
 from webapp.models import (
@@ -85,6 +86,7 @@ def index_page(request: HttpRequest, pk: int) -> HttpResponse:
         "manage/index.html",
         {
             "index": index,
+            "search": search_of_index(index),
             "folder": resolve(index.path),
             "fitting": ModelVersion.objects.filter(block_hash=index.model.block_hash),
             "evaluations": index.evaluations.select_related("questions", "model"),

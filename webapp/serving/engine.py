@@ -90,6 +90,7 @@ def load_engine(deployment: Deployment) -> Engine:
         resolve(index.path),
         resolve(index.corpus.path),
         device=settings.REALM_DEVICE,
+        search=settings.REALM_SEARCH,
         living=LivingCorpus(store, state),
         capacity=settings.ASK_QUEUE,
         deadline_s=settings.ASK_DEADLINE_S,

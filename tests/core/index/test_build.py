@@ -19,6 +19,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.index import build as build_module
+from realm_core.index.approximate import open_approximate
 from realm_core.index.build import build, build_shard
 from realm_core.index.embedding import batches_by_length, embed, even_batches
 from realm_core.index.generation import Generation
@@ -126,6 +127,38 @@ def test_built_again_is_the_same_generation(deployment: Deployment) -> None:
     before = {path: path.stat().st_mtime_ns for path in deployment.index.iterdir()}
     assert rebuild(deployment, deployment.index.parent) == deployment.index
     assert {path: path.stat().st_mtime_ns for path in deployment.index.iterdir()} == before
+
+
+def test_the_search_is_chosen_and_told(deployment: Deployment) -> None:
+    manifest = read_json(deployment.index / "manifest.json")
+    assert manifest["search"]["kind"] == "exact" and manifest["search"]["wanted"] == "auto"
+    assert manifest["search"]["reason"] == f"exact: {manifest['rows']} blocks take 1 MB"
+
+
+def test_another_search_takes_the_vectors_that_are_there(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = rebuild(deployment, tmp_path, shard_rows=5)
+    with pytest.raises(RealmError, match=r"is searched by another way \(exact\); choose another name"):
+        build(deployment.model, deployment.corpus, tmp_path, QUIET, search="ivf", device="cpu")
+
+    def fail(*_: object) -> None:
+        raise AssertionError("vectors were computed")
+
+    monkeypatch.setattr(build_module, "_build_shards", fail)
+    made = build(deployment.model, deployment.corpus, tmp_path, QUIET, name="mine", search="ivf", device="cpu")
+    assert torch.equal(Generation.open(made).vectors_ND, Generation.open(first).vectors_ND)
+    assert open_approximate(made) is not None and open_approximate(first) is None
+    assert build_shard(deployment.model, deployment.corpus, tmp_path, QUIET, name="new", number=0) > 0
+    assert not (tmp_path / ".new.partial").exists(), "nothing was left to do"
+
+
+def test_vectors_of_a_damaged_index_are_not_taken(deployment: Deployment, tmp_path: Path) -> None:
+    first = rebuild(deployment, tmp_path)
+    shard = first / "vectors-00000.safetensors"
+    shard.write_bytes(shard.read_bytes()[::-1])
+    made = rebuild(deployment, tmp_path, name="mine")
+    assert torch.equal(Generation.open(made).vectors_ND, Generation.open(deployment.index).vectors_ND)
 
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy

@@ -1,8 +1,6 @@
-"""Exact search against numpy, approximate search against exact search."""
+"""Exact search against numpy."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from realm_core.index import search as search_module
-from realm_core.index.search import ExactSearch, FaissSearch, search_without, stable_top
+from realm_core.index.search import ExactSearch, search_without, stable_top
 
 
 def vectors(rows: int, dimension: int = 8, *, seed: int = 0) -> torch.Tensor:
@@ -65,37 +63,6 @@ def test_vectors_in_half_precision_are_compared_in_single() -> None:
 def test_an_empty_index_finds_nothing() -> None:
     found, scores = ExactSearch(torch.empty(0, 8)).search(vectors(2), 5)
     assert found.shape == scores.shape == (2, 0)
-
-
-def test_flat_faiss_equals_exact_search() -> None:
-    base, queries = vectors(200), vectors(9, seed=1)
-    found, scores = FaissSearch(base, "Flat").search(queries, 7)
-    exact, exact_scores = ExactSearch(base).search(queries, 7)
-    assert found.tolist() == exact.tolist()
-    torch.testing.assert_close(scores, exact_scores)
-
-
-def test_faiss_with_k_above_the_number_of_vectors() -> None:
-    found, scores = FaissSearch(vectors(3), "Flat").search(vectors(2, seed=1), 10)
-    assert sorted(found[0].tolist()) == [0, 1, 2] and scores.shape == (2, 3)
-
-
-def test_missing_results_of_faiss_have_no_score() -> None:
-    """Only one of two inverted lists is searched, so that some rows cannot be found."""
-    base = torch.cat([vectors(40) * 0.01 + 1, vectors(40) * 0.01 - 1])
-    found, scores = FaissSearch(base, "IVF2,Flat").search(torch.ones(1, 8), 60)
-    assert (found[0] >= 0).sum() == 40
-    assert torch.isinf(scores[0, 40:]).all() and (scores[0, 40:] < 0).all()
-    [(rows, kept)] = search_without(FaissSearch(base, "IVF2,Flat"), torch.ones(1, 8), [50], [{0}])
-    assert sorted(rows) == list(range(1, 40)) and all(math.isfinite(score) for score in kept)
-
-
-def test_hnsw_finds_nine_of_ten() -> None:
-    base, queries = vectors(2000, 16), vectors(50, 16, seed=1)
-    found, _ = FaissSearch(base, "HNSW32").search(queries, 10)
-    exact, _ = ExactSearch(base).search(queries, 10)
-    hits = [len(set(a) & set(b)) for a, b in zip(found.tolist(), exact.tolist(), strict=True)]
-    assert sum(hits) / (10 * len(hits)) >= 0.9
 
 
 @given(excluded=st.sets(st.integers(0, 19), max_size=19), k=st.integers(1, 25))

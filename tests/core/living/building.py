@@ -17,6 +17,8 @@ from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
 from realm_core.files import sha256_of_file, write_json
+from realm_core.index.approximate_build import build_search
+from realm_core.index.choice import SearchKind
 from realm_core.index.search import ExactSearch
 from realm_core.living.documents import Document
 from realm_core.living.index import LivingIndex
@@ -78,7 +80,7 @@ def built_anew(documents: Sequence[Document], folder: Path) -> tuple[Snapshot, T
     return snapshot, vectors(list(zip(*snapshot.titles_texts(0, len(snapshot)), strict=True)))
 
 
-def base_of(store: Store, documents: Sequence[Document]) -> CorpusState:
+def base_of(store: Store, documents: Sequence[Document], *, search: SearchKind = "auto") -> CorpusState:
     """The state of a base that was ingested from the documents."""
     snapshot, vectors_ND = built_anew(documents, store.corpora)
     folder = store.indexes / f"{snapshot.snapshot_id}-{BLOCK_HASH}"
@@ -99,6 +101,7 @@ def base_of(store: Store, documents: Sequence[Document]) -> CorpusState:
         "rows": len(snapshot),
         "dim": DIMENSION,
         "shards": [shard],
+        "search": build_search(folder, [shard], DIMENSION, quiet(), wanted=search),
     }
     write_json(folder / "manifest.json", manifest, sealed=True)
     return store.first_state(NAME, Base(snapshot.snapshot_id, folder.name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +10,21 @@ import torch
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.in_corpus import in_corpus
+from realm_core.index.choice import search_of
+from realm_core.index.manifest import read_manifest, verify
 from realm_core.index.retriever import DenseRetriever
-from realm_core.index.search import FaissSearch, search_without
+from realm_core.index.search import search_without
+from realm_core.living import index as living_index
 from realm_core.living import search as living_search
 from realm_core.living.documents import Changes, Document, Filter
 from realm_core.living.editing import edit, embedding_of
+from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex, LivingRetriever
-from realm_core.living.search import Allowed, BaseSearch
+from realm_core.living.search import Allowed, ApproximateBase, ExactBase
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.model.checkpoint import load_model
+from realm_core.runs.activity import Activity
 from tests.core.conftest import Deployment
 from tests.core.living.building import CountingEmbedder, answers, base_of, document, queries, store_in
 
@@ -32,58 +36,58 @@ def naive(scores_N: torch.Tensor, allowed: set[int], k: int) -> list[int]:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 1.0])
-@pytest.mark.parametrize("approximate", [None, lambda v: FaissSearch(v, "Flat"), lambda v: FaissSearch(v, "IVF8,Flat")])
 @pytest.mark.parametrize("slice_rows", [64, 1 << 18])
-def test_the_best_allowed_rows_are_found(
-    monkeypatch: pytest.MonkeyPatch, share: float, approximate: living_search.Approximate | None, slice_rows: int
-) -> None:
+def test_the_best_allowed_rows_are_found(monkeypatch: pytest.MonkeyPatch, share: float, slice_rows: int) -> None:
     monkeypatch.setattr(living_search, "_SLICE_ROWS", slice_rows)
     monkeypatch.setattr(living_search, "_FEW_ROWS", 20)
     draw = torch.Generator().manual_seed(1)
     vectors_ND = torch.randint(-2, 3, (500, 6), generator=draw).half()
-    if approximate is not None:  # of equal scores FAISS takes any
-        vectors_ND = torch.randn(500, 6, generator=draw).half()
     mask_N = torch.rand(500, generator=draw) < share
-    asked, base, allowed = queries(3), BaseSearch(vectors_ND, CPU, approximate), Allowed(mask_N, CPU)
+    asked, base, allowed = queries(3), ExactBase(vectors_ND, CPU), Allowed(mask_N, CPU)
     for k in (1, 7, 600):
         rows_BK, scores_BK = base.search(asked, k, allowed)
         assert rows_BK.shape == scores_BK.shape == (3, min(k, int(mask_N.sum())))
         for query, rows, scores in zip(asked, rows_BK.tolist(), scores_BK.tolist(), strict=True):
             exact_N = vectors_ND.float() @ query
-            assert set(rows) <= set(mask_N.nonzero().flatten().tolist()) and len(set(rows)) == len(rows)
             assert scores == pytest.approx(exact_N[rows].tolist(), abs=1e-4)
-            if approximate is None:
-                assert rows == naive(exact_N, set(mask_N.nonzero().flatten().tolist()), k)
+            assert rows == naive(exact_N, set(mask_N.nonzero().flatten().tolist()), k)
 
 
-def test_what_an_approximate_search_does_not_find_is_found_exactly() -> None:
-    class Blind:
-        def search(self, queries_BD: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-            return torch.full((len(queries_BD), k), -1), torch.full((len(queries_BD), k), -math.inf)
-
-    vectors_ND = torch.randn(100, 6)
-    base = BaseSearch(vectors_ND, CPU, lambda _: Blind())
-    rows, scores = base.search(queries(2), 5, Allowed(torch.ones(100, dtype=torch.bool), CPU))
-    exact, order = (queries(2) @ vectors_ND.T).topk(5)
-    assert rows.tolist() == order.tolist()
-    torch.testing.assert_close(scores, exact)
-
-
-def test_an_approximate_base_answers_as_an_exact_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few_rows", [0, 10_000])
+def test_an_approximate_base_answers_as_an_exact_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few_rows: int
+) -> None:
+    """Documents have gone and a filter holds: exactly among few rows, by the mask in the index where they are many."""
+    monkeypatch.setattr(living_search, "_FEW_ROWS", few_rows)
     store = store_in(tmp_path)
     first = [document(f"a{n}", f"Title {n}", n) for n in range(30)]
-    state = base_of(store, first)
+    state = base_of(store, first, search="ivf")
     state = edit(
         store, state, Changes((document("new", "New", 50),), tuple(one.id for one in first[:20])), CountingEmbedder()
     )
-    exact = LivingIndex.open(store, state)
-    for factory in ("Flat", "HNSW8"):
-        index = LivingIndex.open(store, state, approximate=lambda v, name=factory: FaissSearch(v, name))  # type: ignore[misc]
-        assert [scores for _, scores in answers(index, queries(), 11)] == [
-            scores for _, scores in answers(exact, queries(), 11)
+    exact, index = LivingIndex.open(store, state, search="exact"), LivingIndex.open(store, state)
+    assert isinstance(index._base[1], ApproximateBase) and isinstance(exact._base[1], ExactBase)  # type: ignore[index]
+    for k in (1, 11, 500):  # of equal scores at the edge either may find any
+        assert [scores for _, scores in answers(index, queries(), k)] == [
+            scores for _, scores in answers(exact, queries(), k)
         ]
-        only = Filter(titles=frozenset({"Title 25", "Title 3", "New"}))
+    for titles in ({"Title 25", "Title 3", "New"}, {"New"}, {"Nothing"}):
+        only = Filter(titles=frozenset(titles))
         assert answers(index.where(only), queries(), 5) == answers(exact.where(only), queries(), 5)
+
+
+def test_a_fold_of_an_approximate_base_is_approximate(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    state = base_of(store, [document(f"a{n}", f"Title {n}", n) for n in range(30)], search="ivf")
+    state = edit(store, state, Changes((document("new", "New", 50),), ("a3",)), CountingEmbedder())
+    folded = fold(store, state, Activity(quiet=True))
+    choice = search_of(read_manifest(folded.generation))
+    assert choice.kind == "ivf" and choice.wanted == "ivf" and verify(folded.generation)
+    after = LivingIndex.open(store, CorpusState(state.name, state.block_hash, folded.base))
+    exact = LivingIndex.open(store, state, search="exact")
+    assert [scores for _, scores in answers(after, queries(), 9)] == [
+        scores for _, scores in answers(exact, queries(), 9)
+    ]
 
 
 def test_states_share_what_they_have_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,13 +97,7 @@ def test_states_share_what_they_have_in_common(tmp_path: Path, monkeypatch: pyte
     index = LivingIndex.open(store, first)
     second = edit(store, first, Changes((document("y", "Y", 21),), ("a3",)), CountingEmbedder())
     loaded: list[str] = []
-    load = living_search.BaseSearch.__init__
-
-    def counted(self: BaseSearch, *arguments: object) -> None:
-        loaded.append("base")
-        load(self, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(BaseSearch, "__init__", counted)
+    monkeypatch.setattr(living_index, "open_base", lambda *_: loaded.append("base"))
     later = index.at(second)
     assert loaded == [] and later.corpus.layers[:2] == index.corpus.layers
     assert later.rows == 11 and index.rows == 11, "the earlier one answers as before"

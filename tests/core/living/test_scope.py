@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.index.search import FaissSearch
+from realm_core.index.choice import SearchKind
+from realm_core.living import search as living_search
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.documents import Changes, Document, Filter
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.scope import Scope, ScopedSearch
-from realm_core.living.search import Approximate
+from realm_core.living.search import ApproximateBase
 from realm_core.living.view import CorpusView
 from tests.core.living.building import NAME, CountingEmbedder, base_of, document, queries, store_in, vectors
 
@@ -37,19 +38,19 @@ SCOPES = {
 
 @pytest.fixture
 def index(tmp_path: Path) -> LivingIndex:
-    return opened(tmp_path, None)
+    return opened(tmp_path)
 
 
-def opened(folder: Path, approximate: Approximate | None) -> LivingIndex:
+def opened(folder: Path, search: SearchKind = "exact") -> LivingIndex:
     store = store_in(folder)
-    state = base_of(store, [document(f"b{number}", f"Base {number}", number) for number in range(12)])
+    state = base_of(store, [document(f"b{number}", f"Base {number}", number) for number in range(12)], search=search)
     new = [
         document("law", "Law", 20, 21, collection="laws", tags=("tax",), date=DAY),
         document("act", "Act", 22, collection="laws", language="de"),
         document("news", "News", 23, 24, 25, collection="news", tags=("tax", "sport"), date=DAY.replace(day=1)),
     ]
     state = edit(store, state, Changes(tuple(new), ("b3",)), CountingEmbedder())
-    return LivingIndex.open(store, state, approximate=approximate)
+    return LivingIndex.open(store, state)
 
 
 def passes(one: Document, wanted: Filter) -> bool:
@@ -90,9 +91,10 @@ def test_a_scope_is_searched_as_one_by_one(index: LivingIndex, name: str, k: int
         assert scores == pytest.approx([score for score, _ in expected[:k]], abs=1e-5)
 
 
-def test_weights_hold_with_approximate_search(tmp_path: Path) -> None:
-    exact = opened(tmp_path / "exact", None)
-    approximate = opened(tmp_path / "approximate", lambda v: FaissSearch(v, "Flat"))
+def test_weights_hold_with_approximate_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(living_search, "_FEW_ROWS", 0)
+    exact, approximate = opened(tmp_path / "exact"), opened(tmp_path / "approximate", "ivf")
+    assert isinstance(approximate._base[1], ApproximateBase)  # type: ignore[index]
     scope = SCOPES["weights"]
     for own, other in zip(
         ScopedSearch(approximate, scope, 3.0).search(queries(), 50)[1].tolist(),

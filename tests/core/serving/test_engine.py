@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -176,13 +178,18 @@ def test_a_block_is_found_by_its_id(precise: Engine) -> None:
     assert precise.block("0" * 32) is None and precise.block("nonsense") is None
 
 
-@pytest.mark.parametrize("search", ["Flat", "HNSW32"])
-def test_faiss_search(deployment: Deployment, precise: Engine, search: str) -> None:
-    engine = engine_of(deployment, search=search)
-    for question in QUESTIONS[:2]:
-        assert_alike(engine.ask(question), precise.ask(question))
-        check_sums(engine.ask(question, exclude=[precise.ask(question).evidence[0].block_id]))
-    engine.close()
+def test_approximate_search(deployment: Deployment, precise: Engine) -> None:
+    """By the index's own choice and by order; and exactly all the same where that is said."""
+    folder, quiet = deployment.root / "approximate", Activity(quiet=True)
+    index = build(deployment.model, deployment.corpus, folder, quiet, device="cpu", search="ivf")
+    for search in ("auto", "ivf", "exact"):
+        engine = engine_of(replace(deployment, index=index), search=search)
+        for question in QUESTIONS[:2]:
+            assert_alike(engine.ask(question), precise.ask(question))
+            check_sums(engine.ask(question, exclude=[precise.ask(question).evidence[0].block_id]))
+        engine.close()
+    with pytest.raises(RealmError, match="has no approximate search"):
+        engine_of(deployment, search="ivf")
 
 
 def test_blocks_without_words_are_read(deployment: Deployment) -> None:

@@ -1,0 +1,139 @@
+"""Approximate search in an inverted file of FAISS that is stored beside a generation's vectors.
+
+    search(queries_BD, k) → c × k candidates from the codes in some lists → their exact inner products → the k best
+
+Scores are those of exact search; what may differ is which rows are found. The lists are memory-mapped: what is searched
+often stays in memory as far as there is room, and the system may drop it at any time.
+
+Legend: B queries, N rows, C candidates, D dimension, K results.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from realm_core.arrays import open_array
+from realm_core.computing import compute_each
+from realm_core.errors import RealmError, quoted
+from realm_core.index.choice import SearchChoice, SearchKind, search_of
+from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_file
+from realm_core.index.search import merged
+from realm_core.index.stored_rows import Rows, StoredRows
+
+log = logging.getLogger(__name__)
+
+INDEX_FILE = "approximate.faiss"  # centroids and code books
+LISTS_FILE = "approximate.ivfdata"  # codes and row numbers
+PLACES_FILE = "approximate.npy"  # uint64 [L, 3]: length, capacity and offset of each list
+_ROWS_PER_CANDIDATE = 20  # that the probed lists hold, for questions that want many rows
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """Which rows may be found: a bit for each, and how many they are."""
+
+    bits: np.ndarray[Any, np.dtype[np.uint8]]
+    count: int
+
+    @classmethod
+    def of(cls, mask_N: Tensor) -> RowFilter:
+        """Those where the mask is true."""
+        return cls(np.packbits(mask_N.numpy(), bitorder="little"), int(mask_N.sum()))
+
+
+class ApproximateSearch:
+    """The stored index of one generation; used by several threads at once. `open_approximate` makes one.
+
+    Each query finds min(k, N) rows: one that finds fewer in its lists is searched for in all.
+    """
+
+    def __init__(self, folder: Path, choice: SearchChoice, stored: StoredRows) -> None:
+        import faiss
+
+        self.choice = choice
+        self._stored = stored
+        places_L3 = open_array(folder / PLACES_FILE, np.uint64, (choice.lists, 3))
+        if (rows := int(places_L3[:, 0].sum())) != len(stored):
+            raise RealmError(f"{folder / PLACES_FILE} has {rows:,} rows, not {len(stored):,}.")
+        try:
+            self._index = faiss.read_index(str(folder / INDEX_FILE))
+            lists = faiss.OnDiskInvertedLists(choice.lists, self._index.code_size, str(folder / LISTS_FILE))
+            faiss.memcpy(lists.lists.data(), faiss.swig_ptr(np.ascontiguousarray(places_L3)), places_L3.nbytes)
+            lists.totsize, lists.read_only = (folder / LISTS_FILE).stat().st_size, True
+            lists.do_mmap()
+            self._index.replace_invlists(lists, True)
+        except (RuntimeError, AssertionError) as error:
+            raise RealmError(f"{folder / INDEX_FILE} cannot be read: {quoted(str(error))}.") from None
+        lists.this.disown()
+        lists.prefetch_nthread = 0  # its 32 threads would read ahead even what is in memory, and slow down all others
+        self._index.ntotal = rows
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def search(self, queries_BD: Tensor, k: int, only: RowFilter | None = None) -> tuple[Tensor, Tensor]:
+        """Rows and exact scores [B, min(k, N)] on the CPU, highest first; only: among some rows, then min(k, those)."""
+        rows = len(self) if only is None else only.count
+        k = min(k, rows)
+        if k == 0 or not len(queries_BD):
+            return torch.empty(len(queries_BD), k).long(), torch.empty(len(queries_BD), k)
+        lists, wanted = self._index.nlist, k * self.choice.candidates
+        enough = math.ceil(_ROWS_PER_CANDIDATE * wanted * lists / rows)
+        probes = min(lists, max(enough, math.ceil(self.choice.probes * len(self) / rows)))
+        # One query in each piece: FAISS has its own threads for several, which would stand in the way of torch's.
+        queries = queries_BD.float().cpu().contiguous().split(1)
+        found = list(compute_each([partial(self._search_one, query_1D, k, probes, only) for query_1D in queries]))
+        return torch.cat([rows_1K for rows_1K, _ in found]), torch.cat([scores_1K for _, scores_1K in found])
+
+    def exactly(self, queries_BD: Tensor, k: int, rows_M: Tensor) -> tuple[Tensor, Tensor]:
+        """The same among these rows alone, each of which is scored."""
+        rows_BM = rows_M.cpu().expand(len(queries_BD), -1)
+        scores_BM = queries_BD.float().cpu() @ self._stored.at(rows_M.cpu().numpy()).T
+        return merged(rows_BM, scores_BM, k)
+
+    def _search_one(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> tuple[Tensor, Tensor]:
+        rows_C = self._candidates(query_1D, k, probes, only)
+        if len(rows_C) < k:
+            rows_C = self._candidates(query_1D, k, self._index.nlist, only)
+        return merged(torch.from_numpy(rows_C).unsqueeze(0), query_1D @ self._stored.at(rows_C).T, k)
+
+    def _candidates(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> Rows:
+        """Rows [C]: as many as are to be scored, or all that the probed lists have."""
+        import faiss
+
+        selector = None if only is None else faiss.IDSelectorBitmap(only.bits)
+        parameters = faiss.SearchParametersIVF(nprobe=probes, sel=selector)
+        wanted = min(k * self.choice.candidates, len(self))
+        rows_C: Rows = self._index.search(query_1D.numpy(), wanted, params=parameters)[1][0]
+        return rows_C[rows_C >= 0]
+
+
+def open_approximate(folder: Path, wanted: SearchKind = "auto") -> ApproximateSearch | None:
+    """The stored search of a generation, its files verified; None where it is to be searched exactly.
+
+    wanted: "auto" goes by what the generation was built with. `RealmError` for "ivf" where it was not.
+    """
+    manifest = read_manifest(folder)
+    try:
+        choice = search_of(manifest)
+        if wanted == "ivf" and choice.kind == "exact":
+            raise RealmError(f"The index {folder.name} has no approximate search; build one with --search ivf.")
+        if wanted == "exact" or choice.kind == "exact":
+            log.info("The index %s is searched exactly (%s).", folder.name, choice.reason)
+            return None
+        for file in [*manifest["search"]["files"], *manifest["shards"]]:
+            verified_file(folder, file)
+        search = ApproximateSearch(folder, choice, StoredRows.of(folder, manifest))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RealmError(f"{folder / MANIFEST_FILE} does not describe an index: {quoted(error)}.") from None
+    log.info("The index %s is searched approximately (%s).", folder.name, choice.reason)
+    return search

@@ -1,0 +1,120 @@
+"""How the vectors of an index are searched: exactly, or in a stored IVF index. Loads neither torch nor FAISS.
+
+Chosen once, by the build, and written into the generation's manifest with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+SearchKind = Literal["auto", "exact", "ivf"]
+
+EXACT_ROWS = 1_000_000  # a search of so many × 256 in float32 reads 1 GB, about 0.1 s on two cores
+_EXACT_SHARE = 0.5  # of the memory, for vectors in float32
+_SCALAR_SHARE = 0.75  # of the memory, for codes of 8 bits a number; they are mapped, so a part may stay on the disk
+_ROWS_PER_LIST = 39  # at least, so that k-means has something to average
+_GRAPH_LISTS = 1 << 16  # from so many lists on, a graph over the centroids finds those of a query
+_PQ_ROWS = 1 << 14  # at least: each of a product quantiser's 256 codewords is the mean of some rows
+# Measured with benchmarks/any_size.py; docs/results.md has the figures.
+_PROBED_ROWS = 100_000  # codes that a query is compared with, some milliseconds of one core
+_LEAST_PROBES = 64
+_CANDIDATES = {"SQ": 4, "PQ": 40}  # of a code's kind; the coarser it is, the more are scored exactly
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """kind: what searches. reason: why, in a sentence. wanted: what was asked for; a fold of the corpus asks again.
+
+    lists, code: of the inverted file, its centroids and how a vector is stored ("SQ8", "PQ64").
+    probes: lists that a query looks into. candidates: rows that are scored exactly for each row that is wanted.
+    """
+
+    kind: Literal["exact", "ivf"]
+    reason: str
+    wanted: SearchKind
+    lists: int = 0
+    code: str = ""
+    probes: int = 0
+    candidates: int = 0
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether centroids are found through an HNSW graph rather than by scoring them all."""
+        return self.lists >= _GRAPH_LISTS
+
+
+def choose(rows: int, dimension: int, wanted: SearchKind = "auto", *, memory_bytes: int | None = None) -> SearchChoice:
+    """How to search so many vectors. memory_bytes: of the machine (default: this one's)."""
+    memory = memory_bytes or machine_memory_bytes()
+    exact_bytes = rows * dimension * 4
+    size = _in_words(exact_bytes)
+    few, fits = rows <= EXACT_ROWS, exact_bytes <= memory * _EXACT_SHARE
+    if wanted == "exact" or (wanted == "auto" and few and fits):
+        return _exact(rows, size, wanted)
+    lists = _lists(rows)
+    code = _code(rows, dimension, memory)
+    if wanted == "ivf":
+        why = f", as it was set: {rows:,} blocks would take {size} exactly"
+    elif not fits:
+        why = f": {rows:,} blocks would take {size} exactly, of {_in_words(memory)}"
+    else:
+        why = f": {rows:,} blocks are more than the {EXACT_ROWS:,} that are searched exactly"
+    return SearchChoice(
+        "ivf",
+        f"IVF{lists},{code}{why}",
+        wanted,
+        lists=lists,
+        code=code,
+        probes=min(lists, max(_LEAST_PROBES, math.ceil(_PROBED_ROWS * lists / rows))),
+        candidates=_CANDIDATES[code[:2]],
+    )
+
+
+def search_of(manifest: Mapping[str, Any]) -> SearchChoice:
+    """What a generation's manifest says; one without a word of it is searched exactly. TypeError if it is damaged."""
+    told = dict(manifest.get("search") or {})
+    if not told:
+        return _exact(int(manifest["rows"]), _in_words(int(manifest["rows"]) * int(manifest["dim"]) * 4), "auto")
+    told.pop("files", None)
+    return SearchChoice(**told)
+
+
+def machine_memory_bytes() -> int:
+    """The memory that this process may use: the machine's, or what its container is limited to."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # "max" where there is no limit
+        memory = min(memory, int(_CGROUP.read_text()))
+    return memory
+
+
+def _exact(rows: int, size: str, wanted: SearchKind) -> SearchChoice:
+    told = ", as it was set" if wanted == "exact" else ""
+    return SearchChoice("exact", f"exact{told}: {rows:,} blocks take {size}", wanted)
+
+
+def _lists(rows: int) -> int:
+    """A power of two near 2√N, with enough rows in each list."""
+    wanted = 1 << max(0, round(math.log2(2 * math.sqrt(max(1, rows)))))
+    most = 1 << max(0, math.floor(math.log2(max(1, rows // _ROWS_PER_LIST))))
+    return min(wanted, most)
+
+
+def _code(rows: int, dimension: int, memory: int) -> str:
+    """Scalar quantisation to 8 bits, or a byte for every four numbers where that would not fit."""
+    if rows * dimension <= memory * _SCALAR_SHARE or rows < _PQ_ROWS or dimension % 4:
+        return "SQ8"
+    return f"PQ{dimension // 4}"
+
+
+def _in_words(count: int) -> str:
+    """Bytes as "10 MB" or "13.3 GB"."""
+    if count < 10**9:
+        return f"{max(1, round(count / 10**6)):,} MB"
+    return f"{count / 10**9:,.1f} GB".replace(".0 GB", " GB")
