@@ -19,7 +19,7 @@ from realm_core.questions.question_file import read_questions
 from realm_core.runs.activity import Activity
 from realm_core.training import pretrain
 from realm_core.training.ablation import ROWS
-from realm_core.training.live_index import Never
+from realm_core.training.live_index import FixedIndex
 from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.ablation_scene import SETTINGS, STALE, Case, Inline
@@ -123,7 +123,7 @@ def test_each_pretraining_says_how_fresh_its_index_was(whole: tuple[Case, list[s
 def test_a_row_whose_index_was_never_replaced_is_told_of(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pretrain, "InLoop", lambda *words: Never(*words[:6]))
+    monkeypatch.setattr(pretrain, "InLoopRefresh", lambda *words: FixedIndex(*words[:6]))
     case = Case(towns, tmp_path)
     case.run("realm")
     (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "refreshes: 0" in line]

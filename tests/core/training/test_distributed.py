@@ -28,7 +28,7 @@ from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 from realm_core.training import finetune_step, ict
 from realm_core.training.distributed import World
-from realm_core.training.loop import Group, Loop
+from realm_core.training.loop import Loop, ParameterGroup
 from tests.core.conftest import Deployment
 from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
@@ -258,7 +258,7 @@ def test_a_process_without_a_sentence_weighs_nothing(
 
         loop = Loop(
             "small",
-            [Group(module, 0.1)],
+            [ParameterGroup(module, 0.1)],
             steps=20,
             warmup=0.1,
             weight_decay=0.0,
