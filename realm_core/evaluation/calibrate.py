@@ -10,8 +10,8 @@ The weights do not change. The rule, over question files that were not trained o
    correct outcomes (an answer, or none), each averaged over files: accuracy comes first, but a point of exact match is
    not worth any distortion of the probabilities.
 3. With it the questions are answered as the engine answers them, with the wordings of one thing summed; on these
-   answers the threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer is
-   right, each file with equal weight. Questions asked of another corpus, where answers are rarer, are used for the
+   answers the threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer
+   is right, each file with equal weight. Questions asked of another corpus, where answers are rarer, are used for the
    confidence only: fitted on one corpus it would be too high on the other.
 """
 
