@@ -15,7 +15,7 @@ from django.db import models
 
 from realm_core.errors import RealmError, printable, quoted
 from realm_core.settings import Setting, SettingError, describe, flat, nested, try_make
-from realm_core.task import Given as Described
+from realm_core.task import Given as DeclaredInput
 from realm_core.task import Task, artefacts, undecided
 from realm_core.tasks import JOBS
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, QuestionSet, SpanSet
@@ -42,7 +42,7 @@ class ParameterError(RealmError):
 class Input:
     """Records that a job works on, given by their ids. limit_to: a filter, as `QuerySet.filter` takes it."""
 
-    def __init__(self, described: Described) -> None:
+    def __init__(self, described: DeclaredInput) -> None:
         self.name, self.help = described.name, described.help
         self.many, self.required, self.of = described.many, described.required, described.of
         self.record = RECORDS[described.artefact.kind]

@@ -96,7 +96,7 @@ def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) ->
     ],
 )
 def test_what_a_file_is_by_its_name(name: str, source: str) -> None:
-    assert sources.Source(name, 1).source == source
+    assert sources.SourceFile(name, 1).source == source
 
 
 @pytest.mark.parametrize(

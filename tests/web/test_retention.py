@@ -34,7 +34,7 @@ from webapp.models import (
     RetentionRule,
     Review,
 )
-from webapp.storage.holding import files_stay
+from webapp.storage.holding import keep_files
 from webapp.storage.places import resolve
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -268,7 +268,7 @@ def test_builds_that_nobody_goes_on_with_are_removed(deployed: Deployment) -> No
 
 def test_nothing_is_removed_while_a_backup_is_written(deployed: Deployment) -> None:
     old = old_generation(deployed)
-    with files_stay(), pytest.raises(RealmError, match="A backup is being written"):
+    with keep_files(), pytest.raises(RealmError, match="A backup is being written"):
         retention.remove(by=None)
     assert resolve(old.path).exists()
     retention.remove(by=None)

@@ -27,7 +27,7 @@ from webapp.rest.base import (
     without_body,
 )
 from webapp.rest.parameters import (
-    Filter,
+    ListFilter,
     by_id,
     by_text,
     by_time,
@@ -57,7 +57,7 @@ class Listed:
     detail: type[serializers.ModelSerializer[Any]]
     example: Mapping[str, Any]
     related: tuple[str, ...] = ()
-    filters: Sequence[Filter] = ()
+    filters: Sequence[ListFilter] = ()
     orders: Sequence[str] = ("created_at",)
     about: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from realm_core.files import disk_errors
 from webapp.artefacts.retention import recent_deployments, take_away, unfinished
 from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
 from webapp.refusals import StateConflict
-from webapp.storage.holding import files_may_go
+from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import resolve
 
 Artefact = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
@@ -51,7 +51,7 @@ def size_bytes(record: Artefact) -> int:
 
 def remove(record: Artefact, *, by: User | str | None) -> int:
     """Remove it; returns how many bytes went. StillUsed where it must stay; RealmError while a backup is written."""
-    with files_may_go():
+    with lock_for_removal():
         with transaction.atomic():
             # Who deploys it or starts a job on it holds the same lock.
             held: Artefact = type(record)._base_manager.select_for_update().get(pk=record.pk)

@@ -42,7 +42,7 @@ from webapp.models import (
     Review,
 )
 from webapp.models.job import ACTIVE
-from webapp.storage.holding import files_may_go
+from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import corpora_dir, indexes_dir, models_dir, resolve
 
 DEPLOYMENTS_KEPT: Final = 5  # so many can be gone back to at once
@@ -102,7 +102,7 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
     """
     rule, now = RetentionRule.current(), now or timezone.now()
     gone = []
-    with files_may_go():
+    with lock_for_removal():
         for left in _left():
             remove_folder(left)
         for removal in removable(rule, now):

@@ -1,4 +1,4 @@
-"""The article behind a block, from whichever corpus on disk still has it, edited or not. Needs no model."""
+"""The article of a block, from any corpus on disk that has it, with or without edits. Needs no model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOKED_THROUGH: Final = 100_000  # blocks, a few seconds
+MAX_BLOCKS_SEARCHED: Final = 100_000  # takes a few seconds
 
 
 @dataclass(frozen=True)
-class Source:
-    """A block with its article, and the corpus that they were found in.
+class ArticleBlock:
+    """A block with its article and their corpus.
 
-    name: the corpus's. corpus_id: as answers name it.
+    name: of the corpus. corpus_id: as in answers.
     """
 
     block: Block
@@ -42,64 +42,64 @@ class Source:
     texts: Texts
 
 
-def find(block_id: str, asked: AskedAnswer | None = None) -> Source | None:
-    """The block in the corpus that `asked` was answered from, else in the one that serves, else in any."""
+def find(block_id: str, asked: AskedAnswer | None = None) -> ArticleBlock | None:
+    """The block in the corpus that `asked` was answered from, else in the deployed one, else in any."""
     for corpus, texts in _corpora(asked):
         row = texts.row_of(block_id)
         if row is not None:
             block = texts.block(row)
-            return _source(corpus, texts, block)
+            return _article_block(corpus, texts, block)
     return None
 
 
-def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> Source:
+def _article_block(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
     from realm_core.living.view import CorpusView
 
     corpus_id = f"{corpus.name}@{corpus.snapshot_id}"
     article = texts.article(block.article_row)
     if not isinstance(texts, CorpusView):
-        return Source(
+        return ArticleBlock(
             block, article, corpus.licence, corpus.attribution, corpus.language, corpus.name, corpus_id, texts
         )
     known = texts.document(block.article_row)
     corpus_id = f"{corpus_id}+{texts.state.id}"
-    return Source(block, article, known.licence, known.attribution, known.language, corpus.name, corpus_id, texts)
+    return ArticleBlock(block, article, known.licence, known.attribution, known.language, corpus.name, corpus_id, texts)
 
 
 def in_its_corpus(block_id: str, asked: AskedAnswer) -> Block | None:
-    """The block in the corpus that `asked` was answered from; None where there is none, or the corpus has gone."""
+    """The block in the corpus that `asked` was answered from; None if it is not there, or the corpus was removed."""
     texts = _of_answer(asked)
     row = texts.row_of(block_id) if texts is not None and "\0" not in block_id else None
     return texts.block(row) if texts is not None and row is not None else None
 
 
 def count_holding(answer: str, asked: AskedAnswer) -> int | None:
-    """How many blocks of the corpus that `asked` was answered from hold an answer.
+    """The number of blocks with an answer in the corpus that `asked` was answered from.
 
-    None: it has more than `LOOKED_THROUGH` blocks, which would take too long, or it has gone.
+    None: it has more than `MAX_BLOCKS_SEARCHED` blocks, which would take too long, or it was removed.
     """
     from realm_core.evaluation.in_corpus import blocks_holding
 
     texts = _of_answer(asked)
-    if texts is None or len(texts) > LOOKED_THROUGH:
+    if texts is None or len(texts) > MAX_BLOCKS_SEARCHED:
         return None
     return sum(1 for _ in blocks_holding(texts, [answer]))
 
 
 def stands_in_its_corpus(answer: str, asked: AskedAnswer) -> bool | None:
-    """Whether a block of the corpus that `asked` was answered from holds an answer; None: the corpus has gone."""
+    """Whether a block of the corpus that `asked` was answered from holds an answer; None: the corpus was removed."""
     from realm_core.evaluation.in_corpus import in_corpus
 
     texts = _of_answer(asked)
     return None if texts is None else in_corpus(texts, [answer])
 
 
-def blocks(source: Source) -> list[Block]:
-    """All blocks of its article, in order."""
+def blocks(source: ArticleBlock) -> list[Block]:
+    """All blocks of the article, in order."""
     return source.texts.blocks_of_article(source.block.article_row)
 
 
-def neighbours(source: Source) -> tuple[str | None, str | None]:
+def neighbours(source: ArticleBlock) -> tuple[str | None, str | None]:
     """Ids of the blocks before and after it in its article."""
     ids = [block.block_id for block in blocks(source)]
     if not ids:
@@ -109,8 +109,8 @@ def neighbours(source: Source) -> tuple[str | None, str | None]:
 
 
 def kept_copy(block_id: str, asked: AskedAnswer | None = None) -> EvidenceBlock | None:
-    """The block's text as an answer keeps it, for when its corpus is gone."""
-    if "\0" in block_id:  # PostgreSQL does not even take it as a question
+    """The block's text as stored with an answer, for when its corpus was removed."""
+    if "\0" in block_id:  # PostgreSQL refuses NUL even in queries
         return None
     copies = EvidenceBlock.objects.filter(block_id=block_id)
     if asked is not None and (own := copies.filter(answer=asked).first()) is not None:
@@ -119,7 +119,7 @@ def kept_copy(block_id: str, asked: AskedAnswer | None = None) -> EvidenceBlock 
 
 
 def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]]:
-    """Where a block may be found, in the order in which it is looked for; what cannot be read is left out."""
+    """The corpora that may have a block, in the order of the search; unreadable ones are left out."""
     if asked is not None and (texts := _of_answer(asked)) is not None:
         yield asked.deployment.index.corpus, texts
     active = Deployment.active()
@@ -136,7 +136,7 @@ def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]
 
 
 def _of_answer(asked: AskedAnswer) -> Texts | None:
-    """The corpus that `asked` was answered from, as it was edited then; None where it has gone."""
+    """The corpus that `asked` was answered from, in its state at that time; None if it was removed."""
     index = asked.deployment.index
     _, edited, state_id = str(asked.payload.get("corpus", "")).rpartition("+")
     if not edited:
@@ -161,7 +161,7 @@ def _open(corpus: CorpusSnapshot) -> Snapshot | None:
         return None
 
 
-@lru_cache(maxsize=8)  # memory-mapped and immutable: an open one costs next to nothing
+@lru_cache(maxsize=8)  # memory-mapped and immutable, so open ones cost little
 def _opened(folder: str) -> Snapshot:
     from realm_core.corpus.store import Snapshot
 
