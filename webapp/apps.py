@@ -10,5 +10,5 @@ class WebappConfig(AppConfig):
     verbose_name = "Question answering"
 
     def ready(self) -> None:
-        """Register our checks."""
+        """Register the project's checks."""
         from webapp import checks  # noqa: F401  # importing it is what registers them

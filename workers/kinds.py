@@ -22,7 +22,7 @@ from realm_core.settings import FILE, describe
 from realm_core.task import Part, Task
 from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
-from webapp.kinds import Given, kind_of
+from webapp.kinds import Parameters, kind_of
 from webapp.models import CorpusSnapshot, Evaluation, Job, ModelVersion
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
@@ -102,7 +102,7 @@ def _model_made(job: Job) -> dict[str, Any] | None:
     return {"path": str(folder)} if (folder / "config.json").exists() else None
 
 
-def given(job: Job) -> Given:
+def given(job: Job) -> Parameters:
     """The parameters of a job; RealmError where a record has gone."""
     return kind_of(job).of(job)
 
@@ -145,7 +145,7 @@ def model_folder(job: Job) -> Path:
     return models_dir() / _folder_name(_name(job), job)
 
 
-def _output(job: Job, parameters: Given) -> Path:
+def _output(job: Job, parameters: Parameters) -> Path:
     task = parameters.task
     if task.makes == "model":
         return model_folder(job)
@@ -155,7 +155,7 @@ def _output(job: Job, parameters: Given) -> Path:
     return folders.get(task.makes) or job.run_dir / task.leaves
 
 
-def _generation(job: Job, parameters: Given) -> str:
+def _generation(job: Job, parameters: Parameters) -> str:
     """Named after the job, so that the next attempt, and its parts, find the shards of this one."""
     return _folder_name(f"{parameters['corpus'].name[:40]}-{parameters['model'].name[:40]}", job)
 
@@ -264,7 +264,7 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     return {"evaluation": evaluation.pk}
 
 
-def _measured(parameters: Given) -> tuple[ModelVersion, CorpusSnapshot]:
+def _measured(parameters: Parameters) -> tuple[ModelVersion, CorpusSnapshot]:
     """The model and the corpus: the index's own, unless others are named or nothing is searched by an index."""
     index, model = parameters["index"], parameters["model"]
     if "index" in parameters.task.unused():

@@ -181,7 +181,7 @@ def test_checkpointing(tmp_path: Path) -> None:
     assert published(tmp_path) == ["checkpoint-5"]  # whole
     done = train(ENOUGH)
     assert done.returncode == 0, done.stderr
-    assert "going on at step 5 of 20" in done.stderr
+    assert "resuming at step 5 of 20" in done.stderr
     assert published(tmp_path) == ["checkpoint-20"]
 
 
@@ -256,7 +256,7 @@ def test_training_on_a_full_disk(disk: SmallDisk, deployment: Deployment) -> Non
     disk.make_room()
     done = disk.run(*command)
     assert done.returncode == 0, done.stderr
-    assert "going on at step 2 of 6" in done.stderr  # whose checksum it has compared
+    assert "resuming at step 2 of 6" in done.stderr  # whose checksum it has compared
     load_model(disk.files / "made")
     assert [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()][-1] == 6
     assert sorted(path.name for path in run.iterdir()) == ["metrics.jsonl", "progress.json", "result.json"]

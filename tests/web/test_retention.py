@@ -20,7 +20,7 @@ from tests.web.pages import stored
 from webapp.artefacts import retention
 from webapp.artefacts.registering import record_index
 from webapp.jobs import service as jobs
-from webapp.kinds import Given, Kind, ParameterError
+from webapp.kinds import Kind, ParameterError, Parameters
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -227,7 +227,7 @@ def test_a_job_looks_at_its_index_again_when_it_starts(deployed: Deployment, mon
     questions = question_set()
     before = Kind.written
 
-    def then(self: Kind, given: Given) -> dict[str, Any]:
+    def then(self: Kind, given: Parameters) -> dict[str, Any]:
         retention.remove(by=None)
         return before(self, given)
 

@@ -159,7 +159,7 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
         activity_of("calibrate", [*options[:-1], tmp_path / "no", "--questions", asked, "--unanswerable", asked])
     assert not (tmp_path / "no").exists()
     both = [*options[:-1], tmp_path / "both", "--questions", asked, "--unanswerable", none, none]
-    with pytest.raises(RealmError, match="--other-questions belong to an index of the other corpus"):
+    with pytest.raises(RealmError, match="--other-questions and an index of the other corpus"):
         activity_of("calibrate", [*both, "--other-index", index])
     elsewhere = tmp_path / "elsewhere.jsonl"
     elsewhere.write_text(json.dumps({"question": "Who wrote it?", "answers": ["nobody at all"]}) + "\n")

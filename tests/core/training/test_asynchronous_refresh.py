@@ -144,7 +144,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
     processes = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
     assert not any({"refresh", str(run)} <= set(arguments_of(process)) for process in processes)  # no builder is left
     losses = metrics(run, "pretrain.loss")
-    assert max(losses) == steps and f"going on at step {steps - 20:,} of {steps:,}" in errors
+    assert max(losses) == steps and f"resuming at step {steps - 20:,} of {steps:,}" in errors
     assert min(losses) == 10 and losses[steps] < losses[10] - 1
     assert metrics(run, "pretrain.index_lag_steps")[steps] < steps - 10  # not the first index
     assert (tmp_path / "made" / "config.json").exists()

@@ -124,7 +124,7 @@ def test_two_processes_learn_what_one_would(
         for name in {"finetune.loss", "finetune.held_out.recall@5", "finetune.held_out.span"} & row.keys():
             assert row[name] == pytest.approx(wanted[name], rel=1e-4)
     assert {"finetune.loss", "finetune.held_out.span"} <= {name for row in together for name in row}
-    assert errors.count("questions to learn from") == errors.count("The model is") == 1
+    assert errors.count("questions to train on") == errors.count("The model is") == 1
     assert "\n1 wrote 0 files." in f"\n{errors}" and "\n0 wrote 0 files." not in f"\n{errors}"
 
 
@@ -193,7 +193,7 @@ def test_more_processes_than_questions_are_refused(
 ) -> None:
     monkeypatch.setattr(World, "join", lambda device: World(0, 3))
     monkeypatch.setattr(World, "wait", lambda self: None)
-    with pytest.raises(RealmError, match="3 processes cannot share the questions of a step, which are 2"):
+    with pytest.raises(RealmError, match="3 processes cannot share a step's questions: it has 2"):
         activity_of("finetune", arguments(deployment, tmp_path, "m", SETTINGS | {"batch": 2}), run=tmp_path / "run")
 
 

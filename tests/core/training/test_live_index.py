@@ -282,7 +282,7 @@ def test_an_index_that_cannot_be_taken_is_told_of_once_and_taken_later(
     wait_until(lambda: handed_over.before(5).step == 4)
     assert tries == 3
     assert listening.warned == [
-        f"The index of step 4 cannot be taken: {error} 1 of them. Training goes on with the one before, and tries "
+        f"The index of step 4 cannot be loaded: {error} 1 of them. Training continues with the previous one, and tries "
         "again."
     ]
 
@@ -362,7 +362,7 @@ def test_a_snapshot_that_is_forgotten_while_it_is_built_from_is_not_published(
         return build_at_once(*arguments, before_publishing=check, **more)
 
     monkeypatch.setattr(refresh, "build", late)
-    with pytest.raises(SnapshotLost, match="The parameters of step 8 are the trainer's no longer"):
+    with pytest.raises(SnapshotLost, match="The trainer no longer has the parameters of step 8"):
         build_generation(tmp_path / "snapshots" / step_name(8), towns.corpus, generations, 8, "cpu", QUIET)
     assert newest_step(generations) is None
     assert list(known_snapshots(tmp_path / "snapshots")) == [step_name(4)]

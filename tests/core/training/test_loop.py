@@ -211,7 +211,7 @@ def test_a_checkpoint_that_is_half_there_is_not_there(tmp_path: Path) -> None:
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     module = Numbers()
     loop_of(module, tmp_path).run(noisy(module), dict)
-    with pytest.raises(RealmError, match="checkpoint-20 is of other rows or settings"):
+    with pytest.raises(RealmError, match="checkpoint-20 belongs to other rows or settings"):
         loop_of(module, tmp_path, identity="those").resume()
-    with pytest.raises(RealmError, match=r"checkpoint-20 is of another model"):
+    with pytest.raises(RealmError, match=r"checkpoint-20 belongs to another model"):
         loop_of(module, tmp_path, groups=[ParameterGroup(nn.Linear(2, 2), 0.1)]).resume()

@@ -1,4 +1,4 @@
-"""`manage.py ask "…"`: ask one question on the command line; the answer is kept like any other."""
+"""`manage.py ask "…"`: ask one question on the command line; the answer is stored as any other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.serving.engine import EngineUnavailable, holder
 
 
 class Command(BaseCommand):
-    """Ask, print, keep."""
+    """Ask, store, print."""
 
     help = "Ask a question of the deployed model and print the answer with its evidence."
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, question: str, k: int, **options: Any) -> None:
         try:
-            asking.checked(question, k)  # before seconds are spent on loading
+            asking.checked(question, k)  # before loading, which takes seconds
             holder().refresh(wait=True)
             asked = asking.ask(question, k=k)
         except (InvalidRequest, EngineUnavailable, RealmError) as error:
@@ -68,7 +68,7 @@ class Command(BaseCommand):
 
 
 def _excerpt(block: dict[str, Any], around: int = 100) -> str:
-    """The passage around the answer, the answer in [brackets]; the beginning where there is none."""
+    """The passage around the answer, the answer in [brackets]; without an answer, the beginning."""
     text: str = block["text"]
     start, end = block["start"], block["end"]
     if start is None:
