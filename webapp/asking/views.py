@@ -1,7 +1,7 @@
-"""Ask a question, and look at an answer with or without some of its blocks.
+"""Pages of questions and answers; answers can be shown without some of their blocks.
 
-A request by htmx gets the part of the page that changes; the same address without htmx gives the whole page. Pages
-that report an error are always whole: htmx takes the content out of them (see `responseHandling` in base.html).
+htmx gets the part of the page that changes; without htmx the same address returns the whole page. Error pages are
+always whole: htmx extracts their content (see `responseHandling` in base.html).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
 
-# Answered correctly over the default corpus; each from another part of knowledge.
+# Answered correctly from the default corpus; each from another field.
 EXAMPLES: Final = (
     ("Film", "Who directed 2001: A Space Odyssey?"),
     ("Literature", "Who wrote Pride and Prejudice?"),
@@ -47,14 +47,14 @@ _STAGES: Final = (
     ("store", "Storing the answer"),
     ("render", "Writing the page or the JSON"),
 )
-_RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # as the forms of feedback have them
+_RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # the values in the forms of feedback
 
 
 @allowed(Action.ASK)
 @require_http_methods(["GET", "HEAD", "POST"])
 @vary_on_headers("HX-Request")
 def ask(request: HtmxRequest) -> HttpResponse:
-    """The question box. A question that is posted is answered, kept and shown at its permanent address."""
+    """The question box. A posted question is answered, stored and shown at its permanent address."""
     if request.method != "POST":
         return _box(request, question=request.GET.get("q", ""))
     return _answered(request, request.POST.get("example") or request.POST.get("question", ""))
@@ -63,18 +63,18 @@ def ask(request: HtmxRequest) -> HttpResponse:
 @allowed(Action.ASK)
 @require_POST
 def again(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """Ask the question of a kept answer again, of the same number of blocks and without the same ones."""
+    """Ask the question of a stored answer again, with the same number of blocks and the same exclusions."""
     earlier = get_object_or_404(AskedAnswer, pk=answer_id)
     return _answered(request, earlier.question, earlier)
 
 
 def _answered(request: HtmxRequest, question: str, again_of: AskedAnswer | None = None) -> HttpResponse:
-    """The response to a question that was asked. again_of: the kept answer that it is asked again of."""
+    """The response to a question. again_of: the stored answer whose question is asked again."""
     settings = {"k": again_of.k, "exclude": again_of.exclude} if again_of else {}
     try:
         checked = asking.checked(question, **settings)
         if (wait_s := limits.seconds_to_wait(request)) is not None:
-            error = f"That was a lot of questions. Ask again in {wait_s} seconds."
+            error = f"Too many questions. Ask again in {wait_s} seconds."
             response = _box(request, question, error, status=429)
             response["Retry-After"] = str(wait_s)
             return response
@@ -107,7 +107,7 @@ def _answered(request: HtmxRequest, question: str, again_of: AskedAnswer | None 
 @require_safe
 @vary_on_headers("HX-Request", "HX-Target")
 def answer(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """An answer as it was given, for ever; `without` (repeatable) takes blocks away from it."""
+    """An answer as it was given; `without` (repeatable) leaves blocks out."""
     asked = kept_answer(answer_id)
     context = answer_context(request, asked, request.GET.getlist("without"))
     whole = not request.htmx or request.htmx.history_restore_request
@@ -115,7 +115,7 @@ def answer(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
 
 
 def kept_answer(answer_id: UUID) -> AskedAnswer:
-    """An answer with all that its page names, or 404."""
+    """An answer with all related records that its page shows, or 404."""
     answers = AskedAnswer.objects.select_related("deployment__model", "deployment__index__corpus")
     return get_object_or_404(answers, pk=answer_id)
 
@@ -125,7 +125,7 @@ def _box(request: HttpRequest, question: str, error: str = "", status: int = 200
 
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
-    """What the answer's page says, and what whoever looks at it has said of it."""
+    """The context of the answer's page, including the visitor's own feedback."""
     reading = read(asked.payload, without, GoneBlock.in_evidence(asked))
     said = asker_of(request).word_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])

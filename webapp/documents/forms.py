@@ -1,4 +1,4 @@
-"""What a document's pages ask: a source, one of three, and what is to be known of it."""
+"""Forms of documents: the source, one of three, and the metadata."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_TAGS: Final = 1000
 
 
 class DocumentForm(forms.Form):
-    """What every source is asked with. Each subclass has a field of its own for the source."""
+    """The fields that all sources share. Each subclass adds a field for the source."""
 
     title = forms.CharField(
         max_length=LONGEST_TITLE, required=False, help_text="Empty: what the source says itself, or its first heading."
@@ -56,12 +56,12 @@ class DocumentForm(forms.Form):
     )
     tags = forms.CharField(max_length=_LONGEST_TAGS, required=False, help_text="Separated by commas.")
 
-    # Those that are seldom needed stand together, folded.
+    # Rarely needed fields, folded away.
     further: tuple[str, ...] = ("url", "language", "date", "tags")
 
     @property
     def source(self) -> Text | File | Address:
-        """The source of a valid form; each subclass has its own."""
+        """The source in a valid form; each subclass has its own."""
         raise NotImplementedError
 
     @property
@@ -76,11 +76,11 @@ class DocumentForm(forms.Form):
 
     @property
     def further_open(self) -> bool:
-        """Whether the folded fields are to be seen at once: where one was filled in or is wrong."""
+        """Whether the folded fields are open: if one was filled in or is wrong."""
         return any(field.value() or field.errors for field in self.further_fields)
 
     def given(self, document_id: str = "") -> Given:
-        """The document of a valid form. document_id: of the one whose place it takes."""
+        """The document in a valid form. document_id: of the document that it replaces."""
         known: dict[str, Any] = self.cleaned_data
         return Given(
             self.source,
@@ -96,7 +96,7 @@ class DocumentForm(forms.Form):
 
 
 class TextForm(DocumentForm):
-    """A text that is pasted."""
+    """A pasted text."""
 
     field_order = ("title", "text")
 
@@ -117,7 +117,7 @@ class TextForm(DocumentForm):
 
 
 class FileForm(DocumentForm):
-    """A file that is uploaded."""
+    """An uploaded file."""
 
     field_order = ("file",)
 
@@ -135,7 +135,7 @@ class FileForm(DocumentForm):
 
 
 class AddressForm(DocumentForm):
-    """An address that a worker fetches."""
+    """An address, which a worker fetches."""
 
     field_order = ("address",)
     further = ("language", "date", "tags")  # the address itself is the original's
@@ -162,7 +162,7 @@ FORMS: Final[dict[str, tuple[str, type[DocumentForm]]]] = {
 
 
 def initial(shown: Shown) -> dict[str, Any]:
-    """What the form of a change begins with."""
+    """The initial values of the form that changes a document."""
     return {
         "title": shown.listed.title,
         "text": shown.text,

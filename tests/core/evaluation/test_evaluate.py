@@ -175,7 +175,7 @@ def test_figures_are_printed_and_left_behind(
 
 @pytest.mark.parametrize(
     ("plot", "why"),
-    [("none/plot.svg", "none is no folder that can be written to"), ("plot.png", "give it a name that ends in .svg")],
+    [("none/plot.svg", "none is no folder that can be written to"), ("plot.png", "its name must end in .svg")],
 )
 def test_a_diagram_that_cannot_be_written_is_refused_before_anything_is_asked(
     deployment: Deployment, asked: Path, tmp_path: Path, plot: str, why: str

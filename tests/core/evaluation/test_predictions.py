@@ -152,7 +152,7 @@ def test_two_may_not_write_the_same_file(tmp_path: Path) -> None:
 
 def test_an_unfinished_file_has_no_figures(tmp_path: Path) -> None:
     path = prediction_file(tmp_path / "p.jsonl", HEADER, PREDICTIONS[:4])
-    with pytest.raises(RealmError, match="holds 4 of 6 predictions; run its evaluation again"):
+    with pytest.raises(RealmError, match="holds 4 of 6 predictions; repeat its evaluation"):
         list(read_predictions(path))
     with pytest.raises(RealmError, match="does not exist"):
         read_header(tmp_path / "no.jsonl")
