@@ -122,7 +122,7 @@ def test_a_part_whose_queue_no_worker_serves_is_no_good_sign() -> None:
 
 
 def test_a_scheduler_that_is_not_heard_of_is_ill() -> None:
-    meaning = "no lost worker's job goes on elsewhere, and no schedule runs"
+    meaning = "jobs of lost workers are not resumed, and no schedule runs"
     assert part("Scheduler") == overview.Component("Scheduler", State.WEAK, f"not heard of yet: {meaning}")
     Scheduler.objects.create(name="a:1", host="a", seen_at=datetime(2026, 3, 5, 12, 7, tzinfo=UTC))
     says = f"not heard of since 5 Mar, 12:07 UTC: {meaning}"

@@ -128,7 +128,7 @@ def test_a_row_whose_index_was_never_replaced_is_told_of(
     case.run("realm")
     (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "refreshes: 0" in line]
     assert sentence.startswith("error: pretrain-realm ended with the index that it started with")
-    said = (case.output / "results.md").read_text().partition("What was run.")[2]
+    said = (case.output / "results.md").read_text().partition("The stages.")[2]
     assert said.rstrip().endswith(sentence.removeprefix("error: "))
 
 
