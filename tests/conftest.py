@@ -57,16 +57,21 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what touches the database: only that of a file for both databases runs on PostgreSQL, too (tests/run.py)."""
-    core = Path(__file__).parent / "core"
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what touches the database: only that of a file for both databases runs on PostgreSQL, too (tests/run.py).
+
+    Browser tests come last: Playwright leaves an event loop running in its process, in which no test can start another.
+    """
+    core, browser = Path(__file__).parent / "core", Path(__file__).parent / "browser"
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("django_db") or fixtures & {"db", "transactional_db", "live_server"}:
             if item.path.is_relative_to(core):
                 raise pytest.UsageError(f"{item.nodeid} touches the database, and realm_core knows none.")
             item.add_marker("database")
+    yield  # pytest-django puts tests with a database first
+    items.sort(key=lambda item: item.path.is_relative_to(browser))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -82,11 +82,7 @@ def divide(files: Iterable[str], seconds: dict[str, float], count: int) -> list[
         taken_s, number, share = heapq.heappop(shares)
         share.append(file)
         heapq.heappush(shares, (taken_s + seconds.get(file, _NEW_FILE_S), number, share))
-    # Playwright leaves an event loop running in its process, in which no test can start another: browsers come last.
-    return [
-        sorted(share, key=lambda file: ("/browser/" in file, file))
-        for *_, share in sorted(shares, key=lambda share: share[1])
-    ]
+    return [sorted(share) for *_, share in sorted(shares, key=lambda share: share[1])]
 
 
 def needs_postgresql(path: Path) -> bool:
