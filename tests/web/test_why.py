@@ -120,8 +120,8 @@ def test_another_pair_is_not_asked(member: Person, asked: AskedAnswer, engine: F
     why = told(member, asked, "Canberra")
     assert (why["cause"], why["rank"], why["looked_at"]) == ("not_retrieved", None, 0)
     assert why["detail"] == (
-        "The corpus says “Canberra”, but in no block that was read. Its rank is not known, because another model or index "
-        "is deployed now."
+        "The corpus says “Canberra”, but in no block that was read. Its rank is not known, because another model or "
+        "index is deployed now."
     )
     assert told(member, asked, "Wellington")["cause"] == "not_in_corpus"
     assert told(member, asked, CLARKE)["cause"] == "outweighed"
