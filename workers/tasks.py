@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from webapp.artefacts import retention
+from webapp.documents import purging
 from webapp.documents.fetching import TASK as FETCH
 from webapp.documents.fetching import clear_away
 from webapp.environment import envint
@@ -130,8 +131,11 @@ def run_schedules() -> None:
 
 @app.task(name="workers.retain")
 def retain() -> None:
-    """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled."""
+    """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; and purged
+    passages from answers that were being read while the purge was committed."""
     with _own_connection():
+        if cut := purging.cut_purged():
+            log.info("Purged passages were taken out of %d answers.", cut)
         if forgotten := retention.forget_answers(by="retention"):
             log.info("Removed: %d questions that were asked without an account.", forgotten)
         if RetentionRule.current().enabled:

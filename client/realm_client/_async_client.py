@@ -205,6 +205,18 @@ class AsyncClient:
         """Remove a document."""
         await self._do(Call("DELETE", f"/documents/{segment(document_id)}", None))
 
+    async def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
+        """Forget documents for good, all or none, in kept answers too; the receipt says what is left of them."""
+        return await self._do(Call("POST", "/purges", records.Purge, body={"documents": list(document_ids)}))
+
+    def purges(self, **filters: Filters | None) -> AsyncIterator[records.Purge]:
+        """The receipts of all purges, the latest first. Filters: since, before."""
+        return self._list("/purges", records.Purge, filters)
+
+    async def purge(self, purge_id: str) -> records.Purge:
+        """The receipt of a purge."""
+        return await self._do(Call("GET", f"/purges/{purge_id}", records.Purge))
+
     # ---- what operators do
 
     async def job_kinds(self) -> tuple[operating.Kind, ...]:

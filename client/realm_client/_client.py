@@ -203,6 +203,18 @@ class Client:
         """Remove a document."""
         self._do(Call("DELETE", f"/documents/{segment(document_id)}", None))
 
+    def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
+        """Forget documents for good, all or none, in kept answers too; the receipt says what is left of them."""
+        return self._do(Call("POST", "/purges", records.Purge, body={"documents": list(document_ids)}))
+
+    def purges(self, **filters: Filters | None) -> Iterator[records.Purge]:
+        """The receipts of all purges, the latest first. Filters: since, before."""
+        return self._list("/purges", records.Purge, filters)
+
+    def purge(self, purge_id: str) -> records.Purge:
+        """The receipt of a purge."""
+        return self._do(Call("GET", f"/purges/{purge_id}", records.Purge))
+
     # ---- what operators do
 
     def job_kinds(self) -> tuple[operating.Kind, ...]:

@@ -316,7 +316,7 @@ class NewDocument:
 
 @dataclass(frozen=True)
 class ListedDocument:
-    """A document of the corpus that answers. status: current, changed or removed. blocks: that are searched.
+    """A document of the corpus that answers. status: current, changed, removed or purged. blocks: that are searched.
 
     format: what it was read from; base: it came with the corpus. added_at: None where no edit has touched it.
     """
@@ -370,3 +370,29 @@ class Edit:
     documents: tuple[ListedDocument, ...]
     changes: int
     timings_ms: dict[str, float]
+
+
+@dataclass(frozen=True)
+class PurgedFile:
+    """A file that is no more, and the one that took its place, if one did."""
+
+    path: str
+    sha256: str
+    successor: str | None
+    successor_sha256: str | None
+
+
+@dataclass(frozen=True)
+class Purge:
+    """The receipt of a purge. blocks: of all versions. answers: kept ones from which passages were taken.
+
+    remaining: folders that still hold documents, those of the corpus that they came with.
+    """
+
+    id: str
+    at: datetime
+    documents: tuple[str, ...]
+    blocks: int
+    answers: int
+    files: tuple[PurgedFile, ...]
+    remaining: tuple[str, ...]

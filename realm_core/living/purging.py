@@ -66,6 +66,10 @@ class Receipt:
         return cls(**{**told, **lists, "files": files})
 
 
+class NotHeld(RealmError):
+    """No file holds a document that is to be purged."""
+
+
 def purge(
     store: Store,
     state: CorpusState,
@@ -73,15 +77,15 @@ def purge(
     embed: Embed,
     activity: Activity,
     *,
-    commit: Callable[[CorpusState], object] | None = None,
+    commit: Callable[[CorpusState, Receipt], object] | None = None,
     fold_base: bool = False,
 ) -> tuple[CorpusState, Receipt]:
     """Forget documents, those that were removed or changed earlier included; `state` is the current one.
 
     commit: makes the new state the current one, before old files are removed (default: `Store.commit`); the locks of
-    the store are held meanwhile. Other states
-    that name a segment which held the documents cannot be opened any more. fold_base: whether a base that holds them is
-    folded and removed, snapshot and generation; else the receipt names it as remaining.
+    the store are held meanwhile. Other states that name a segment which held the documents cannot be opened any more.
+    fold_base: whether a base that holds them is folded and removed, snapshot and generation; else the receipt names it
+    as remaining. `NotHeld` where no file has any of them.
     """
     wanted = frozenset(ids)
     with store.lock(FOLDING), store.lock():
@@ -90,7 +94,7 @@ def purge(
         if not held.segments and not held.base:
             if interrupted is not None and interrupted.documents == tuple(sorted(wanted)):
                 return state, interrupted
-            raise RealmError(f"No file of the corpus {state.name} holds {', '.join(map(repr, sorted(wanted)))}.")
+            raise NotHeld(f"No file of the corpus {state.name} holds {', '.join(map(repr, sorted(wanted)))}.")
         after = state
         living = tuple(sorted(store.view(state).with_ids(wanted)))
         if living:
@@ -109,7 +113,10 @@ def purge(
             state_after=after.id,
         )
         write_json(_journal(store), receipt.to_json(), sealed=True)
-        (commit or store.commit)(after)
+        if commit is None:
+            store.commit(after)
+        else:
+            commit(after, receipt)
         _finished(store, after)
         return after, receipt
 
@@ -119,6 +126,8 @@ def finish_purge(store: Store, state: CorpusState) -> Receipt | None:
 
     state: the current one. To be called before a service opens it; `purge` does so, too.
     """
+    if not _journal(store).exists():  # so that nothing waits for a fold that is under way
+        return None
     with store.lock(FOLDING), store.lock():
         return _finished(store, state)
 

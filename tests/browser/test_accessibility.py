@@ -63,8 +63,8 @@ LOOKED_AT = {
     "manage-model manage-model-remove manage-models manage-question-set manage-questions "
     "manage-questions-remove manage-retention manage-roll-back manage-schedule manage-schedule-new "
     "manage-schedules manage-sources manage-spans",
-    "test_documents": "manage-document manage-document-add manage-document-change manage-document-change-page "
-    "manage-document-changes manage-document-remove manage-documents",
+    "test_documents": "answer manage-document manage-document-add manage-document-change manage-document-change-page "
+    "manage-document-changes manage-document-purge manage-document-remove manage-documents manage-purge",
     "test_an_admin_who_hesitates": "manage-compare manage-compare-measure manage-deploy manage-deploy-measure "
     "manage-deployments",
     "test_the_administration": "admin:app_list admin:auth_user_add admin:auth_user_change admin:auth_user_changelist "
@@ -339,7 +339,12 @@ def test_documents(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     visitor.press("Change it", text="Turku is a city. Its castle was founded in 1281.")  # what it touched
     visitor.look(f"{pages}document/remove/?{address}")
     visitor.press("Remove it")
-    visitor.look(f"{pages}document/?{address}", f"{pages}changes/", f"{pages}?status=removed")
+    visitor.look(f"{pages}document/?{address}", f"{pages}changes/", f"{pages}?show=removed")
+    visitor.look(f"{pages}document/purge/?{address}")
+    visitor.press("Purge it", 422)
+    visitor.page.check("[name=sure]")
+    visitor.press("Purge it")
+    visitor.look(f"{pages}document/?{address}", f"{pages}?show=purged", f"/answers/{asked.pk}/")
 
 
 @looks("wide and light")

@@ -39,6 +39,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "add_document": (NewDocument("A text.", title="A title"),),
     "add_documents": ([NewDocument("A text.", title="A title")],),
     "change_document": ("d-1", NewDocument("A text.", title="A title")),
+    "purge_documents": (["d-1"],),
+    "purge": (ID,),
     "activate": (12,),
 }
 

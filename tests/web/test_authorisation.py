@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -126,6 +127,8 @@ PAGES = {
     "manage-document": Address("operate", GET, 503),
     "manage-document-change": Address("operate", GET, 503),
     "manage-document-remove": Address("operate", GET, 503),
+    "manage-document-purge": Address("operate", GET, 503),
+    "manage-purge": Address("operate", GET, 404, ("no purge",)),
     "manage-document-changes": Address("operate", GET, 200),
     "manage-document-change-page": Address("operate", GET, 200, ("change",)),
     "manage-source-remove": Address("operate", POST, 302),
@@ -182,6 +185,8 @@ API = {
     "api-documents": Address("read", GET, 503),  # its files are not there
     "api-documents-bulk": Address("operate", POST, 400, body={}),
     "api-document": Address("read", GET, 503, ("a document",)),
+    "api-purges": Address("operate", GET, 200),
+    "api-purge": Address("operate", GET, 404, ("no purge",)),
     "api-schema": Address("nothing", GET, 200),
     "api-docs": Address("nothing", GET, 200),
     "api-job-kinds": Address("operate", GET, 200),
@@ -217,6 +222,7 @@ MORE = {
     "api-documents post": Address("operate", POST, 400, body={}),
     "api-document put": Address("operate", "put", 400, ("a document",)),
     "api-document delete": Address("operate", "delete", 503, ("a document",)),  # its files are not there
+    "api-purges post": Address("operate", POST, 400, body={}),
     "api-deployments post": Address("operate", POST, 400, body={"index": 10**9}),
 }
 
@@ -382,6 +388,8 @@ def _record(name: str) -> Any:
             return stored.store().pk
         case "block":
             return stored.store().payload["evidence"][0]["block_id"]
+        case "no purge":
+            return uuid.UUID(int=0)
         case "no block":
             return "f" * 32
         case "said":

@@ -9,7 +9,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from realm_core.errors import RealmError
-from webapp.models import AskedAnswer, CorpusSnapshot, CorpusState, Deployment, EvidenceBlock
+from webapp.models import (
+    AskedAnswer,
+    ChangeKind,
+    CorpusSnapshot,
+    CorpusState,
+    Deployment,
+    EvidenceBlock,
+    GoneBlock,
+)
 from webapp.serving.living import state_of, view_of
 from webapp.storage.places import resolve
 
@@ -43,7 +51,12 @@ class ArticleBlock:
 
 
 def find(block_id: str, asked: AskedAnswer | None = None) -> ArticleBlock | None:
-    """The block in the corpus that `asked` was answered from, else in the deployed one, else in any."""
+    """The block in the corpus that `asked` was answered from, else in the deployed one, else in any.
+
+    None also for a purged block, even if the files of a base still hold it.
+    """
+    if "\0" not in block_id and GoneBlock.objects.filter(block_id=block_id, change__kind=ChangeKind.PURGED).exists():
+        return None
     for corpus, texts in _corpora(asked):
         row = texts.row_of(block_id)
         if row is not None:

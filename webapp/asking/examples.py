@@ -13,6 +13,7 @@ ANSWER: Final[dict[str, Any]] = {
     "created_at": "2026-01-31T12:00:00+00:00",
     "without": [],
     "evidence_gone": [],
+    "purged_at": None,
     "serving_ms": {"store": 3.0},
     "question": QUESTION["question"],
     "answer": {"text": "Stanley Kubrick", "probability": 0.91, "also": ["Kubrick"]},

@@ -46,6 +46,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
             {"block_id": block_id, "kind": change.kind, "at": change.at.isoformat()}
             for block_id, change in sorted(GoneBlock.in_evidence(asked).items())
         ],
+        "purged_at": None if asked.purged_at is None else asked.purged_at.isoformat(),
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
@@ -78,8 +79,8 @@ class AnswerView(KeptView):
     @extend_schema(
         operation_id="answer",
         summary="A kept answer",
-        description="The answer never changes; `evidence_gone` lists the blocks that are no longer searched. With "
-        "`without`, the answer as if those blocks had not been read: "
+        description="The answer never changes; `evidence_gone` lists the blocks that are no longer searched, `purged_at` "
+        "says when passages were purged from it. With `without`, the answer as if those blocks had not been read: "
         "priors renormalised and everything recomputed in closed form; the stored answer does not change.",
         parameters=[
             OpenApiParameter(

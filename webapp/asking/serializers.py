@@ -143,6 +143,9 @@ class AnswerSerializer(ReadingSerializer):
     evidence_gone = GoneEvidenceSerializer(
         many=True, help_text="Blocks whose documents were changed or removed since; ask again for a current answer."
     )
+    purged_at = serializers.DateTimeField(
+        allow_null=True, help_text="When passages were last purged from its evidence; it is what the others say."
+    )
     serving_ms = serializers.DictField(
         child=serializers.FloatField(), help_text="Time to store the answer: `store`; {} if unknown."
     )

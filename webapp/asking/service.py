@@ -260,33 +260,14 @@ def _store(
         session_key=session_key or "",
         k=request.k,
         exclude=list(request.exclude),
-        answer_text=answer.answer.text if answer.answer else None,
-        probability=answer.answer.probability if answer.answer else None,
-        no_answer_probability=answer.no_answer_probability,
-        confidence=answer.confidence if answer.answer else None,
-        payload=answer.as_dict(),
         deployment_id=deployment_id,
         again_of=again_of,
         latency_ms=answer.latency_ms,
     )
-    evidence = [
-        EvidenceBlock(
-            answer=asked,
-            rank=block.rank,
-            block_id=block.block_id,
-            title=block.title,
-            text=block.text,
-            url=block.url,
-            prior=block.prior,
-            likelihood=block.likelihood,
-            posterior=block.posterior,
-            support=block.support,
-        )
-        for block in answer.evidence
-    ]
+    asked.tell(answer)
     with transaction.atomic():
         asked.save(force_insert=True)
-        EvidenceBlock.objects.bulk_create(evidence)
+        EvidenceBlock.keep(asked, answer)
         if kept is not None:
             kept(asked)
     asked.serving_ms = {"store": (time.perf_counter() - began) * 1e3}

@@ -203,10 +203,10 @@ def _written(
     ids: Sequence[str],
 ) -> Edited:
     if row is None:  # the first edit
-        row = _row(index, before.state, None)
+        row = state_row(index, before.state, None)
     if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
         raise _Overtaken
-    current = _row(index, after.state, edit.by)
+    current = state_row(index, after.state, edit.by)
     formats = {one.document.id: one.format for one in edit.taken}
     was, now = before.with_ids(ids), after.with_ids(ids)
     changes = []
@@ -244,7 +244,8 @@ _ACTIONS: Final = {
 }
 
 
-def _row(index: IndexGeneration, state: State, by: User | None) -> CorpusState:
+def state_row(index: IndexGeneration, state: State, by: User | None) -> CorpusState:
+    """Write the row of a new current state."""
     return CorpusState.objects.create(
         index=index, state_id=state.id, state=state.to_json(), has_edits=state.has_edits, created_by=by
     )

@@ -4,7 +4,7 @@ from django.urls import path
 
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import api, ledger_views, views
+from webapp.documents import api, ledger_views, purge_api, purge_views, views
 
 _uploads = takes(api.BODY_BYTES, Action.OPERATE)
 
@@ -14,6 +14,8 @@ console = [
     path("documents/document/", views.document_page, name="manage-document"),
     path("documents/document/change/", views.change_document, name="manage-document-change"),
     path("documents/document/remove/", views.remove_document, name="manage-document-remove"),
+    path("documents/document/purge/", purge_views.purge_document, name="manage-document-purge"),
+    path("documents/purges/<uuid:pk>/", purge_views.purge_page, name="manage-purge"),
     path("documents/changes/", ledger_views.change_list, name="manage-document-changes"),
     path("documents/changes/<int:pk>/", ledger_views.change_page, name="manage-document-change-page"),
 ]
@@ -21,5 +23,7 @@ console = [
 rest = [
     path("documents", _uploads(api.DocumentsView.as_view()), name="api-documents"),
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
+    path("purges", purge_api.PurgesView.as_view(), name="api-purges"),
+    path("purges/<uuid:purge_id>", purge_api.PurgeView.as_view(), name="api-purge"),
     path("documents/<path:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from realm_core.errors import RealmError
-from webapp.models import CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
+from webapp.models import GONE, CorpusState, Deployment, Document, DocumentStatus, IndexGeneration
 from webapp.serving.engine import EngineUnavailable
 from webapp.serving.living import state_of, view_of
 
@@ -129,12 +129,12 @@ def listed(*, title: str = "", status: str = "", start: int = 0, count: int = 50
     """
     index = active().index
     touched = Document.objects.filter(index=index)
-    rows = touched.filter(status=status) if status else touched.exclude(status=DocumentStatus.REMOVED)
+    rows = touched.filter(status=status) if status else touched.exclude(status__in=GONE)
     if title:
         rows = rows.filter(title__icontains=title)
     number = rows.count()
     documents = [of_row(row) for row in rows.order_by("-changed_at", "-pk")[start : start + count]]
-    if status in (DocumentStatus.CHANGED, DocumentStatus.REMOVED):
+    if status in (DocumentStatus.CHANGED, *GONE):
         return Listing(documents, number)
     _, view = current_view()
     untouched = view.found(title, list(touched.values_list("document_id", flat=True)))

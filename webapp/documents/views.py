@@ -23,7 +23,7 @@ from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
 from webapp.documents.reading import Given
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
-from webapp.models import CorpusChange, DocumentStatus
+from webapp.models import GONE, CorpusChange, DocumentStatus
 from webapp.pages.guards import View, staff_member, staff_only
 from webapp.pages.uploads import FileField
 from webapp.refusals import InvalidRequest, StateConflict
@@ -33,12 +33,17 @@ _PAGE_SIZE: Final = 50
 _TOUCHED_SIZE: Final = 25
 _TEXT_SHOWN: Final = 20_000  # characters, unless the whole text is requested
 _BLOCKS_SIZE: Final = 50
-_SHOWS: Final = {"": "All", DocumentStatus.CHANGED.value: "Changed", DocumentStatus.REMOVED.value: "Removed"}
+_SHOWS: Final = {
+    "": "All",
+    DocumentStatus.CHANGED.value: "Changed",
+    DocumentStatus.REMOVED.value: "Removed",
+    DocumentStatus.PURGED.value: "Purged",
+}
 _REFUSALS: Final = (RealmError, InvalidRequest, StateConflict, EngineUnavailable)
 _FILE: Final = cast(FileField, FileForm.base_fields["file"])
 
 
-def _with_corpus(view: View) -> View:
+def with_corpus(view: View) -> View:
     """Return 404 if the document does not exist, and 503 with the reason if the corpus cannot be read."""
 
     @wraps(view)
@@ -56,7 +61,7 @@ def _with_corpus(view: View) -> View:
 @staff_only
 @never_cache
 @require_GET
-@_with_corpus
+@with_corpus
 def document_list(request: HttpRequest) -> HttpResponse:
     """The documents of the deployed corpus, edited ones first."""
     title, status = request.GET.get("title", "").strip(), request.GET.get("show", "")
@@ -75,7 +80,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
 @staff_only
 @never_cache
 @require_GET
-@_with_corpus
+@with_corpus
 def document_page(request: HttpRequest) -> HttpResponse:
     """One document: its text, its blocks, its history, and the stored answers that read it."""
     shown = _shown(request)
@@ -85,6 +90,7 @@ def document_page(request: HttpRequest) -> HttpResponse:
     ids = [block.block_id for block in shown.blocks]
     context = {
         "shown": shown,
+        "gone": shown.listed.status in GONE,
         "text": shown.text if whole else shown.text[:_TEXT_SHOWN],
         "more": not whole and len(shown.text) > _TEXT_SHOWN,
         "page": Paginator(shown.blocks, _BLOCKS_SIZE).get_page(request.GET.get("page")),
@@ -108,7 +114,7 @@ def add_document(request: HttpRequest) -> HttpResponse:
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
-@_with_corpus
+@with_corpus
 def change_document(request: HttpRequest) -> HttpResponse:
     """Replace a document; the form shows the present text beside it."""
     shown, by = _shown(request), staff_member(request)
@@ -120,11 +126,11 @@ def change_document(request: HttpRequest) -> HttpResponse:
 @staff_only
 @never_cache
 @require_http_methods(["GET", "POST"])
-@_with_corpus
+@with_corpus
 def remove_document(request: HttpRequest) -> HttpResponse:
     """Remove a document; first the page shows what that affects."""
     shown = _shown(request)
-    if shown.listed.status == DocumentStatus.REMOVED:
+    if shown.listed.status in GONE:
         messages.info(request, "It is removed already.")
         return redirect(document_address(shown.listed.document_id))
     status = 200

@@ -5,6 +5,7 @@ from webapp.models.audit import AuditEntry
 from webapp.models.corpus import CorpusSnapshot
 from webapp.models.deployment import Deployment
 from webapp.models.document import (
+    GONE,
     ChangeKind,
     CorpusChange,
     CorpusState,
@@ -12,6 +13,7 @@ from webapp.models.document import (
     DocumentStatus,
     Fetch,
     FetchState,
+    Purge,
 )
 from webapp.models.evaluation import Evaluation
 from webapp.models.feedback import Feedback, Review
@@ -29,6 +31,7 @@ from webapp.models.token import ApiToken
 from webapp.models.worker import DeviceLease, Worker
 
 __all__ = [
+    "GONE",
     "ApiToken",
     "AskedAnswer",
     "AuditEntry",
@@ -53,6 +56,7 @@ __all__ = [
     "JobMetric",
     "JobState",
     "ModelVersion",
+    "Purge",
     "Purpose",
     "QuestionSet",
     "Queue",

@@ -1,13 +1,16 @@
-"""Questions with their answers and evidence. Rows are written once and never recomputed, so a permanent link always
-shows the same, whatever happens to models and corpora."""
+"""Questions with their answers and evidence. Rows are written once, so a permanent link always shows the same, whatever
+happens to models and corpora. Only a purge changes them: it removes passages from their evidence."""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
+
+if TYPE_CHECKING:
+    from realm_core.serving.provenance import Answer
 
 
 class AskedAnswer(models.Model):
@@ -37,6 +40,9 @@ class AskedAnswer(models.Model):
         related_name="asked_again",
         help_text="The kept answer whose question this one asked again.",
     )
+    purged_at = models.DateTimeField(
+        null=True, blank=True, help_text="When passages were last purged from its evidence; it is what the others say."
+    )
     latency_ms = models.FloatField()
     serving_ms = models.JSONField(
         default=dict,
@@ -56,6 +62,14 @@ class AskedAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.question[:80]} → {self.answer_text or 'no answer found'}"
+
+    def tell(self, answer: Answer) -> None:
+        """Take over what an answer says; not saved yet."""
+        self.answer_text = answer.answer.text if answer.answer else None
+        self.probability = answer.answer.probability if answer.answer else None
+        self.no_answer_probability = answer.no_answer_probability
+        self.confidence = answer.confidence if answer.answer else None
+        self.payload = answer.as_dict()
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -87,3 +101,22 @@ class EvidenceBlock(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rank}. {self.title}"
+
+    @staticmethod
+    def keep(asked: AskedAnswer, answer: Answer) -> None:
+        """Write a row for each block of an answer."""
+        EvidenceBlock.objects.bulk_create(
+            EvidenceBlock(
+                answer=asked,
+                rank=block.rank,
+                block_id=block.block_id,
+                title=block.title,
+                text=block.text,
+                url=block.url,
+                prior=block.prior,
+                likelihood=block.likelihood,
+                posterior=block.posterior,
+                support=block.support,
+            )
+            for block in answer.evidence
+        )

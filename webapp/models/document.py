@@ -7,6 +7,7 @@ row of its state is the current one; everything else about it is written in the 
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 from django.conf import settings
 from django.db import models
@@ -47,6 +48,11 @@ class DocumentStatus(models.TextChoices):
     CURRENT = "current", "current"
     CHANGED = "changed", "changed"
     REMOVED = "removed", "removed"
+    PURGED = "purged", "purged"
+
+
+# Documents that are not in the corpus any more.
+GONE: Final = (DocumentStatus.REMOVED, DocumentStatus.PURGED)
 
 
 class Document(models.Model):
@@ -107,6 +113,26 @@ class CorpusChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.document} {self.kind}"
+
+
+class Purge(models.Model):
+    """The receipt of a purge: what was removed, and what still holds the documents. Rows are never changed."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="purges")
+    document_ids = models.JSONField()
+    blocks = models.PositiveIntegerField(help_text="Blocks that the documents had, in all their versions.")
+    files = models.JSONField(help_text="Each removed file with its SHA-256, and the one that took its place.")
+    remaining = models.JSONField(help_text="Folders of the base that still hold documents.")
+    answers = models.PositiveIntegerField(help_text="Kept answers from which passages were taken.")
+    at = models.DateTimeField(auto_now_add=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        ordering = ["-at"]
+
+    def __str__(self) -> str:
+        return f"{len(self.document_ids)} document{'' if len(self.document_ids) == 1 else 's'} purged"
 
 
 class FetchState(models.TextChoices):

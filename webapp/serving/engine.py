@@ -76,17 +76,20 @@ class Status:
 
 def load_engine(deployment: Deployment) -> Engine:
     """Load and warm up the engine of `deployment`; RealmError if files are missing or do not fit together."""
+    from realm_core.living.purging import finish_purge
     from realm_core.serving.corpus import LivingCorpus
     from realm_core.serving.engine import Engine
 
     _freeze_garbage_collector()
     index = deployment.index
+    store, state = unshared_store_of(index), state_of(index, index.current_state)
+    finish_purge(store, state)  # one that died when it had been committed
     engine = Engine.load(
         resolve(deployment.model.path),
         resolve(index.path),
         resolve(index.corpus.path),
         device=settings.REALM_DEVICE,
-        living=LivingCorpus(unshared_store_of(index), state_of(index, index.current_state)),
+        living=LivingCorpus(store, state),
         capacity=settings.ASK_QUEUE,
         deadline_s=settings.ASK_DEADLINE_S,
     )

@@ -19,7 +19,7 @@ from realm_core.living.documents import Changes, Document
 from realm_core.living.editing import edit, edit_current
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
-from realm_core.living.purging import finish_purge, purge
+from realm_core.living.purging import Receipt, finish_purge, purge
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.runs.activity import Activity
@@ -164,14 +164,14 @@ def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None
     class Died(Exception):
         pass
 
-    def die(_state: CorpusState) -> None:
+    def die(_state: CorpusState, _receipt: Receipt) -> None:
         raise Died
 
     with pytest.raises(Died):
         purge(store, state, ["d"], embed, quiet(), commit=die)
     assert finish_purge(store, state) is None and store.view(state).with_ids(["d"]), "it has not happened"
 
-    def commit_and_die(committed: CorpusState) -> None:
+    def commit_and_die(committed: CorpusState, _receipt: Receipt) -> None:
         store.commit(committed)
         raise Died
 

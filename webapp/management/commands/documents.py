@@ -1,4 +1,4 @@
-"""`manage.py documents add|remove|list`: the documents of the deployed corpus, on the command line."""
+"""`manage.py documents add|remove|purge|list`: the documents of the deployed corpus, on the command line."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
+from webapp.documents import purging
 from webapp.documents import service as documents
 from webapp.documents.reading import Address, File, Given
 from webapp.documents.viewing import listed
-from webapp.models import DocumentStatus
+from webapp.models import DocumentStatus, Purge
 from webapp.refusals import InvalidRequest, StateConflict
 from webapp.serving.engine import EngineUnavailable
 
 
 class Command(BaseCommand):
-    """Add, remove, list."""
+    """Add, remove, purge, list."""
 
-    help = "Add documents to the deployed corpus, remove some, or list them."
+    help = "Add documents to the deployed corpus, remove or purge some, or list them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
@@ -38,6 +39,8 @@ class Command(BaseCommand):
         add.add_argument("--tag", action="append", default=[], dest="tags", help="may be given several times")
         remove = actions.add_parser("remove", help="remove documents, all or none")
         remove.add_argument("ids", nargs="+", metavar="ID")
+        purge = actions.add_parser("purge", help="forget documents for good, all or none, in kept answers too")
+        purge.add_argument("ids", nargs="+", metavar="ID")
         show = actions.add_parser("list", help="list documents, the latest edited first")
         show.add_argument("--title", default="", help="a part of it")
         show.add_argument("--status", default="", choices=DocumentStatus.values)
@@ -50,6 +53,8 @@ class Command(BaseCommand):
                 self._print_changes(documents.add(_given(options), by=None))
             elif action == "remove":
                 self._print_changes(documents.remove(options["ids"], by=None))
+            elif action == "purge":
+                self._print_purge(purging.purge(options["ids"], by=None))
             else:
                 self._list(options)
         except (InvalidRequest, StateConflict, EngineUnavailable, RealmError) as error:
@@ -61,6 +66,14 @@ class Command(BaseCommand):
             self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({document.blocks:,} blocks)")
         if not edited.changes:
             self.stdout.write("Nothing to add: all of it is in the corpus already.")
+
+    def _print_purge(self, purge: Purge) -> None:
+        self.stdout.write(
+            f"{purge}: {purge.blocks:,} blocks, {len(purge.files):,} files, {purge.answers:,} kept answers."
+        )
+        self.stdout.write(f"The receipt is {purge.pk}.")
+        for folder in purge.remaining:
+            self.stdout.write(f"Still held by {folder}, the corpus that it came with.")
 
     def _list(self, options: dict[str, Any]) -> None:
         page = listed(

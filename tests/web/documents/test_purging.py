@@ -1,0 +1,214 @@
+"""A purged document is nowhere any more, but where the receipt says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+
+from realm_core.living import purging as files
+from tests.web.conftest import Person
+from webapp.articles import service as articles
+from webapp.asking import service as asking
+from webapp.documents import purging
+from webapp.documents import service as documents
+from webapp.documents.reading import Given, Text
+from webapp.documents.viewing import DocumentMissing, listed, show
+from webapp.models import AskedAnswer, AuditEntry, CorpusChange, Deployment, Document, EvidenceBlock, Purge
+from webapp.serving.engine import holder, load_engine
+
+TURKU = Given(Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0")
+LATER = replace(TURKU, source=Text("Turku was founded in 1229."))
+
+
+def holding(words: str) -> list[str]:
+    """The files of the data folder, and the tables, in which the words stand."""
+    found = [
+        str(path.relative_to(settings.REALM_DATA))
+        for path in Path(settings.REALM_DATA).rglob("*")
+        if path.is_file() and words.encode() in path.read_bytes()
+    ]
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            if any(words in json.dumps(row, default=str) for row in cursor.fetchall()):
+                found.append(table)
+    return found
+
+
+def test_nothing_of_it_is_left(answering: Deployment, staff: Person) -> None:
+    documents.add([TURKU], by=staff.user)
+    first = asking.ask("Where is Turku?", k=20)
+    documents.change("turku", LATER, by=staff.user)
+    second = asking.ask("When was Turku founded?", k=3)
+    assert holding("founded in 1280") and holding("founded in 1229")
+
+    purge = purging.purge(["turku"], by=staff.user)
+    assert holding("founded in 1280") == holding("founded in 1229") == []
+    assert purge.document_ids == ["turku"] and purge.remaining == [] and purge.answers == 2 and purge.blocks == 2
+    assert purge.files and all(not (Path(settings.REALM_DATA) / file["path"]).exists() for file in purge.files)
+    assert CorpusChange.objects.first().kind == "purged"  # type: ignore[union-attr]
+    entry = AuditEntry.objects.filter(action="document.purge").get()
+    assert entry.details == {"documents": ["turku"], "receipt": str(purge.pk)} and entry.name == "Stella"
+    assert show("turku").listed.status == "purged" and show("turku").listed.title == purging.PURGED_TITLE
+    assert "turku" not in {one.document_id for one in listed(count=100).documents}
+    assert "Turku" not in {block["title"] for block in asking.ask("Where is Turku?", k=20).payload["evidence"]}
+
+    for asked in (first, second):
+        before = asked.payload
+        asked.refresh_from_db()
+        assert asked.purged_at is not None
+        kept = [block["block_id"] for block in asked.payload["evidence"]]
+        assert "Turku" not in {block["title"] for block in asked.payload["evidence"]}
+        assert set(kept) == {block["block_id"] for block in before["evidence"] if block["title"] != "Turku"}
+        assert [row.block_id for row in asked.evidence.all()] == kept
+        assert sum(row.prior for row in asked.evidence.all()) == pytest.approx(1)
+
+
+def test_one_that_was_removed_is_forgotten_too(answering: Deployment) -> None:
+    documents.add([TURKU], by=None)
+    documents.remove(["turku"], by=None)
+    assert holding("founded in 1280")
+    purging.purge(["turku"], by=None)
+    assert holding("founded in 1280") == []
+    again = purging.purge(["turku"], by=None)
+    assert again.files == [] and Purge.objects.count() == 2, "no file holds it, and an answer kept since might"
+
+
+def test_a_passage_of_another_document_stays_with_it(answering: Deployment) -> None:
+    documents.add([TURKU], by=None)
+    documents.remove(["turku"], by=None)
+    documents.add([replace(TURKU, document_id="other")], by=None)
+    asked = asking.ask("Where is Turku?", k=20)
+    purge = purging.purge(["turku"], by=None)
+    asked.refresh_from_db()
+    assert purge.answers == 0 and asked.purged_at is None and show("other").text
+
+
+def test_of_what_came_with_the_corpus_the_receipt_says_what_is_left(answering: Deployment) -> None:
+    asked = asking.ask("Where is the Nile?", k=20)
+    [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
+    purge = purging.purge(["Nile"], by=None)
+    assert len(purge.remaining) == 2 and purge.answers == 1
+    asked.refresh_from_db()
+    assert "Nile" not in {one["title"] for one in asked.payload["evidence"]}
+    assert articles.find(block["block_id"]) is None and articles.kept_copy(block["block_id"]) is None
+    assert "Nile" not in {one["title"] for one in asking.ask("Where is the Nile?", k=20).payload["evidence"]}
+
+
+def test_an_answer_kept_behind_the_purge_is_cut_later(answering: Deployment) -> None:
+    documents.add([TURKU], by=None)
+    asked = asking.ask("Where is Turku?", k=20)
+    purging.purge(["turku"], by=None)
+    late = AskedAnswer.objects.create(
+        question="late", k=20, payload=asked.payload, deployment=answering, latency_ms=1.0
+    )
+    [block] = [one for one in asked.payload["evidence"] if one["title"] == "Turku"]
+    EvidenceBlock.objects.create(
+        answer=late,
+        rank=1,
+        block_id=block["block_id"],
+        title="Turku",
+        text=block["text"],
+        prior=1,
+        likelihood=1,
+        posterior=1,
+        support=0,
+    )
+    assert purging.cut_purged() == 1 and holding("founded in 1280") == []
+    assert purging.cut_purged() == 0
+
+
+def test_what_is_not_there_changes_nothing(answering: Deployment) -> None:
+    documents.add([TURKU], by=None)
+    with pytest.raises(DocumentMissing, match="'nothing'"):
+        purging.purge(["turku", "nothing"], by=None)
+    assert show("turku").text and not Purge.objects.exists()
+
+
+def test_an_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents.add([TURKU], by=None)
+    view, edited = purging.opened, []
+
+    def opened(*arguments: Any) -> Any:
+        found = view(*arguments)
+        if not edited:
+            edited.append(documents.add([Given(Text("Oulu is a city."), "oulu", "Oulu")], by=None))
+        return found
+
+    monkeypatch.setattr(purging, "opened", opened)
+    purging.purge(["turku"], by=None)
+    assert show("oulu").text == "Oulu is a city." and holding("founded in 1280") == []
+
+
+def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(
+    answering: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents.add([TURKU], by=None)
+    finished, calls = files._finished, []
+
+    def dies_behind_its_commit(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return finished(*arguments)
+
+    monkeypatch.setattr(files, "_finished", dies_behind_its_commit)
+    with pytest.raises(KeyboardInterrupt):
+        purging.purge(["turku"], by=None)
+    assert Purge.objects.count() == 1 and holding("founded in 1280")
+    monkeypatch.setattr(files, "_finished", finished)
+    load_engine(Deployment.objects.get(pk=answering.pk)).close()
+    assert holding("founded in 1280") == []
+    holder().refresh(wait=True)
+    assert "Turku" not in {block["title"] for block in asking.ask("Where is Turku?", k=20).payload["evidence"]}
+
+
+def test_over_rest(answering: Deployment, staff: Person, client: Any) -> None:
+    client.force_login(staff.user)
+    documents.add([TURKU], by=None)
+    kept = client.get(f"/api/v1/answers/{asking.ask('Where is Turku?').pk}").json()
+    assert kept["purged_at"] is None
+
+    def send(ids: Any) -> Any:
+        return client.post("/api/v1/purges", {"documents": ids}, content_type="application/json")
+
+    refused = send(["turku", "nothing"])
+    assert refused.status_code == 400 and "'nothing'" in refused.content.decode() and show("turku").text
+    made = send(["turku"])
+    assert made.status_code == 201 and made.json()["documents"] == ["turku"] and made.json()["answers"] == 1
+    assert client.get(made["Location"]).json() == made.json()
+    assert [one["id"] for one in client.get("/api/v1/purges").json()["results"]] == [made.json()["id"]]
+    assert client.get(f"/api/v1/answers/{kept['id']}").json()["purged_at"] is not None
+    client.logout()
+    assert client.get("/api/v1/purges").status_code == 401 and send(["Nile"]).status_code == 401
+
+
+def test_the_pages(answering: Deployment, staff: Person, client: Any) -> None:
+    client.force_login(staff.user)
+    documents.add([TURKU], by=None)
+    asked = asking.ask("Where is Turku?", k=20)
+    address = "/manage/documents/document/purge/?id=turku"
+    assert b"Purge this document?" in client.get(address).content
+    unsure = client.post(address)
+    assert unsure.status_code == 422 and show("turku").text
+    done = client.post(address, {"sure": "yes"}, follow=True)
+    assert done.status_code == 200 and "Receipt of a purge" in done.content.decode()
+    assert "passages were taken out of 1<" in done.content.decode()
+    assert "purged on" in client.get(f"/answers/{asked.pk}/").content.decode()
+    assert "It was purged on" in client.get("/manage/documents/document/?id=turku").content.decode()
+    assert purging.PURGED_TITLE in client.get("/manage/documents/?show=purged").content.decode()
+
+
+def test_on_the_command_line(answering: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+    documents.add([TURKU], by=None)
+    call_command("documents", "purge", "turku", "Nile")
+    said = capsys.readouterr().out
+    assert "2 documents purged" in said and said.count("Still held by") == 2
+    assert set(Document.objects.filter(status="purged").values_list("document_id", flat=True)) == {"turku", "Nile"}

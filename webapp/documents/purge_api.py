@@ -1,0 +1,120 @@
+"""Purges over REST: forget documents for good, and read the receipts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+from rest_framework.throttling import BaseThrottle
+
+from webapp.documents import examples, purging
+from webapp.documents.reading import LONGEST_ID, MOST_DOCUMENTS
+from webapp.documents.viewing import DocumentMissing
+from webapp.models import Purge
+from webapp.refusals import FieldError, InvalidRequest
+from webapp.rest.base import PAGING, OperatorView, Pages, checked, page_example, page_response, problem_responses
+from webapp.rest.parameters import by_time, filtered, only_parameters
+from webapp.rest.serializers import StrictCharField, StrictSerializer
+from webapp.rest.throttle import EditThrottle
+
+_ORDER: Final = ("-at", "pk")
+_FILTERS: Final = by_time("at")
+
+
+class NewPurgeSerializer(StrictSerializer):
+    """Documents to be forgotten, all or none."""
+
+    documents = serializers.ListField(
+        child=StrictCharField(max_length=LONGEST_ID),
+        min_length=1,
+        max_length=MOST_DOCUMENTS,
+        help_text="Their ids; those of documents that were removed earlier, too.",
+    )
+
+
+class PurgedFileSerializer(serializers.Serializer[Any]):
+    """A file that is no more."""
+
+    path = serializers.CharField()
+    sha256 = serializers.CharField()
+    successor = serializers.CharField(allow_null=True, help_text="The file that took its place; null: none did.")
+    successor_sha256 = serializers.CharField(allow_null=True)
+
+
+class PurgeSerializer(serializers.ModelSerializer[Purge]):
+    """The receipt of a purge."""
+
+    documents = serializers.ListField(child=serializers.CharField(), source="document_ids")
+    files = PurgedFileSerializer(many=True)
+    remaining = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Folders that still hold documents: those of the corpus that they came with. Nothing is answered "
+        "from them, and no address shows their passages.",
+    )
+
+    class Meta:
+        model = Purge
+        fields = ("id", "at", "documents", "blocks", "answers", "files", "remaining")
+
+
+class PurgesView(OperatorView):
+    """What was purged."""
+
+    def get_throttles(self) -> list[BaseThrottle]:
+        """Purges are counted as edits are."""
+        return [] if self.request.method == "GET" else [EditThrottle()]
+
+    @extend_schema(
+        operation_id="purges",
+        summary="List purges",
+        description="The latest first.",
+        parameters=[*PAGING, *(one.parameter for one in _FILTERS)],
+        responses={200: page_response("PurgePage", PurgeSerializer), **problem_responses(400, 403)},
+        examples=[page_example("Purges", examples.PURGE, "purges")],
+    )
+    def get(self, request: Request) -> Response:
+        pages = Pages(_ORDER)
+        page = pages.paginate_queryset(filtered(request, Purge.objects.all(), _FILTERS), request)
+        return pages.get_paginated_response(PurgeSerializer(page, many=True).data)
+
+    @extend_schema(
+        operation_id="purge_documents",
+        summary="Forget documents for good",
+        description="Takes their text out of the corpus, out of its earlier states and out of the evidence of kept "
+        "answers, which become what their other passages say. All or none; it cannot be undone. The receipt names the "
+        "files that are no more, and those that still hold a document.",
+        request=NewPurgeSerializer,
+        responses={201: PurgeSerializer, **problem_responses(400, 403, 409, 413, 415, 429)},
+        examples=[
+            OpenApiExample("Documents", value=examples.NEW_PURGE, request_only=True),
+            OpenApiExample("Receipt", value=examples.PURGE, response_only=True, status_codes=["201"]),
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        wanted = checked(request, NewPurgeSerializer)["documents"]
+        try:
+            purge = purging.purge(wanted, by=self.operator)
+        except DocumentMissing as error:
+            raise InvalidRequest(FieldError("documents", str(error))) from None
+        address = reverse("api-purge", args=[purge.pk], request=request)
+        return Response(PurgeSerializer(purge).data, status=201, headers={"Location": address})
+
+
+class PurgeView(OperatorView):
+    """One purge."""
+
+    @extend_schema(
+        operation_id="purge",
+        summary="The receipt of a purge",
+        responses={200: PurgeSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Receipt", value=examples.PURGE, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, purge_id: UUID) -> Response:
+        only_parameters(request, ())
+        return Response(PurgeSerializer(get_object_or_404(Purge, pk=purge_id)).data)

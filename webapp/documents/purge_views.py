@@ -1,0 +1,58 @@
+"""Manage › Documents › Purge: what it will do, to be confirmed, and the receipt of what it did."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from webapp.documents import purging, touched, viewing
+from webapp.documents.service import EditConflict
+from webapp.documents.views import with_corpus
+from webapp.models import DocumentStatus, Purge
+from webapp.pages.guards import staff_member, staff_only
+
+_UNCONFIRMED: Final = "Tick the box first: a purge cannot be undone."
+
+
+@staff_only
+@never_cache
+@require_http_methods(["GET", "POST"])
+@with_corpus
+def purge_document(request: HttpRequest) -> HttpResponse:
+    """Forget a document for good; first the page says what that does."""
+    shown = viewing.show(request.GET.get("id", ""))
+    document_id, status = shown.listed.document_id, 200
+    if request.method == "POST":
+        if request.POST.get("sure") != "yes":
+            messages.error(request, _UNCONFIRMED)
+            status = 422
+        else:
+            try:
+                purge = purging.purge([document_id], by=staff_member(request))
+            except EditConflict as error:
+                messages.error(request, str(error))
+                status = 409
+            else:
+                messages.success(request, f"“{shown.listed.title}” is purged. This is the receipt.")
+                return redirect("manage-purge", purge.pk)
+    context = {
+        "shown": shown,
+        "purged": shown.listed.status == DocumentStatus.PURGED,
+        "summary": touched.summary(purging.blocks_of([document_id])),
+    }
+    return render(request, "manage/document_purge.html", context, status=status)
+
+
+@staff_only
+@never_cache
+@require_GET
+def purge_page(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """The receipt of a purge."""
+    purge = get_object_or_404(Purge.objects.select_related("by", "index__corpus"), pk=pk)
+    return render(request, "manage/purge.html", {"purge": purge})
