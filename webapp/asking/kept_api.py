@@ -80,8 +80,8 @@ class AnswerView(KeptView):
         operation_id="answer",
         summary="A kept answer",
         description="The answer never changes; `evidence_gone` lists the blocks that are no longer searched, "
-        "`purged_at` says when passages were purged from it. With `without`, the answer as if those blocks had not been "
-        "read: priors renormalised and everything recomputed in closed form; the stored answer does not change.",
+        "`purged_at` says when passages were purged from it. With `without`, the answer as if those blocks had not "
+        "been read: priors renormalised and everything recomputed in closed form; the stored answer does not change.",
         parameters=[
             OpenApiParameter(
                 "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to leave out."
