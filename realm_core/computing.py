@@ -1,9 +1,9 @@
 """The one thread of a process that computes, for all callers, and computations beside it.
 
     compute(work)          in that thread, after earlier work; returns the result of `work`
-        compute_each(works)    within work: its parts, one processor per part
-        compute_aside(work)    long work, such as loading a pair, that should hardly delay others: in its own thread
-        wait_for_quiet(most)   for operations that block all others, and can wait
+    compute_each(works)    within work: its parts, one processor per part
+    compute_aside(work)    long work, such as loading a pair, that should hardly delay others: in its own thread
+    wait_for_quiet(most)   for operations that block all others, and can wait
 
 OpenMP keeps a thread pool for every thread that computes. If all pools together have more threads than there are
 processors, idle threads sleep instead of spinning (73 instead of 53 ms per question), and concurrent pools wait for

@@ -1,7 +1,7 @@
 """Points at which long work may rest, so that other computations are hardly delayed.
 
     with others_first(): ...   inside, in this thread, work rests at the points below
-        may_rest()                 between two parts of a long loop; without effect in other threads
+    may_rest()                 between two parts of a long loop; without effect in other threads
 
 `computing` knows whether other work is computed (`rest_by`). Without it nothing rests.
 """

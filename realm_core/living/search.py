@@ -1,4 +1,4 @@
-"""Exact and approximate search among those rows of a base that a mask allows.
+"""Exact and approximate search among the rows of a base that a mask allows.
 
 Legend: B queries, N vectors, M allowed ones, D dimension, K results.
 """
@@ -14,17 +14,17 @@ from torch import Tensor
 from realm_core.index.search import Search, stable_top
 from realm_core.tensors import fill
 
-# What makes an approximate search of the vectors [N, D]; for instance `FaissSearch`.
+# Creates an approximate search of the vectors [N, D]; for example `FaissSearch`.
 Approximate = Callable[[Tensor], Search]
 
 _SLICE_ROWS = 1 << 18  # scores of one slice are [B, slice] float32
-_PRECISE_BYTES = 8 << 30  # vectors are kept in float32 where that takes no more, as `ExactSearch` does
-_FEW = 8  # where fewer than one row in so many is allowed, the allowed ones are scored alone
-_FEW_ROWS = 10_000  # so few are searched exactly, also where search is approximate
+_PRECISE_BYTES = 8 << 30  # vectors are kept in float32 up to this size, as in `ExactSearch`
+_FEW = 8  # if fewer than one row in so many is allowed, only the allowed ones are scored
+_FEW_ROWS = 10_000  # up to so many are searched exactly, also in approximate search
 
 
 class Allowed:
-    """Which of a base's rows may be found. mask_N: bool, on the CPU."""
+    """The rows of a base that may be found. mask_N: bool, on the CPU."""
 
     def __init__(self, mask_N: Tensor, device: torch.device) -> None:
         self.count = int(mask_N.sum())
@@ -34,12 +34,12 @@ class Allowed:
 
 
 class BaseSearch:
-    """The vectors of a base, in memory; what every state with this base shares."""
+    """The vectors of a base, in memory, shared by all states with this base."""
 
     def __init__(self, vectors_ND: Tensor, device: torch.device, approximate: Approximate | None = None) -> None:
         self.device = device
         self._approximate = None if approximate is None else approximate(vectors_ND)
-        # Beside an approximate search only few are scored exactly: those are made precise one by one.
+        # Beside an approximate search few rows are scored exactly; these are converted one by one.
         precise = approximate is None and (device.type == "cpu" or vectors_ND.numel() * 4 <= _PRECISE_BYTES)
         dtype = torch.float32 if precise else vectors_ND.dtype
         self._vectors_ND = torch.empty(vectors_ND.shape, device=device, dtype=dtype)
@@ -58,7 +58,7 @@ class BaseSearch:
         return self._exactly(queries_BD, k, allowed)
 
     def _exactly(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
-        """Every allowed row is scored."""
+        """Scores every allowed row."""
         rows_M = allowed.rows_M
         best_rows, best_scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
         for start in range(0, len(self) if rows_M is None else len(rows_M), _SLICE_ROWS):
@@ -76,7 +76,7 @@ class BaseSearch:
         return best_rows, best_scores
 
     def _approximately(self, search: Search, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
-        """More and more are asked for until k allowed ones are found; questions for which they are not, exactly."""
+        """Retrieves more and more until k allowed rows are found; questions without enough are searched exactly."""
         fetched = min(len(self), k if allowed.mask_N is None else k + math.ceil(k * len(self) / allowed.count))
         while True:
             rows, scores = search.search(queries_BD, fetched)
@@ -97,7 +97,7 @@ class BaseSearch:
 
 
 def merged(rows_BM: Tensor, scores_BM: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k best of some results in any order; of equal scores the lower row comes first."""
+    """The k best of results in any order; of equal scores the lower row comes first."""
     order = torch.argsort(rows_BM, dim=1, stable=True)
     rows_BM, scores_BM = rows_BM.gather(1, order), scores_BM.gather(1, order)
     scores_BK, order = stable_top(scores_BM, k)
