@@ -98,7 +98,7 @@ def test_jobs_are_counted_without_their_parts() -> None:
 
 
 def test_workers_are_well_while_every_queue_has_one() -> None:
-    assert part("Workers") == overview.Component("Workers", State.ILL, "none is running, so no job can")
+    assert part("Workers") == overview.Component("Workers", State.ILL, "none is running, so no job can run")
     worker(seen_at=timezone.now() - timedelta(minutes=5))  # lost
     assert part("Workers").state == State.ILL
     worker(name="b:1", slots=3, queues=["default", "index"])

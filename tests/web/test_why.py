@@ -71,7 +71,7 @@ def test_withheld(member: Person, engine: FakeEngine) -> None:
     asked = stored.store(stored.payload(explains="no_answer"))
     why = told(member, asked, "Stanley Kubrick")
     assert (why["cause"], why["no_answer_probability"]) == ("withheld", pytest.approx(0.2178, abs=1e-3))
-    assert "too unlikely to be given: it has 52.0 %, and that the blocks hold no answer has" in why["detail"]
+    assert "too improbable to be given: it has 52.0 %, and that the blocks hold no answer has" in why["detail"]
 
 
 def test_misread(member: Person, asked: AskedAnswer) -> None:
