@@ -2,15 +2,21 @@
 
     query and block embedder   from --retriever, so that its indexes stay valid
     encoder, reader            from --encoder; the reader's BERT is initialised with the encoder's, for fine-tuning
-    only the reader            from --reader, with its base weights and reading options
+    only the reader            from --reader, with its base weights and reading options; of several, their mean
 
 `--encoder` serves to measure which half of pre-training helps (paper, table 2); with the same model for both, it only
 initialises the reader. `--reader` adds a separately trained reader (`train-reader`) to a retriever that has an index.
+Readers that went on from the same one may be averaged (Wortsman et al. 2022, "Model soups"): the mean of their weights
+reads what each of them learnt, at the cost of one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
 
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model, save_model
@@ -25,8 +31,8 @@ def main(task: Combine, activity: Activity) -> None:
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
     retriever = load_model(task.retriever)
-    if task.reader is not None:
-        combined, recipe = _with_reader(retriever, load_model(task.reader), task)
+    if task.reader:
+        combined, recipe = _with_reader(retriever, _averaged(task.reader), task)
     else:
         assert task.encoder is not None  # one of the two is
         combined, recipe = _with_encoder(retriever, load_model(task.encoder), task)
@@ -41,12 +47,31 @@ def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, 
     for name in _EMBEDDING:
         if getattr(own, name) != getattr(other.config, name):
             raise RealmError(
-                f"{task.retriever} and {task.reader} cannot be combined: {name} is "
+                f"{task.retriever} and {task.reader[0]} cannot be combined: {name} is "
                 f"{getattr(own, name)!r} in the former and {getattr(other.config, name)!r} in the latter."
             )
     config = dataclasses.replace(other.config, base=own.base, reader_base=other.config.base_of("reader"))
     recipe = [*(retriever.about or {}).get("recipe", []), *(other.about or {}).get("recipe", [])[-1:]]
     return dataclasses.replace(retriever, config=config, reader=other.reader), recipe
+
+
+def _averaged(folders: Sequence[Path]) -> Model:
+    """The first model with the mean of all readers' weights."""
+    first, *others = map(load_model, folders)
+    weights = [model.reader.state_dict() for model in (first, *others)]
+    for folder, other, own in zip(folders[1:], others, weights[1:], strict=True):
+        shapes = [{name: tensor.shape for name, tensor in one.items()} for one in (weights[0], own)]
+        if other.config.base_of("reader") != first.config.base_of("reader") or shapes[0] != shapes[1]:
+            raise RealmError(f"The readers of {folders[0]} and {folder} cannot be averaged: their shapes differ.")
+    if not others:
+        return first
+    for name, tensor in weights[0].items():
+        if tensor.is_floating_point():
+            tensor.copy_(torch.stack([own[name].float() for own in weights]).mean(0))
+    about = dict(first.about or {})
+    hashes = ", ".join(str(model.hash) for model in (first, *others))
+    about["recipe"] = [f"mean of the readers of {hashes}"]
+    return dataclasses.replace(first, about=about)
 
 
 def _with_encoder(retriever: Model, encoder: Model, task: Combine) -> tuple[Model, list[str]]:

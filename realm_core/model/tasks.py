@@ -40,12 +40,14 @@ class Combine(Task):
 
     retriever: Path = runtime(help="model folder that the embedders come from")
     encoder: Path | None = runtime(None, help="model folder that encoder and reader come from")
-    reader: Path | None = runtime(None, help="model folder that the reader alone comes from")
+    reader: tuple[Path, ...] = runtime(
+        (), help="model folders that the reader alone comes from; of several, the mean of their weights"
+    )
     output: Path = runtime(help="model folder to make")
 
     def check_together(self) -> None:
         """There is one other model."""
-        if (self.encoder is None) == (self.reader is None):
+        if (self.encoder is None) == (not self.reader):
             raise SettingError("encoder", "or --reader is needed, and not both.")
 
 

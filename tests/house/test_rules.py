@@ -79,7 +79,7 @@ SUBJECTS: dict[str, set[str]] = {
     "documents": {"asking", "jobs"},
     "questions": {"feedback"},
     "evaluations": {"jobs"},
-    "deployments": {"evaluations"},
+    "deployments": {"documents", "evaluations"},
     "artefacts": {"evaluations", "feedback"},
     "schedules": {"jobs", "evaluations", "deployments", "artefacts"},
     "accounts": set(),

@@ -127,6 +127,7 @@ PAGES = {
     "manage-document": Address("operate", GET, 503),
     "manage-document-change": Address("operate", GET, 503),
     "manage-document-remove": Address("operate", GET, 503),
+    "manage-documents-bring": Address("operate", POST, 302),
     "manage-document-purge": Address("operate", GET, 503),
     "manage-purge": Address("operate", GET, 404, ("no purge",)),
     "manage-document-changes": Address("operate", GET, 200),

@@ -27,6 +27,7 @@ from realm_core.files import read_json
 from realm_core.index.manifest import verify as verify_index
 from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.pace import others_first
+from webapp.documents import bringing
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.refusals import StateConflict
@@ -97,8 +98,8 @@ def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairChec
     """
     model = model or index.model
     active = Deployment.active()
-    findings = [_fit(model, index), *_files(model, index)]
-    if all(one.verdict is Verdict.GOOD for one in findings):
+    findings = [_fit(model, index), *_files(model, index), *_edits(index, active)]
+    if all(one.verdict is not Verdict.BAD for one in findings):
         findings += _quality(model, index, active)
     return PairCheck(model, index, active, tuple(findings))
 
@@ -195,6 +196,18 @@ def _verify_corpus(folder: Path) -> int:
     from realm_core.corpus.store import verify_files  # imports pyarrow, which other processes do not need
 
     return verify_files(folder)
+
+
+def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Finding]:
+    """Whether documents were edited in the corpus that answers now which this one does not have."""
+    if active is None or active.index_id == index.pk:
+        return
+    if number := bringing.edited_above(active.index, index):
+        says = (
+            f"{number:,} document{' that was' if number == 1 else 's that were'} added, changed or removed in the "
+            "corpus that answers now will not be so in this one, until you bring them over under Documents."
+        )
+        yield Finding("Edited documents", Verdict.DOUBT, says)
 
 
 def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | None) -> list[Finding]:

@@ -107,6 +107,19 @@ def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = 
     return _edit(_Edit((), ids, look, by, kept), {})
 
 
+def put(taken: Sequence[Taken], removed: Sequence[str], *, by: User | None) -> Edited:
+    """Write documents that were read already, in the place of those with their ids, and take others out; all or none.
+
+    Ids that are not there are not missed. Unreadable, EditConflict; EngineUnavailable where nothing is deployed.
+    """
+    return _edit(_Edit(tuple(taken), tuple(removed), lambda view: None, by, None), {})
+
+
+def content_hash(document: LivingDocument) -> str:
+    """SHA-256 of title and text, as the row of a document keeps it."""
+    return hashlib.sha256(f"{document.title}\n{document.text}".encode()).hexdigest()
+
+
 def _put(given: Sequence[Given], *, by: User | None, kept: Kept | None, changed_id: str | None = None) -> Edited:
     began = time.perf_counter()
     checked(given)
@@ -273,7 +286,7 @@ def _document(
     document.title, document.url, document.licence = shown.title, shown.url, shown.licence
     document.attribution, document.language, document.date = shown.attribution, shown.language, shown.date
     document.tags = list(shown.tags)
-    document.content_hash = hashlib.sha256(f"{shown.title}\n{shown.text}".encode()).hexdigest()
+    document.content_hash = content_hash(shown)
     document.status = {
         ChangeKind.ADDED: DocumentStatus.CURRENT,
         ChangeKind.CHANGED: DocumentStatus.CHANGED,

@@ -11,6 +11,7 @@ _uploads = takes(api.BODY_BYTES, Action.OPERATE)
 console = [
     path("documents/", views.document_list, name="manage-documents"),
     path("documents/add/", views.add_document, name="manage-document-add"),
+    path("documents/bring/", views.bring_documents, name="manage-documents-bring"),
     path("documents/document/", views.document_page, name="manage-document"),
     path("documents/document/change/", views.change_document, name="manage-document-change"),
     path("documents/document/remove/", views.remove_document, name="manage-document-remove"),

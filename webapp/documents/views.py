@@ -13,12 +13,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import ledger, service, touched, viewing
+from webapp.documents import bringing, ledger, service, touched, viewing
 from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
 from webapp.documents.reading import Given
 from webapp.documents.service import Edited
@@ -73,8 +73,29 @@ def document_list(request: HttpRequest) -> HttpResponse:
     if page.number != wanted:
         start = (page.number - 1) * _PAGE_SIZE
         listing = viewing.listed(title=title, status=status, start=start, count=_PAGE_SIZE)
-    context = {"page": page, "documents": listing.documents, "title": title, "show": status, "tabs": _SHOWS.items()}
+    context = {
+        "page": page,
+        "documents": listing.documents,
+        "title": title,
+        "show": status,
+        "tabs": _SHOWS.items(),
+        "waiting": bringing.waiting(),
+    }
     return render(request, "manage/documents.html", context)
+
+
+@staff_only
+@require_POST
+def bring_documents(request: HttpRequest) -> HttpResponse:
+    """Bring over what was edited above the index that answered before."""
+    try:
+        changes = [change for edited in bringing.bring(by=staff_member(request)) for change in edited.changes]
+    except _REFUSALS as error:
+        messages.error(request, str(error))
+    else:
+        number = len(changes)
+        messages.success(request, f"{number:,} document{' was' if number == 1 else 's were'} brought over.")
+    return redirect("manage-documents")
 
 
 @staff_only

@@ -35,6 +35,8 @@ from webapp.models import (
 )
 from webapp.models.schedule import Stage
 
+_WEEK_H = 7 * 24
+
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     """Record a new or changed schedule and compute when it is due. RealmError if it is not valid."""
@@ -74,6 +76,24 @@ def remove(schedule: Schedule, *, by: User | str | None) -> None:
     with transaction.atomic():
         AuditEntry.record("schedule.remove", schedule, by=by, schedule=schedule.pk)
         schedule.delete()
+
+
+def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
+    """Index what an ingest makes once it has ended, and deploy that if wanted and found no worse.
+
+    It is a schedule that is switched off, and goes through its stages once; a person may switch it on.
+    """
+    return Schedule.objects.create(
+        corpus_name=corpus_name,
+        trigger=Trigger.EVERY,
+        hours=_WEEK_H,
+        enabled=False,
+        deploy=deploy,
+        stage=Stage.INGEST,
+        last_job=job,
+        last_run_at=timezone.now(),
+        last_outcome=f"Job {job.pk} ingests {corpus_name}."[:300],
+    )
 
 
 def run_now(schedule: Schedule, *, by: User | str | None) -> Job | None:

@@ -10,7 +10,7 @@ import torch
 
 from realm_core.errors import RealmError
 from realm_core.index.build import build
-from realm_core.model.checkpoint import Model, load_model, save_model
+from realm_core.model.checkpoint import Model, load_model, new_model, save_model
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, towns_model
 from tests.tiny import tiny_snapshot
@@ -67,3 +67,21 @@ def test_incompatible_models_are_refused(folders: tuple[Path, Path], tmp_path: P
     with pytest.raises(RealmError, match=r"bare exists already"):
         combine(folders[0], folders[1], tmp_path / "bare")
     assert not (tmp_path / "made").exists()
+
+
+def test_the_readers_of_several_are_averaged(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    first, second = map(load_model, folders)
+    activity_of("combine", ["--retriever", folders[0], "--reader", *folders, "--output", tmp_path / "mean"])
+    made, one, other = load_model(tmp_path / "mean"), first.reader.state_dict(), second.reader.state_dict()
+    for name, tensor in made.reader.state_dict().items():
+        assert torch.allclose(tensor, (one[name] + other[name]) / 2, atol=1e-6), name
+    assert same(made.query, first.query) and not same(made.reader, first.reader)
+    assert made.about is not None and made.about["recipe"][-1].startswith("mean of the readers of ")
+    activity_of("combine", ["--retriever", folders[0], "--reader", folders[1], "--output", tmp_path / "one"])
+    assert same(load_model(tmp_path / "one").reader, second.reader)
+    narrow = new_model(dataclasses.replace(first.config, span_hidden=8))
+    save_model(narrow, tmp_path / "narrow")
+    with pytest.raises(RealmError, match="narrow cannot be averaged: their shapes differ"):
+        readers = [folders[0], tmp_path / "narrow"]
+        activity_of("combine", ["--retriever", folders[0], "--reader", *readers, "--output", tmp_path / "none"])
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,96 @@
+"""Edits made while another index answered are told of, and brought over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from realm_core.index.build import build
+from realm_core.runs.activity import Activity
+from tests.web.conftest import Person
+from webapp.artefacts.registering import record_index
+from webapp.asking import service as asking
+from webapp.deployments import service as deploying
+from webapp.deployments.service import NotConfirmed
+from webapp.documents import bringing
+from webapp.documents import service as documents
+from webapp.documents.reading import Given, Text
+from webapp.documents.viewing import DocumentMissing, show
+from webapp.models import Deployment, IndexGeneration
+from webapp.serving.engine import holder
+
+TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
+MARS = Given(Text("Mars is red."), "Mars", "Mars")
+
+
+@pytest.fixture
+def another(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path) -> IndexGeneration:
+    """Another index of the same model and corpus, not deployed; four documents were edited above the first."""
+    model, _, corpus = folders
+    made = build(model, corpus, tmp_path / "indexes", Activity(quiet=True), name="another")
+    documents.add([TURKU, replace(TURKU, document_id="oulu", title="Oulu", source=Text("Oulu is a city."))], by=None)
+    documents.change("Mars", MARS, by=None)
+    documents.remove(["Nile"], by=None)
+    return record_index(made)
+
+
+def deploy(index: IndexGeneration) -> Deployment:
+    with pytest.raises(NotConfirmed, match="4 documents that were added, changed or removed") as refused:
+        deploying.deploy(index)
+    deployed = deploying.deploy(index, confirmed=refused.value.check.digest)
+    holder().refresh(wait=True)
+    return deployed
+
+
+def titles() -> dict[str, str]:
+    return {block["title"]: block["text"] for block in asking.ask("What is there?", k=20).payload["evidence"]}
+
+
+def test_they_are_brought_over(another: IndexGeneration) -> None:
+    assert bringing.waiting() is None
+    deploy(another)
+    assert {"Nile", "Mars"} <= titles().keys() and "Turku" not in titles()
+    waiting = bringing.waiting()
+    assert waiting is not None and waiting.documents == ("turku", "oulu", "Mars") and waiting.removed == ("Nile",)
+
+    [edited] = bringing.bring(by=None)
+    assert sorted((one.kind, one.document.document_id) for one in edited.changes) == [
+        ("added", "oulu"),
+        ("added", "turku"),
+        ("changed", "Mars"),
+        ("removed", "Nile"),
+    ]
+    assert titles()["Turku"] == "Turku is a city in Finland." and titles()["Mars"] == "Mars is red."
+    assert "Nile" not in titles() and show("turku").licence == "CC0" and show("turku").tags == ("cities",)
+    assert bringing.waiting() is None and bringing.bring(by=None) == []
+
+
+def test_what_was_edited_since_stays(another: IndexGeneration) -> None:
+    deploy(another)
+    documents.remove(["Mars"], by=None)
+    documents.add([replace(TURKU, source=Text("Another text of Turku."))], by=None)
+    bringing.bring(by=None)
+    assert show("turku").text == "Another text of Turku." and show("oulu").text == "Oulu is a city."
+    assert show("Mars").listed.status == "removed"
+    with pytest.raises(DocumentMissing):
+        show("no such document")
+
+
+def test_on_the_page_and_the_command_line(
+    another: IndexGeneration, staff: Person, client: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.force_login(staff.user)
+    assert b"Bring them over" not in client.get("/manage/documents/").content
+    first = Deployment.active()
+    deploy(another)
+    assert b"Bring them over" in client.get("/manage/documents/").content
+    said = client.post("/manage/documents/bring/", follow=True).content.decode()
+    assert "4 documents were brought over" in said and "Bring them over" not in said
+    assert first is not None
+    deploying.roll_back(first, confirmed=True)
+    call_command("documents", "bring")
+    assert "Everything is there already" in capsys.readouterr().out

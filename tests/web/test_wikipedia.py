@@ -1,0 +1,210 @@
+"""The newest dump is found, fetched with resume and checksum, and handed to jobs; against a mirror on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
+
+from realm_core.errors import RealmError
+from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
+from webapp.models import AuditEntry, Deployment, Job, Schedule
+from webapp.models.schedule import Stage
+from webapp.sources import dumps
+from webapp.sources.dumps import fetch, newest
+from webapp.sources.service import sources
+from webapp.storage.places import sources_dir
+
+CONTENT = bytes(range(256)) * 1000
+NAME = "simplewiki-20260801-pages-articles-multistream.xml.bz2"
+LISTING = "".join(f'<a href="{one}/">{one}/</a>' for one in ("20260720", "20260801", "20260901", "latest"))
+
+
+@dataclass
+class Mirror:
+    """What a mirror says and does. ranges: whether it goes on in the middle. at_most: bytes of one connection."""
+
+    url: str = ""
+    sha1: str = hashlib.sha1(CONTENT, usedforsecurity=False).hexdigest()
+    status: str = ""
+    ranges: bool = True
+    at_most: int = len(CONTENT)
+    asked: list[str] = field(default_factory=list)  # the ranges of the file that were asked for
+
+    def dump_status(self, date: str) -> str:
+        name = NAME.replace("20260801", date)
+        file = {"size": len(CONTENT), "url": f"/simplewiki/{date}/{name}", "sha1": self.sha1}
+        job = {"status": "waiting" if date == "20260901" else "done", "files": {name: file}}
+        return self.status or json.dumps({"version": "0.8", "jobs": {"articlesmultistreamdump": job}})
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        mirror = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = self.path.strip("/").split("/")
+                if parts == ["simplewiki"]:
+                    self.answer(200, LISTING.encode())
+                elif parts[0] == "simplewiki" and parts[-1] == "dumpstatus.json":
+                    self.answer(200, mirror.dump_status(parts[1]).encode())
+                elif parts[-1].endswith(".bz2"):
+                    asked = self.headers.get("Range", "")
+                    mirror.asked.append(asked)
+                    first = int(asked.removeprefix("bytes=").rstrip("-")) if asked and mirror.ranges else 0
+                    self.answer(206 if first else 200, CONTENT[first:], mirror.at_most)
+                else:
+                    self.send_error(404)
+
+            def answer(self, status: int, body: bytes, at_most: int | None = None) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body[:at_most])
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def mirror() -> Iterator[Mirror]:
+    told = Mirror()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), told.handler())
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    told.url = f"http://127.0.0.1:{server.server_port}"
+    yield told
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def data(settings: LazySettings, tmp_path: Path, db: None) -> None:
+    settings.REALM_DATA = tmp_path
+
+
+def nothing(_there: int, _whole: int) -> None:
+    pass
+
+
+def left() -> list[str]:
+    return sorted(path.name for path in sources_dir().iterdir()) if sources_dir().exists() else []
+
+
+def test_the_newest_that_is_complete(mirror: Mirror) -> None:
+    dump = newest("simple", mirror=mirror.url)
+    assert (dump.wiki, dump.date, dump.name) == ("simplewiki", "20260801", NAME)
+    assert dump.size_bytes == len(CONTENT) and dump.url.startswith(mirror.url)
+    assert newest("simple", mirror=mirror.url, date="20260720").date == "20260720"
+    with pytest.raises(RealmError, match=r"no dump of 20260901 .* 20260801"):
+        newest("simple", mirror=mirror.url, date="20260901")
+    with pytest.raises(RealmError, match="status 404"):
+        newest("tlh", mirror=mirror.url)
+    with pytest.raises(RealmError, match="no language"):
+        newest("../en", mirror=mirror.url)
+    with pytest.raises(RealmError, match="cannot be fetched"):
+        newest("simple", mirror="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("status", ["{", "[]", '{"jobs": {"articlesmultistreamdump": {"status": "done", "files": 3}}}'])
+def test_what_is_no_status_is_refused(mirror: Mirror, status: str) -> None:
+    mirror.status = status
+    with pytest.raises(RealmError, match=r"dumpstatus\.json is not what"):
+        newest("simple", mirror=mirror.url)
+
+
+def test_it_is_fetched_once(mirror: Mirror) -> None:
+    dump = newest("simple", mirror=mirror.url)
+    told: list[tuple[int, int]] = []
+    made = fetch(dump, lambda there, whole: told.append((there, whole)))
+    assert (sources_dir() / NAME).read_bytes() == CONTENT and left() == [NAME]
+    assert told[0] == (0, len(CONTENT)) and told[-1] == (len(CONTENT), len(CONTENT))
+    assert made in sources() and made.source == "mediawiki"
+    assert AuditEntry.objects.get(action="source.fetch").target == NAME
+    fetch(dump, nothing)
+    assert len(mirror.asked) == 1
+
+
+def test_a_connection_that_breaks_off_goes_on(mirror: Mirror) -> None:
+    mirror.at_most = 100_000
+    fetch(newest("simple", mirror=mirror.url), nothing)
+    assert (sources_dir() / NAME).read_bytes() == CONTENT
+    assert mirror.asked == ["", "bytes=100000-", "bytes=200000-"]
+
+
+def test_a_fetch_that_was_killed_goes_on(mirror: Mirror) -> None:
+    dump = newest("simple", mirror=mirror.url)
+
+    def killed(there: int, _whole: int) -> None:
+        if there:
+            raise KeyboardInterrupt
+
+    mirror.at_most = 70_000
+    with pytest.raises(KeyboardInterrupt):
+        fetch(dump, killed)
+    assert left() == [f".{NAME}.partial"] and sources() == []
+    mirror.at_most, mirror.asked = len(CONTENT), []
+    fetch(dump, nothing)
+    assert left() == [NAME] and (sources_dir() / NAME).read_bytes() == CONTENT
+    assert mirror.asked == ["bytes=70000-"]
+
+
+def test_a_mirror_without_ranges_begins_anew(mirror: Mirror) -> None:
+    mirror.ranges = False
+    sources_dir().mkdir(parents=True)
+    (sources_dir() / f".{NAME}.partial").write_bytes(b"x" * 1000)
+    fetch(newest("simple", mirror=mirror.url), nothing)
+    assert (sources_dir() / NAME).read_bytes() == CONTENT and mirror.asked == ["bytes=1000-"]
+
+
+def test_one_that_gives_nothing_is_given_up(mirror: Mirror) -> None:
+    mirror.at_most = 0
+    with pytest.raises(RealmError, match="What came is kept"):
+        fetch(newest("simple", mirror=mirror.url), nothing)
+    assert len(mirror.asked) == 5 and NAME not in left()
+
+
+def test_what_is_not_what_the_mirror_says_is_removed(mirror: Mirror) -> None:
+    dump = newest("simple", mirror=mirror.url)
+    with pytest.raises(RealmError, match="SHA-1 is not the mirror's"):
+        fetch(replace(dump, sha1="0" * 40), nothing)
+    assert left() == []
+    with pytest.raises(RealmError, match="longer than"):
+        fetch(replace(dump, size_bytes=1000), nothing)
+    assert NAME not in left()
+
+
+def test_the_command(
+    mirror: Mirror,
+    answering: Deployment,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It says how long it takes; then jobs go on, one behind the other."""
+    monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--estimate")
+    said = capsys.readouterr().out
+    assert "0.3 MB to fetch" in said and "At most about 212 blocks" in said and "blocks a second" in said
+    assert not Job.objects.exists() and left() == []
+
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+    said = capsys.readouterr().out
+    job = Job.objects.get()
+    assert "100.0 % of 0.3 MB" in said and f"Job {job.pk} ingests {NAME}" in said
+    told = {name: job.parameters[name] for name in ("source", "file", "corpus_name", "licence")}
+    assert told == {"source": "mediawiki", "file": NAME, "corpus_name": "simplewiki", "licence": "CC BY-SA 4.0"}
+    schedule = Schedule.objects.get()
+    assert schedule.stage == Stage.INGEST and schedule.last_job == job
+    assert not schedule.enabled and not schedule.deploy
+
+    with pytest.raises(CommandError, match=f"job {job.pk}"):
+        call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+    assert Schedule.objects.count() == 1 and dumps.MIRROR.startswith("https://")

@@ -1,0 +1,176 @@
+"""Dumps of Wikipedia: which is the newest, and fetching it into sources/, with resume and checksum.
+
+    newest ──▶ Dump (name, address, size, SHA-1) ──▶ fetch ──▶ sources/NAME, whole or not at all
+
+What a killed fetch has left lies beside it under a hidden name, and the next one goes on behind it. The layout of the
+mirror is that of dumps.wikimedia.org: a folder for each wiki, in it one for each date, in that `dumpstatus.json`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from realm_core.errors import RealmError, quoted
+from realm_core.files import disk_errors, sync
+from webapp.models import AuditEntry
+from webapp.sources.service import Source
+from webapp.storage.places import sources_dir
+
+MIRROR: Final = "https://dumps.wikimedia.org"
+_TIMEOUT_S: Final = 60.0
+_PIECE_BYTES: Final = 1 << 20
+_LARGEST_STATUS: Final = 16 << 20  # bytes of a listing
+_ATTEMPTS: Final = 5  # without a byte between them
+# Jobs of a dump, in the order in which they are looked through: large wikis are written in parts and recombined.
+_JOBS: Final = ("articlesmultistreamdumprecombine", "articlesmultistreamdump")
+_LANGUAGE: Final = re.compile(r"[a-z]{2,12}(-[a-z]{2,12})*")
+_HEADERS: Final = {"User-Agent": "realm-qa (a dump that an operator wants)"}
+
+Progress = Callable[[int, int], None]  # bytes that are there, bytes of the whole
+
+
+@dataclass(frozen=True)
+class Dump:
+    """A dump of a wiki's articles. wiki: such as simplewiki. date: YYYYMMDD. sha1: of the file, as the mirror says."""
+
+    wiki: str
+    date: str
+    name: str
+    url: str
+    size_bytes: int
+    sha1: str
+
+
+def newest(language: str, *, mirror: str = MIRROR, date: str = "") -> Dump:
+    """The newest complete dump of the Wikipedia of a language, or that of a date. RealmError where there is none."""
+    if not _LANGUAGE.fullmatch(language):
+        raise RealmError(f"{quoted(language)} is no language of a Wikipedia; en, simple and fr are.")
+    wiki = language.replace("-", "_") + "wiki"
+    base = f"{mirror.rstrip('/')}/{wiki}"
+    listing = _read(f"{base}/").decode("utf-8", "replace")
+    dates = sorted(set(re.findall(r'href="(\d{8})/?"', listing)), reverse=True)
+    for one in [date] if date else dates:
+        with suppress(_NotThere):
+            found = _complete(wiki, one, base, mirror)
+            if found is not None:
+                return found
+    when = f"of {date}" if date else "that is complete"
+    raise RealmError(f"{base}/ has no dump {when} of the articles of {wiki}; it has {', '.join(dates) or 'none'}.")
+
+
+def fetch(dump: Dump, progress: Progress) -> Source:
+    """Put the dump into sources/; one that is there whole already is not fetched again.
+
+    RealmError where it cannot be fetched (what came stays, for the next time) or is not what the mirror says it is.
+    """
+    path = sources_dir() / dump.name
+    partial = path.with_name(f".{dump.name}.partial")
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _complete_file(dump, partial, progress)
+            _check(dump, partial)
+            os.link(partial, path)  # which, unlike renaming, never takes the place of another
+            partial.unlink()
+            sync(path.parent)
+            AuditEntry.record("source.fetch", dump.name, by=None, bytes=dump.size_bytes, url=dump.url)
+    return Source(dump.name, path.stat().st_size)
+
+
+class _NotThere(RealmError):
+    """The mirror has no such address."""
+
+
+def _complete(wiki: str, date: str, base: str, mirror: str) -> Dump | None:
+    """The dump of a date, None where it is not finished."""
+    name = f"{wiki}-{date}-pages-articles-multistream.xml.bz2"
+    url = f"{base}/{date}/dumpstatus.json"
+    try:
+        jobs: dict[str, Any] = json.loads(_read(url))["jobs"]
+        for job in _JOBS:
+            told = jobs.get(job, {})
+            file = told.get("files", {}).get(name)
+            if told.get("status") == "done" and file is not None:
+                address = mirror.rstrip("/") + str(file["url"])
+                return Dump(wiki, date, name, address, int(file["size"]), str(file["sha1"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise RealmError(f"{url} is not what a mirror of dumps says of one.") from None
+    return None
+
+
+def _open(url: str, first: int = 0) -> http.client.HTTPResponse:
+    headers = {**_HEADERS, **({"Range": f"bytes={first}-"} if first else {})}
+    try:
+        response: http.client.HTTPResponse = urllib.request.urlopen(
+            urllib.request.Request(url, headers=headers), timeout=_TIMEOUT_S
+        )
+        return response
+    except urllib.error.HTTPError as error:
+        kind = _NotThere if error.code == 404 else RealmError
+        raise kind(f"{url} cannot be fetched: the server answers with the status {error.code}.") from None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise RealmError(f"{url} cannot be fetched: {getattr(error, 'reason', error)}.") from None
+
+
+def _read(url: str) -> bytes:
+    with _open(url) as response:
+        try:
+            return response.read(_LARGEST_STATUS)
+        except (OSError, http.client.HTTPException) as error:
+            raise RealmError(f"{url} cannot be fetched: {error}.") from None
+
+
+def _complete_file(dump: Dump, partial: Path, progress: Progress) -> None:
+    """Append to what is there until it is whole; a connection that breaks off is opened again."""
+    failures = 0
+    with open(partial, "ab") as file:
+        if file.tell() > dump.size_bytes:
+            file.truncate(0)
+        while (there := file.seek(0, os.SEEK_END)) < dump.size_bytes:
+            progress(there, dump.size_bytes)
+            problem = _append(dump, file, there, progress)
+            failures = failures + 1 if file.tell() == there else 0
+            if failures == _ATTEMPTS:
+                raise RealmError(f"{dump.url} cannot be fetched: {problem}. What came is kept for the next time.")
+        progress(dump.size_bytes, dump.size_bytes)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _append(dump: Dump, file: Any, there: int, progress: Progress) -> str:
+    """Append what one connection gives; why it gave no more."""
+    with _open(dump.url, there) as response:
+        if there and response.status != http.HTTPStatus.PARTIAL_CONTENT:  # the mirror begins at the beginning
+            file.truncate(0)
+            there = file.seek(0)
+        try:
+            while piece := response.read(_PIECE_BYTES):
+                if there + len(piece) > dump.size_bytes:
+                    raise RealmError(f"{dump.url} is longer than the {dump.size_bytes:,} bytes that the mirror names.")
+                file.write(piece)
+                there += len(piece)
+                progress(there, dump.size_bytes)
+        except (OSError, http.client.HTTPException) as error:
+            return f"the connection broke off ({error})"
+    return "the connection ended early"
+
+
+def _check(dump: Dump, partial: Path) -> None:
+    digest = hashlib.sha1(usedforsecurity=False)  # what the mirror publishes
+    with open(partial, "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    if digest.hexdigest() != dump.sha1:
+        partial.unlink()
+        raise RealmError(f"{dump.name} is damaged: its SHA-1 is not the mirror's. It has been removed; fetch it again.")
