@@ -69,7 +69,7 @@ class Command(BaseCommand):
             document = change.document
             self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({document.blocks:,} blocks)")
         if not edited.changes:
-            self.stdout.write("Nothing to add: all of it is in the corpus already.")
+            self.stdout.write("Nothing to change: the corpus has all of it already.")
 
     def _print_purge(self, purge: Purge) -> None:
         self.stdout.write(
