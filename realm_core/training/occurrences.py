@@ -210,8 +210,8 @@ class OccurrenceFinder:
         if self._row_of_title is None:
             self._row_of_title = {}
             for start in range(0, len(self._snapshot), 10_000):
-                for number, title in enumerate(self._snapshot.titles_texts(start, start + 10_000)[0]):
-                    self._row_of_title.setdefault(normalise_answer(title), []).append(start + number)
+                for number, stored_title in enumerate(self._snapshot.titles_texts(start, start + 10_000)[0]):
+                    self._row_of_title.setdefault(normalise_answer(stored_title), []).append(start + number)
         return np.array(self._row_of_title.get(normalise_answer(title), []), np.int64)
 
 
