@@ -261,7 +261,7 @@ def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path,
     second.terminate()
     status, errors = finish(second)
     assert status == 3 and errors.endswith("Stopped; what was finished is kept.\n")
-    (line,) = [line for line in errors.splitlines() if "going on" in line]
+    (line,) = [line for line in errors.splitlines() if "resuming at" in line]
     assert line.startswith("mlm: mlm: resuming at step ")
     assert "\nmlm: Stopped; what was finished is kept.\n" in errors
     assert log.read_text().count("Stopped; what was finished is kept.") == 1  # the first was killed by the kernel
