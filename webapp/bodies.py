@@ -43,7 +43,7 @@ def takes(most_bytes: int, action: Action) -> Callable[[_View], _View]:
 
 
 class BodyMiddleware:
-    """Refuses bodies that are too large (413) or declare another encoding (415).
+    """Refuses bodies that are too large (413), declare another encoding, or have a compressed transfer coding (415).
 
     Django itself limits what it keeps in memory, but not the files of a form, which it would write to the disk for
     anybody; a body declared in another encoding would be misread (`Utf8Request`). Must come before the middleware that
@@ -64,7 +64,10 @@ class BodyMiddleware:
             return refusal(request, 415, "What is sent here must be written in UTF-8.")
         most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         larger, action = getattr(view, "takes", (most, None))
-        if request.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
+        codings = {coding.strip().lower() for coding in request.headers.get("Transfer-Encoding", "").split(",")}
+        if codings - {"", "identity", "chunked"}:
+            return refusal(request, 415, "The body must not be compressed: its only transfer coding may be chunked.")
+        if "chunked" in codings:
             return self._receive(request, larger if action is not None and _may(request, action) else most)
         length = request.META.get("CONTENT_LENGTH") or "0"
         if length.isdecimal() and int(length) <= most:

@@ -7,7 +7,7 @@ process ends decides what is recorded:
     status 2                   failed, with the sentence that the process gave
     asked to stop, or status 3 stopped
     no longer needed           succeeded: a part that runs as long as its whole
-    this worker shuts down     queued again, the attempt not counted
+    this worker shuts down     queued again; the attempt does not count as fruitless
     killed by a signal         queued again; at the MAX_ATTEMPTSth time without progress: interrupted
     lease lost                 nothing: another worker holds the job
     anything else              failed; it is a bug, and the log shows it
@@ -49,7 +49,7 @@ from webapp.models.job_states import BESIDE
 from workers import devices
 from workers.kinds import KINDS, KindExecution
 from workers.refusal import TOP
-from workers.run_files import RunFiles
+from workers.run_files import RunFiles, note
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +121,10 @@ class JobRun:
             return
         turn = parts.wait_for(self._job, self._owner, kind.before(self._job))
         if turn is parts.Turn.NEVER:
-            self._job.give_back(self._owner, began=False)  # which stops it, if it is still this worker's
-        if turn is not parts.Turn.NOW:
+            self._job.give_back(self._owner)  # which stops it, if it is still this worker's
+        if turn is not parts.Turn.NOW or not self._job.begin(self._owner):
             return
+        log.info("Job %s (%s), attempt %d", self._job.pk, self._job.kind, self._job.attempt)
         parts.run_beside(self._job, kind.beside(self._job))
         own = self._devices()
         several = len(own) if kind.distributed else 1
@@ -246,11 +247,11 @@ class JobRun:
             self._finish(JobState.STOPPED, files)
         elif status == EXIT_LOCKED:
             # The process of a worker that lost its lease still works there; the scheduler sends the job again.
-            self._job.give_back(self._owner, began=False)
+            self._job.give_back(self._owner)
         elif status < 0 and ((further := files.got_further()) or self._job.fruitless < MAX_ATTEMPTS):
             text = f"Its process ended {describe_end(status)} in attempt {self._job.attempt}; it goes on from there."
             log.warning("Job %s: %s", self._job.pk, text)
-            files.note(text)
+            note(files.folder, text)
             back = self._job.give_back(self._owner, fruitless=not further, error=text, log=files.log_tail())
             if back and self._job.state == JobState.QUEUED:
                 enqueue(self._job)
@@ -259,7 +260,7 @@ class JobRun:
                 f"Its process ended {describe_end(status)} {MAX_ATTEMPTS} times without getting further; "
                 "is there enough memory?"
             )
-            files.note(text)
+            note(files.folder, text)
             self._finish(JobState.INTERRUPTED, files, error=text)
         elif status == EXIT_REFUSED:
             said = files.error_sentence() or "It failed without saying why."

@@ -15,6 +15,12 @@ from webapp.models.job_states import BESIDE
 _TAIL_BYTES = LOG_CHARACTERS * 4  # UTF-8 has at most four bytes per character
 
 
+def note(folder: RunFolder, text: str) -> None:
+    """Add a line to a job's log about what its process cannot report any more."""
+    with suppress(OSError), open(folder.log_file, "a", encoding="utf-8") as log:  # the disk may be full
+        log.write(f"\n[{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC] {text}\n")
+
+
 class RunFiles:
     """The run folder of one attempt at a job."""
 
@@ -53,11 +59,6 @@ class RunFiles:
     def log_tail(self) -> str:
         """The end of the log, as much as a job's row keeps."""
         return self.folder.log_tail(_TAIL_BYTES)
-
-    def note(self, text: str) -> None:
-        """Write a line of the worker's own into the log, where the process cannot say it any more."""
-        with suppress(OSError), open(self.folder.log_file, "a", encoding="utf-8") as log:  # the disk may be full
-            log.write(f"\n[{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC, the worker] {text}\n")
 
     def error_sentence(self) -> str | None:
         """The sentence with which this attempt's process explained its failure."""

@@ -14,6 +14,7 @@ from django.db import close_old_connections
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from realm_core.runs.folder import RunFolder
 from webapp.artefacts import retention
 from webapp.documents import purging
 from webapp.documents.fetching import TASK as FETCH
@@ -32,6 +33,7 @@ from workers.fetching import fetch_for
 from workers.job_run import JobRun, Timing, shutting_down
 from workers.kinds import KINDS, KindExecution
 from workers.reporting import Reporter, sign_of_life
+from workers.run_files import note
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ def run_job(job_id: str, sent_at: str = "") -> None:
         log.info("Job %s is not waiting for a worker, or for a device that is taken.", job_id)
         _pass_on(job_id, sent_at)
         return
-    log.info("Job %s (%s), attempt %d, as %s", job.pk, job.kind, job.attempt, owner)
+    log.info("Job %s (%s), as %s", job.pk, job.kind, owner)
     JobRun(job, owner, timing).run()
     log.info("Job %s: %s", job.pk, job.state)
     if not job.is_active:
@@ -103,6 +105,7 @@ def tidy() -> None:
         _doubt_long_leases()
         for job in Job.recover_expired():
             log.warning("Job %s lost its worker and is queued again.", job.pk)
+            note(RunFolder(job.run_dir), job.error)
             enqueue(job)
         for job in Job.resume_interrupted():
             log.warning("Job %s was interrupted and resumes.", job.pk)

@@ -11,6 +11,7 @@ import time
 import urllib.parse
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from tests.attacks.contract import FEW_PHASES, run
@@ -84,6 +85,22 @@ def test_a_body_in_chunks_is_read(site: Served, size: int) -> None:
     told = b"POST /mcp HTTP/1.1\r\nAccept: application/json, text/event-stream\r\n" + CHUNKED + b"\r\n"
     status, _, body = answer_of(site, told + chunks(ping, size))
     assert (status, json.loads(body)["id"]) == (200, 1)
+
+
+def test_of_the_transfer_codings_only_chunked_is_read(site: Served) -> None:
+    body = chunks(b'{"question": "Where is the Nile?"}', 9)
+    for codings, expected in ((b"Chunked", 201), (b"identity, chunked", 201), (b"gzip, chunked", 415)):
+        head = CHUNKED.replace(b"chunked", codings)
+        status, kind, _ = answer_of(site, b"POST /api/v1/ask HTTP/1.1\r\n" + head + b"\r\n" + body)
+        assert (codings, status) == (codings, expected)
+        assert kind == ("application/json" if expected == 201 else "application/problem+json")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/ask", "/mcp"])
+def test_ten_megabytes_in_chunks_are_too_large(site: Served, path: str) -> None:
+    """The client is still sending when it is refused."""
+    sent = httpx.post(site.address + path, content=(bytes(1 << 16) for _ in range(160)))
+    assert sent.status_code == 413 and sent.json()["status"] == 413
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,13 @@ from django.contrib.auth.models import AnonymousUser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from realm_core.evaluation.tasks import Calibrate, Evaluate
+from realm_core.settings import MAX_K
 from tests.web.conftest import FakeEngine, Person
 from tests.web.pages import stored
 from webapp.asking import service as asking
+from webapp.filling import service as filling
+from webapp.mcp.tools import TOOLS
 from webapp.models import AskedAnswer, EvidenceBlock
 from webapp.refusals import InvalidRequest
 from webapp.text import one_line
@@ -74,6 +78,18 @@ def test_the_longest_question_and_the_most_blocks_are_allowed() -> None:
     assert request.exclude == ("b" * 32,)
 
 
+def test_k_has_the_same_upper_bound_everywhere() -> None:
+    for check in (asking.checked, filling.checked):
+        words = ("Who is [MASK]?",)
+        check(*words, MAX_K)
+        with pytest.raises(InvalidRequest, match=f"and {MAX_K}"):
+            check(*words, MAX_K + 1)
+    for tool in ("ask", "retrieve"):
+        assert TOOLS[tool].takes["properties"]["k"]["maximum"] == MAX_K
+    for task in (Evaluate, Calibrate):
+        assert [limit.le for limit in task.model_fields["k"].metadata if hasattr(limit, "le")] == [MAX_K]
+
+
 def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> None:
     asked = asking.ask("  Who directed it? ", k=3, exclude=["a" * 32], asker=member.user)
     assert engine.asked == [("Who directed it?", 3, ("a" * 32,))]
@@ -90,6 +106,8 @@ def test_answer_and_evidence_are_kept(engine: FakeEngine, member: Person) -> Non
     evidence = EvidenceBlock.objects.filter(answer=kept)
     assert [block.block_id for block in evidence] == [e["block_id"] for e in kept.payload["evidence"]]
     assert sum(block.posterior for block in evidence) == pytest.approx(1)
+    for block, told in zip(evidence, kept.payload["evidence"], strict=True):
+        assert (block.title, block.text, block.url) == (told["title"], told["text"], told["url"])
 
 
 def test_an_anonymous_asker_is_known_by_the_session_alone(engine: FakeEngine) -> None:

@@ -24,7 +24,7 @@ def test_only_the_first_claim_wins() -> None:
     job = job_in(JobState.QUEUED)
     won = Job.claim(job.pk, "one", 60)
     assert won is not None
-    assert (won.state, won.lease_owner, won.attempt) == (JobState.RUNNING, "one", 1)
+    assert (won.state, won.lease_owner, won.attempt) == (JobState.RUNNING, "one", 0)
     assert won.started_at is not None
     assert Job.claim(job.pk, "two", 60) is None
     job.refresh_from_db()
@@ -119,19 +119,35 @@ def test_resume(state: JobState) -> None:
     assert job.state == (JobState.QUEUED if possible else state)
 
 
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [({}, (1, 0)), ({"began": False}, (0, 0)), ({"fruitless": True, "error": "It died.", "log": "Oh"}, (1, 1))],
-)
-def test_giving_back_says_whether_it_was_an_attempt(how: dict[str, Any], expected: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("how", "fruitless"), [({}, 0), ({"fruitless": True, "error": "It died.", "log": "Oh"}, 1)])
+def test_giving_back_says_whether_the_attempt_was_fruitless(how: dict[str, Any], fruitless: int) -> None:
     job = job_in(JobState.QUEUED)
     claimed = Job.claim(job.pk, "one", 60)
-    assert claimed is not None
+    assert claimed is not None and claimed.begin("one")
     assert not claimed.give_back("two")
     assert claimed.give_back("one", **how)
     assert (claimed.state, claimed.lease_owner) == (JobState.QUEUED, "")
-    assert (claimed.attempt, claimed.fruitless) == expected
+    assert (claimed.attempt, claimed.fruitless) == (1, fruitless)
     assert (claimed.error, claimed.log) == (how.get("error", ""), how.get("log", ""))
+
+
+def test_attempts_are_processes_that_were_begun_and_only_go_up() -> None:
+    job = job_in(JobState.QUEUED)
+    told = []
+    for began, leave in (
+        (False, lambda claimed: claimed.wait_for_parts("one") and claimed.parts_ended(JobState.QUEUED)),
+        (True, lambda claimed: claimed.give_back("one")),
+        (False, lambda claimed: claimed.give_back("one")),
+        (True, lambda claimed: claimed.give_back("one", fruitless=True)),
+    ):
+        claimed = Job.claim(job.pk, "one", 60)
+        assert claimed is not None and not claimed.begin("two")
+        told.append(claimed.attempt)
+        assert not began or claimed.begin("one")
+        told.append(claimed.attempt)
+        assert leave(claimed)
+        told.append(claimed.attempt)
+    assert told == [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2, 2]
 
 
 def test_giving_back_what_should_stop_stops_it() -> None:
@@ -144,7 +160,7 @@ def test_a_lost_worker_s_job_is_queued_again_until_it_has_had_enough_attempts() 
     job = job_in(JobState.QUEUED)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         claimed = Job.claim(job.pk, f"worker {attempt}", -1)  # the lease is over at once
-        assert claimed is not None and claimed.attempt == attempt
+        assert claimed is not None and claimed.fruitless == attempt
         requeued = Job.recover_expired()
         job.refresh_from_db()
         if attempt < MAX_ATTEMPTS:
@@ -264,7 +280,7 @@ def test_who_gets_further_begins_to_count_anew() -> None:
     job = job_in(JobState.QUEUED)
     for _ in range(2 * MAX_ATTEMPTS):
         claimed = Job.claim(job.pk, "one", -1)
-        assert claimed is not None
+        assert claimed is not None and claimed.begin("one")
         claimed.heartbeat("one", -1, got_further=True)
         assert [lost.pk for lost in Job.recover_expired()] == [job.pk]
     job.refresh_from_db()
@@ -330,7 +346,7 @@ def test_a_whole_that_waits_for_its_parts_is_held_by_no_worker() -> None:
     claimed = Job.claim(job_in(JobState.QUEUED).pk, "one", 60)
     assert claimed is not None
     assert not claimed.wait_for_parts("two") and claimed.wait_for_parts("one")
-    assert (claimed.state, claimed.attempt, claimed.lease_expires_at) == (JobState.RUNNING, 0, None)
+    assert (claimed.state, claimed.fruitless, claimed.lease_expires_at) == (JobState.RUNNING, 0, None)
     assert Job.recover_expired(timezone.now() + timedelta(days=1)) == []
     assert claimed.heartbeat("one", 60) is None
     assert claimed.parts_ended(JobState.QUEUED) and claimed.state == JobState.QUEUED
@@ -371,7 +387,7 @@ def test_a_training_gets_the_devices_that_are_free_and_none_waits_in_vain() -> N
     assert held(second) == ["h/cuda:1", "h/cuda:2"]
     assert Job.claim(third.pk, "three", 60, ["h/cuda:0", "h/cuda:1"]) is None
     third.refresh_from_db()
-    assert (third.state, third.attempt, third.lease_owner) == (JobState.QUEUED, 0, "")
+    assert (third.state, third.fruitless, third.lease_owner) == (JobState.QUEUED, 0, "")
 
 
 @pytest.mark.parametrize("how", ["finish", "give back", "lease", "stopped lease"])
@@ -399,7 +415,7 @@ def test_a_device_that_another_takes_in_this_very_moment_is_the_other_s(monkeypa
     monkeypatch.setattr(job_module, "_take", lambda _devices, _job: DeviceLease.objects.bulk_create([seen_free]))
     assert Job.claim(late.pk, "two", 60, ["h/cpu"]) is None
     late.refresh_from_db()
-    assert (late.state, late.attempt) == (JobState.QUEUED, 0)
+    assert (late.state, late.fruitless) == (JobState.QUEUED, 0)
 
 
 def test_a_place_that_another_takes_in_this_very_moment_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:

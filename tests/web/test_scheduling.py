@@ -300,6 +300,13 @@ def test_a_new_model_is_indexed_unless_an_index_fits_it() -> None:
     assert "Nothing new to index" in one.last_outcome and one.due_at is None
 
 
+def test_a_new_model_reads_no_source_again() -> None:
+    one = schedule(Trigger.NEW_MODEL, ingest=True)
+    newer_snapshot()
+    (job,) = model_made(new_model())
+    assert not one.ingest and job.kind == JobKind.INDEX
+
+
 def test_what_is_switched_off_does_nothing() -> None:
     newer_snapshot()
     schedule(enabled=False)
@@ -320,7 +327,6 @@ def test_its_own_model_is_taken() -> None:
         ({"trigger": Trigger.AT, "at": None}, "at what time of day"),
         ({"corpus_name": "nothing"}, "no corpus called nothing"),
         ({"deploy": True}, "by which questions"),
-        ({"trigger": Trigger.NEW_MODEL, "ingest": True}, "reads no source again"),
     ],
 )
 def test_what_makes_no_sense_is_refused(values: dict[str, Any], says: str) -> None:

@@ -37,6 +37,19 @@ def test_login_and_logout_are_written_down(member: Person, client: Client) -> No
 def test_an_administrators_session_ends_within_a_day(member: Person, staff: Person, client: Client) -> None:
     _log_in(client, staff)
     assert client.session.get_expiry_age() == settings.STAFF_SESSION_SECONDS <= 24 * 3600
+    assert client.get("/manage/").status_code == 200
     other = Client()
     _log_in(other, member)
     assert other.session.get_expiry_age() == settings.SESSION_COOKIE_AGE
+
+
+def test_a_long_session_ends_when_its_user_becomes_staff(member: Person, client: Client) -> None:
+    _log_in(client, member)
+    assert client.get(reverse("account")).status_code == 200
+    member.user.is_staff = True
+    member.user.save()
+    sent = client.get("/manage/")
+    assert sent.status_code == 302 and sent["Location"].startswith(reverse("login"))
+    _log_in(client, member)
+    assert client.get("/manage/").status_code == 200
+    assert client.session.get_expiry_age() == settings.STAFF_SESSION_SECONDS

@@ -137,9 +137,15 @@ def _with_run_dir(job: Job) -> Sequence[Part]:
     return ()
 
 
-def test_what_another_process_still_works_on_waits_and_is_not_counted(ends: Callable[..., Job]) -> None:
+def test_what_another_process_still_works_on_waits_and_is_not_fruitless(ends: Callable[..., Job]) -> None:
     job = ends(EXIT_LOCKED)
-    assert (job.state, job.attempt, job.sent_at) == (JobState.QUEUED, 0, None)
+    assert (job.state, job.attempt, job.fruitless, job.sent_at) == (JobState.QUEUED, 1, 0, None)
+
+
+def test_a_job_that_waits_for_its_parts_was_not_begun(ends: Callable[..., Job]) -> None:
+    shard = Part(JobKind.INDEX_SHARD, {"rows": 1})
+    job = ends(0, before=lambda _job: [shard])
+    assert (job.state, job.attempt) == (JobState.RUNNING, 0) and job.parts.count() == 1
 
 
 def test_an_error_of_the_worker_s_own_fails_the_job(ends: Callable[..., Job]) -> None:

@@ -119,7 +119,7 @@ def test_a_killed_worker_takes_its_process_along_and_another_goes_on(workers: Wo
     assert [step for _, step in steps(job)] == list(range(25))
     assert len({pid for pid, _ in steps(job)}) == 2
     assert not (job.run_dir / "two-at-once").exists()
-    assert job.attempt == 2
+    assert job.attempt == 2 and "The worker was lost while it ran this" in job.log
 
 
 def test_a_stalled_worker_never_makes_two_processes(workers: Workers) -> None:

@@ -178,8 +178,7 @@ def test_the_broker_goes_and_comes_back(whole: Site) -> None:
         assert status == 201, content
         assert time.monotonic() - started_at < 5
         path = f"/api/v1/jobs/{json.loads(content)['id']}"
-        time.sleep(1)
-        assert whole.rows("SELECT state FROM webapp_job") == [("queued",)]
+        wait_until(lambda: whole.rows("SELECT state, sent_at FROM webapp_job") == [("queued", None)])
         whole.start_broker()
         wait_until(lambda: json.loads(whole.call("GET", path, token=admin)[2])["state"] == "succeeded")
         assert "ratelimit" in whole.call("POST", "/api/v1/ask", {"question": QUESTIONS[0]})[1]

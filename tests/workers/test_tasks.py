@@ -209,7 +209,7 @@ def test_a_worker_that_ends_takes_no_job(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tasks, "shutting_down", ending)
     job = Job.objects.create(kind=JobKind.ICT)
     run(monkeypatch, job, succeed)
-    assert (job.state, job.attempt) == (JobState.QUEUED, 0)
+    assert (job.state, job.fruitless) == (JobState.QUEUED, 0)
 
 
 def test_a_worker_that_begins_sends_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,6 +258,7 @@ def test_the_scheduler_brings_back_what_was_lost_and_ends_what_is_over() -> None
     now = timezone.now()
     lost = Job.objects.create(kind=JobKind.ICT)
     assert Job.claim(lost.pk, "gone", -1) is not None
+    lost.run_dir.mkdir(parents=True)
     rested = Job.objects.create(kind=JobKind.ICT, state=JobState.INTERRUPTED, finished_at=now - timedelta(days=1))
     silent = Job.objects.create(kind=JobKind.ICT)
     orphan = Job.objects.create(
@@ -270,6 +271,7 @@ def test_the_scheduler_brings_back_what_was_lost_and_ends_what_is_over() -> None
     for job in (lost, rested, silent):
         job.refresh_from_db()
         assert job.state == JobState.QUEUED and job.sent_at is not None
+    assert "The worker was lost while it ran this" in (lost.run_dir / "log.txt").read_text()
     orphan.refresh_from_db()
     assert orphan.state == JobState.STOPPED and not Worker.objects.exists() and not WebProcess.objects.exists()
     own = Scheduler.objects.get()

@@ -158,6 +158,13 @@ def test_what_nvidia_smi_says_is_read(named: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_the_processor_in_use_is_its_use_and_not_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices.psutil, "cpu_percent", lambda interval: 37.5)
+    monkeypatch.setattr(os, "getloadavg", lambda: (4096.0, 4096.0, 4096.0))
+    monkeypatch.setattr(devices, "own", lambda: ("cpu",))
+    assert [device["utilisation"] for device in devices.report()] == [0.375]
+
+
 def test_a_line_of_nvidia_smi_that_is_none_is_passed_over() -> None:
     assert list(devices.read_smi(f"Warning: a GPU was lost\n1,2\n{SMI}")) == [0, 1]
 

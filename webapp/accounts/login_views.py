@@ -52,8 +52,6 @@ class LoginView(DjangosLoginView):
         user = form.get_user()
         if user.is_superuser:
             accounts.forget_first_password()
-        if user.is_staff:
-            self.request.session.set_expiry(settings.STAFF_SESSION_SECONDS)
         AuditEntry.record("login", user.get_username(), by=user)
         return response
 

@@ -125,7 +125,7 @@ def kept_copy(block_id: str, asked: AskedAnswer | None = None) -> EvidenceBlock 
     """The block's text as stored with an answer, for when its corpus was removed."""
     if "\0" in block_id:  # PostgreSQL refuses NUL even in queries
         return None
-    copies = EvidenceBlock.objects.filter(block_id=block_id)
+    copies = EvidenceBlock.objects.filter(block_id=block_id).select_related("answer")
     if asked is not None and (own := copies.filter(answer=asked).first()) is not None:
         return own
     return copies.order_by("-pk").first()

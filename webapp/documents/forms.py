@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from typing import Any, Final
 
 from django import forms
+from django.forms.forms import DeclarativeFieldsMetaclass
 
 from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
@@ -25,7 +27,11 @@ LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All
 _LONGEST_TAGS: Final = 1000
 
 
-class DocumentForm(forms.Form):
+class _AbstractForm(ABCMeta, DeclarativeFieldsMetaclass):
+    """The metaclass of abstract forms."""
+
+
+class DocumentForm(forms.Form, metaclass=_AbstractForm):
     """The fields that all sources share. Each subclass adds a field for the source."""
 
     title = forms.CharField(
@@ -60,9 +66,9 @@ class DocumentForm(forms.Form):
     further: tuple[str, ...] = ("url", "language", "date", "tags")
 
     @property
+    @abstractmethod
     def source(self) -> Text | File | Address:
         """The source in a valid form; each subclass has its own."""
-        raise NotImplementedError
 
     @property
     def main_fields(self) -> list[forms.BoundField]:

@@ -65,7 +65,7 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 def review(request: HttpRequest, pk: int) -> HttpResponse:
     """Accept or refuse what somebody said, as the curator saw it; or let it wait again."""
-    said = get_object_or_404(Feedback.objects.select_related("answer").defer("answer__payload"), pk=pk)
+    said = get_object_or_404(Feedback.objects.select_related("answer"), pk=pk)
     verdict = request.POST.get("verdict", "")
     if verdict in Review.values:
         try:
@@ -89,7 +89,8 @@ def _seen(request: HttpRequest) -> datetime:
 def _with_blocks(said: list[Feedback]) -> list[tuple[Feedback, EvidenceBlock | Block | None]]:
     """Each word, and the block that it points at, which need not be one that was read."""
     ids = {one.block_id for one in said if one.block_id}
-    pointed_at = EvidenceBlock.objects.filter(answer__in=[one.answer_id for one in said], block_id__in=ids)
+    answers = [one.answer_id for one in said]
+    pointed_at = EvidenceBlock.objects.filter(answer__in=answers, block_id__in=ids).select_related("answer")
     blocks = {(block.answer_id, block.block_id): block for block in pointed_at}
     return [(one, blocks.get((one.answer_id, one.block_id)) or _not_read(one)) for one in said]
 

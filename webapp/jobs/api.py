@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
@@ -51,8 +52,6 @@ from webapp.rest.parameters import (
 )
 from webapp.rest.problems import Conflict
 
-_LOG_BYTES: Final = 1 << 16
-_METRICS: Final = 1000
 _ORDERS: Final = ("created_at", "queued_at")
 _FILTERS: Final = (
     by_word("state", JobState.values),
@@ -63,6 +62,34 @@ _FILTERS: Final = (
 )
 
 
+@dataclass(frozen=True)
+class _Range:
+    """Parameters of what is read piece by piece: `start`, where a piece begins, and `limit`, from `least` to `most`."""
+
+    start: str
+    about: str
+    unit: str
+    most: int
+    least: int = 1
+
+    @property
+    def parameters(self) -> list[OpenApiParameter]:
+        limit = f"At most so many {self.unit}, {self.least} to {self.most}."
+        return [
+            OpenApiParameter(self.start, OpenApiTypes.INT64, description=self.about),
+            OpenApiParameter("limit", OpenApiTypes.INT, description=limit),
+        ]
+
+    def of(self, request: Request) -> tuple[int, int]:
+        """(start, limit) of a request."""
+        only_parameters(request, (self.start, "limit"))
+        limit = whole_number(request, "limit", self.most, low=self.least, high=self.most)
+        return whole_number(request, self.start, 0), limit
+
+
+# A character has up to 4 bytes.
+_LOG_RANGE: Final = _Range("offset", "Where to begin, in bytes; 0 if not given.", "bytes", 1 << 16, least=4)
+_METRICS_RANGE: Final = _Range("after", "A `cursor`; 0, from the first, if not given.", "rows", 1000)
 _INDEXING: Final = kind_json(KINDS[JobKind.INDEX])
 
 
@@ -192,17 +219,12 @@ class LogView(OperatorView):
         operation_id="job_log",
         summary="A job's log",
         description="A piece of it, by byte offset. To follow it, ask again from `next_offset` while it is `active`.",
-        parameters=[
-            OpenApiParameter("offset", OpenApiTypes.INT64, description="Where to begin, in bytes; 0 if not given."),
-            OpenApiParameter("limit", OpenApiTypes.INT, description=f"At most so many bytes, 4 to {_LOG_BYTES}."),
-        ],
+        parameters=_LOG_RANGE.parameters,
         responses={200: LogSerializer, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Log", value=examples.LOG, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
-        only_parameters(request, ("offset", "limit"))
-        offset = whole_number(request, "offset", 0)
-        limit = whole_number(request, "limit", _LOG_BYTES, low=4, high=_LOG_BYTES)  # a character has up to 4 bytes
+        offset, limit = _LOG_RANGE.of(request)
         job = _job(job_id)
         piece = read_log(job, offset, limit)
         body = {"text": piece.text, "next_offset": piece.end, "size": piece.size, "active": job.is_active}
@@ -216,17 +238,12 @@ class MetricsView(OperatorView):
         operation_id="job_metrics",
         summary="A job's metrics",
         description="The earliest first. To follow them, ask again with `after` = `cursor`.",
-        parameters=[
-            OpenApiParameter("after", OpenApiTypes.INT64, description="A `cursor`; 0, from the first, if not given."),
-            OpenApiParameter("limit", OpenApiTypes.INT, description=f"At most so many rows, 1 to {_METRICS}."),
-        ],
+        parameters=_METRICS_RANGE.parameters,
         responses={200: MetricsSerializer, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Metrics", value=examples.METRICS, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, job_id: UUID) -> Response:
-        only_parameters(request, ("after", "limit"))
-        after = whole_number(request, "after", 0)
-        limit = whole_number(request, "limit", _METRICS, low=1, high=_METRICS)
+        after, limit = _METRICS_RANGE.of(request)
         rows = list(_job(job_id).metrics.filter(pk__gt=after).order_by("pk")[: limit + 1])
         shown = rows[:limit]
         cursor = shown[-1].pk if shown else after

@@ -4,6 +4,7 @@ happens to models and corpora. Only a purge changes them: it removes passages fr
 from __future__ import annotations
 
 import uuid
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -82,14 +83,11 @@ class AskedAnswer(models.Model):
 
 
 class EvidenceBlock(models.Model):
-    """One block that was read for an answer, with a copy of its text; for queries over many answers."""
+    """One block that was read for an answer; for queries over many answers. Its text is in the answer's payload."""
 
     answer = models.ForeignKey(AskedAnswer, on_delete=models.CASCADE, related_name="evidence")
     rank = models.PositiveSmallIntegerField()
     block_id = models.CharField(max_length=64, db_index=True)
-    title = models.TextField()
-    text = models.TextField()
-    url = models.TextField(blank=True)
     prior = models.FloatField()
     likelihood = models.FloatField()
     posterior = models.FloatField()
@@ -100,7 +98,27 @@ class EvidenceBlock(models.Model):
         constraints = [models.UniqueConstraint(fields=["answer", "rank"], name="evidence_rank_unique")]
 
     def __str__(self) -> str:
-        return f"{self.rank}. {self.title}"
+        return f"{self.rank}. block {self.block_id}"  # the title would cost a query for each of a list
+
+    @property
+    def title(self) -> str:
+        """Of its article."""
+        return str(self._read["title"])
+
+    @property
+    def text(self) -> str:
+        """As it was read."""
+        return str(self._read["text"])
+
+    @property
+    def url(self) -> str:
+        """Of its article; empty where that has none."""
+        return str(self._read["url"])
+
+    @cached_property
+    def _read(self) -> dict[str, Any]:
+        """What the payload has of the block."""
+        return next(block for block in self.answer.payload["evidence"] if block["rank"] == self.rank)
 
     @staticmethod
     def keep(asked: AskedAnswer, answer: Answer) -> None:
@@ -110,9 +128,6 @@ class EvidenceBlock(models.Model):
                 answer=asked,
                 rank=block.rank,
                 block_id=block.block_id,
-                title=block.title,
-                text=block.text,
-                url=block.url,
                 prior=block.prior,
                 likelihood=block.likelihood,
                 posterior=block.posterior,

@@ -172,7 +172,6 @@ class Job(models.Model):
                     state=JobState.RUNNING,
                     lease_owner=owner,
                     lease_expires_at=now + timedelta(seconds=lease_s),
-                    attempt=models.F("attempt") + 1,
                     fruitless=models.F("fruitless") + 1,
                     started_at=Coalesce("started_at", now),  # a later claim continues the same run
                     finished_at=None,
@@ -185,6 +184,10 @@ class Job(models.Model):
         except IntegrityError:  # another worker took a device at the same moment
             return None
         return cls.objects.get(pk=job_id) if won else None
+
+    def begin(self, owner: str) -> bool:
+        """Count an attempt, right before its process is started. False: `owner` holds the job no longer."""
+        return self._changed(self._held_by(owner).update(attempt=models.F("attempt") + 1))
 
     def share(self, owner: str, devices: Sequence[str]) -> str:
         """The device with the fewest jobs, on which this job is registered.
@@ -255,19 +258,15 @@ class Job(models.Model):
             values["progress"] = progress
         return self._changed(self._let_go(self._held_by(owner), **values))
 
-    def give_back(
-        self, owner: str, *, began: bool = True, fruitless: bool = False, error: str = "", log: str | None = None
-    ) -> bool:
+    def give_back(self, owner: str, *, fruitless: bool = False, error: str = "", log: str | None = None) -> bool:
         """Queue the job again: the worker is shutting down, its process was killed, or it could not start.
 
-        began: whether this was an attempt. fruitless: whether it counts as one without progress. error: the reason,
-        shown until the next attempt. A job that was asked to stop is stopped instead. False: `owner` no longer held it.
+        fruitless: whether it counts as an attempt without progress. error: the reason, shown until the next attempt.
+        A job that was asked to stop is stopped instead. False: `owner` no longer held it.
         """
         now = timezone.now()
         held = type(self).objects.filter(pk=self.pk, lease_owner=owner)
         values: dict[str, Any] = {"error": error} | ({} if log is None else {"log": _log_tail(log)})
-        if not began:
-            values["attempt"] = models.F("attempt") - 1
         if not fruitless:
             values["fruitless"] = models.F("fruitless") - 1
         won = self._let_go(
@@ -280,8 +279,8 @@ class Job(models.Model):
     def wait_for_parts(self, owner: str) -> bool:
         """Leave the job running, held by its parts and no worker. False: it is to stop, or `owner` has lost it."""
         held = self._held_by(owner).filter(state=JobState.RUNNING)
-        none = {name: models.F(name) - 1 for name in ("attempt", "fruitless")}  # handing out is no attempt
-        return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, **none))
+        fruitless = models.F("fruitless") - 1  # handing out is no attempt
+        return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, fruitless=fruitless))
 
     def parts_ended(self, state: JobState, *, error: str = "") -> bool:
         """No part is active any more: QUEUED if all have succeeded, else the state in which the whole ended.

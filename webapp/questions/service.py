@@ -136,7 +136,7 @@ def feedback_questions() -> list[dict[str, Any]]:
     measured = _normalised(Purpose.MEASURE)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     evidence = Prefetch("answer__evidence", EvidenceBlock.objects.order_by("rank"))
-    told = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer").defer("answer__payload")
+    told = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer")
     for said in told.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
         asked = said.answer
         answer = right_answer(said)

@@ -48,8 +48,6 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
         raise RealmError("Say at what time of day it shall build.")
     if schedule.deploy and schedule.questions is None:
         raise RealmError("Say by which questions it is checked before it is deployed.")
-    if schedule.trigger == Trigger.NEW_MODEL and schedule.ingest:
-        raise RealmError("A new model indexes what there is; it reads no source again.")
     if schedule.trigger == Trigger.NEW_MODEL and schedule.model is not None:
         raise RealmError("For every new model the index is built by that model; name none.")
     if schedule.pk is None:
@@ -57,6 +55,7 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     schedule.hours = schedule.hours if schedule.trigger == Trigger.EVERY else None
     schedule.at = schedule.at if schedule.trigger == Trigger.AT else None
     schedule.weekday = schedule.weekday if schedule.trigger == Trigger.AT else None
+    schedule.ingest = schedule.ingest and schedule.trigger != Trigger.NEW_MODEL  # which indexes what there is
     schedule.due_at = next_due(schedule, timezone.now()) if schedule.enabled else None
     with transaction.atomic():
         earlier = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
@@ -197,7 +196,7 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
     corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()  # the newest
     if corpus is None:
         return _NextStep(f"There is no corpus called {schedule.corpus_name} any more.")
-    if schedule.ingest and schedule.trigger != Trigger.NEW_MODEL:
+    if schedule.ingest:
         job = start(JobKind.INGEST, source_of(corpus), by=by)
         return _NextStep(f"Reading the source of {corpus.name} again.", Stage.INGEST, job)
     return _index(schedule, corpus, model, by)

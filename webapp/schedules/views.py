@@ -44,7 +44,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at
             "hours": "If it builds every so many hours.",
             "at": "If it builds at a time of day.",
             "weekday": "Empty: every day.",
-            "ingest": "The file or package that the corpus was ingested from, as it is then.",
+            "ingest": "The file or package that it was ingested from, as it is then; for a new model nothing is read.",
             "questions": "Asked of the new index and of what answers now; empty: nothing is asked.",
             "deploy": "Where the check leaves a doubt, a person decides.",
         }
@@ -94,7 +94,8 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     """A new schedule, or a change of one."""
-    schedule = Schedule(enabled=True) if pk is None else get_object_or_404(Schedule, pk=pk)
+    # Without reading the source again a periodic build would find nothing new.
+    schedule = Schedule(enabled=True, ingest=True) if pk is None else get_object_or_404(Schedule, pk=pk)
     form = ScheduleForm(request.POST if request.method == "POST" else None, instance=schedule)
     status = 200
     if request.method == "POST":

@@ -70,6 +70,16 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     assert again.returncode == 0 and "exists already" in again.stderr
 
 
+def test_progress_never_counts_a_page_that_there_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_parts: None
+) -> None:
+    articles = [RawArticle(str(n), f"Article {n}", "", "It is short.") for n in range(50)]
+    told: list[tuple[int, int | None]] = []
+    monkeypatch.setattr(Activity, "progress", lambda _self, done, total, *_: told.append((done, total)))
+    ingest(InMemorySource(articles, name="given"), name="n", output=tmp_path, activity=quiet(), processes=1)
+    assert told == [(20, 50), (40, 50), (50, 50), (50, 50)]
+
+
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: int) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 15_000)

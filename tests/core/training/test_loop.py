@@ -72,6 +72,21 @@ def test_the_learning_rate_rises_and_falls_in_straight_lines(tmp_path: Path) -> 
     assert factors == pytest.approx(wanted, abs=1e-4)
 
 
+def test_a_training_reports_itself_before_its_first_step_and_after_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, told = Numbers(), list[tuple[int, str]]()
+    monkeypatch.setattr(Activity, "progress", lambda _self, done, _total, _unit, message: told.append((done, message)))
+
+    def losses_of(step: int) -> Losses:
+        assert len(told) == step + 1
+        yield module.total(), {}
+
+    loop_of(module, tmp_path, steps=3).run(losses_of, dict)
+    assert told[0] == (0, "small computing the first step")
+    assert [(done, message[:11]) for done, message in told[1:]] == [(step, "small loss ") for step in (1, 2, 3)]
+
+
 def test_only_matrices_decay_and_groups_have_their_own_rate(tmp_path: Path) -> None:
     slow, fast = Numbers(), Numbers()
     fast.vector.requires_grad_(False)

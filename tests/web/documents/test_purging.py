@@ -114,8 +114,6 @@ def test_an_answer_kept_behind_the_purge_is_cut_later(answering: Deployment) -> 
         answer=late,
         rank=1,
         block_id=block["block_id"],
-        title="Turku",
-        text=block["text"],
         prior=1,
         likelihood=1,
         posterior=1,

@@ -195,7 +195,7 @@ def store(value: dict[str, Any] | None = None, *, session_key: str = "", asker: 
         deployment=Deployment.active() or deployment(),
         latency_ms=value["latency_ms"],
     )
-    names = ("rank", "block_id", "title", "text", "url", "prior", "likelihood", "posterior", "support")
+    names = ("rank", "block_id", "prior", "likelihood", "posterior", "support")
     for item in value["evidence"]:
         EvidenceBlock.objects.create(answer=asked, **{name: item[name] for name in names})
     return asked
