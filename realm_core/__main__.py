@@ -1,7 +1,6 @@
-"""`python -m realm_core ACTIVITY …`: each is a task of `realm_core/tasks.py`, with options made of its fields.
+"""`python -m realm_core ACTIVITY …`: activities are the tasks of `realm_core/tasks.py`, with options from their fields.
 
-Exit status: 0 done, 1 `selfcheck` found something wrong, 2 a `RealmError` (its sentence on stderr), 3 stopped by a
-signal.
+Exit status: 0 done, 1 `selfcheck` found an error, 2 a `RealmError` (its message on stderr), 3 stopped by a signal.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
             sub.add_argument("--run", type=Path, help="folder for progress.json, metrics.jsonl and result.json")
             sub.add_argument("--quiet", action="store_true", help="print nothing but errors")
             sub.add_argument(
-                "--with-parent", type=int, metavar="PID", help="stop when this process, the parent, is gone"
+                "--with-parent", type=int, metavar="PID", help="stop when this process, the parent, has ended"
             )
     arguments = parser.parse_args(argv)
     try:
@@ -49,8 +48,8 @@ def main(argv: list[str] | None = None) -> int:
         print("Stopped; what was finished is kept.", file=sys.stderr)
         return EXIT_STOPPED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has gone
-    except OSError as error:  # of a path that nobody thought of: a file in the place of a folder, one without rights
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of the output has closed the pipe
+    except OSError as error:  # an unexpected path: a file instead of a folder, or one without permission
         if error.filename is None:
             raise
         print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
@@ -59,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(task: Task, activity: Activity) -> None:
-    """Do what the task says, and leave beside its results what that was."""
+    """Run the task, and write its description beside its results."""
     if activity.run is not None and os.environ.get("RANK", "0") == "0":
         told = task.model_dump(mode="json")
         write_json(RunFolder(activity.run).task_file, {"activity": task.activity, **told})
@@ -69,8 +68,8 @@ def run(task: Task, activity: Activity) -> None:
 def end(status: int) -> NoReturn:
     """End this process with an exit status.
 
-    Under torchrun C++'s own destructors are left out: those of gloo's threads abort the process now and then, with its
-    work done, and torchrun then takes the whole training for failed.
+    Under torchrun C++ destructors are skipped: those of gloo's threads sometimes abort the process after its work is
+    done, and torchrun would then treat the whole training as failed.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         atexit._run_exitfuncs()

@@ -1,4 +1,4 @@
-"""Arrays on disk: written whole, read through a memory map, where one that claims more than it holds takes no memory.
+"""Arrays on disk: written completely, read through a memory map, so a file that claims to be larger takes no memory.
 
 No pickle.
 """
@@ -16,9 +16,9 @@ from realm_core.errors import RealmError
 
 
 def save_array(path: Path, array: np.ndarray[Any, np.dtype[Any]]) -> None:
-    """Write an .npy file, as `np.save` does, which takes no notice of a disk that becomes full behind its buffer.
+    """Write an .npy file, as `np.save` does, which ignores a disk that becomes full behind its buffer.
 
-    OSError where there is no room.
+    OSError if there is no room.
     """
     array = np.ascontiguousarray(array)
     with open(path, "wb") as file:
@@ -29,17 +29,17 @@ def save_array(path: Path, array: np.ndarray[Any, np.dtype[Any]]) -> None:
 def open_array(
     path: Path, dtype: DTypeLike, shape: tuple[int | None, ...], *, mode: Literal["r", "c"] = "r"
 ) -> np.ndarray[Any, np.dtype[Any]]:
-    """The array of an .npy file. shape: what it must have, None where any length will do.
+    """The array of an .npy file. shape: the required one, None for any length.
 
-    mode: "r" to read alone, "c" for one whose changes are not written.
+    mode: "r" for reading, "c" for changes that are not written.
     `RealmError` names a file that is missing or damaged, or holds another kind of array.
     """
     try:
-        with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote
+        with warnings.catch_warnings(action="ignore"):  # headers written by Python 2
             array: np.ndarray[Any, np.dtype[Any]] = np.lib.format.open_memmap(path, mode=mode)
     except MemoryError:
         raise RealmError(f"{path} does not fit into the memory.") from None
-    # numpy evaluates the header as Python's own notation, and lets through whatever that raises.
+    # numpy evaluates the header as a Python literal, and passes on whatever that raises.
     except Exception as error:
         raise RealmError(f"{path} is missing or damaged: {str(error).rstrip('.')}.") from None
     fits = len(array.shape) == len(shape) and all(

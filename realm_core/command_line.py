@@ -1,6 +1,6 @@
-"""The command line of a task and its settings in TOML, both made of the task's declaration.
+"""The command line of a task and its settings in TOML, both generated from the task's declaration.
 
-    parser ── add_options ──▶ arguments ── task_of ──▶ Task ── argv ──▶ the same words for another process
+    parser ── add_options ──▶ arguments ── task_of ──▶ Task ── argv ──▶ the same arguments for another process
 
 A task's own `settings` come from `--config FILE.toml` and `--set KEY=VALUE`; every other field is an option.
 """
@@ -24,11 +24,11 @@ from realm_core.task import Task, artefact_of
 T = TypeVar("T", bound=Settings)
 AnyTask = TypeVar("AnyTask", bound=Task)
 
-_LONGEST_TOML = 1 << 15  # characters; tomllib takes time in proportion to the square of a dotted key's parts
+_LONGEST_TOML = 1 << 15  # characters; tomllib's time grows with the square of the number of parts of a dotted key
 
 
 def add_options(parser: argparse.ArgumentParser, task: type[Task], *, without: Collection[str] = ()) -> None:
-    """The options of a task. without: fields that whoever calls fills in."""
+    """The options of a task. without: fields that the caller sets."""
     for name, info in task.model_fields.items():
         if section := section_of(info):
             parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser, task: type[Task], *, without: C
 
 
 def task_of(task: type[AnyTask], arguments: argparse.Namespace) -> AnyTask:
-    """The task that the words of a command line ask for; RealmError, which names the option, for what is wrong."""
+    """The task that a command line describes; RealmError, which names the option, for errors."""
     told = vars(arguments)
     values: dict[str, Any] = {}
     for name, info in task.model_fields.items():
@@ -61,7 +61,7 @@ def task_of(task: type[AnyTask], arguments: argparse.Namespace) -> AnyTask:
 
 
 def argv(task: Task) -> list[str]:
-    """The words for `python -m realm_core` that ask for this task, with every setting that it was given."""
+    """The arguments of `python -m realm_core` for this task, with every given setting."""
     words, unused = [task.activity or task.kind], task.unused()
     places: list[str] = []
     for name, info in type(task).model_fields.items():
@@ -146,7 +146,7 @@ def read_settings(kind: type[T], path: Path | None, overrides: Sequence[str] = (
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The values of a TOML file, or a RealmError that says what is wrong with it."""
+    """The values of a TOML file, or a RealmError with its error."""
     text = read_text(path)
     try:
         return parse_toml(text)
@@ -155,12 +155,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The values of a text in TOML, or a RealmError that begins with "is not valid TOML"."""
+    """The values of a TOML text, or a RealmError that starts with "is not valid TOML"."""
     if len(text) > _LONGEST_TOML:
         raise RealmError(f"is not valid TOML: it is longer than {_LONGEST_TOML:,} characters.")
     try:
         return tomllib.loads(text)
-    except ValueError as error:  # also of a number with thousands of digits, which Python does not read
+    except ValueError as error:  # also for numbers with thousands of digits, which Python refuses
         raise RealmError(f"is not valid TOML: {str(error).rstrip('.')}.") from None
     except RecursionError:
         raise RealmError("is not valid TOML: its lists or tables are nested too deeply.") from None
@@ -175,12 +175,12 @@ def in_toml(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(in_toml, value)) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON's notation, but for that one
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # JSON's notation except for DEL
     return repr(value)
 
 
 def explain(kind: type[Settings]) -> str:
-    """A line for each setting: its default, what it means and what it may be."""
+    """A line for each setting: its default, help and limits."""
     return "\n".join(_explained(kind))
 
 

@@ -1,16 +1,16 @@
-"""The one thread of a process that computes on its processors, whoever asks, and what may be computed beside it.
+"""The one thread of a process that computes, for all callers, and computations beside it.
 
-    compute(work)          in that thread, behind what was asked for before; returns what `work` returns
-    compute_each(works)    within work: what it consists of, a processor to each piece
-    compute_aside(work)    long work, as loading a pair, which others shall hardly notice: in a thread of its own
-    wait_for_quiet(most)   for what stops all others, and can wait
+    compute(work)          in that thread, after earlier work; returns the result of `work`
+    compute_each(works)    within work: its parts, one processor per part
+    compute_aside(work)    long work, such as loading a pair, that should hardly delay others: in its own thread
+    wait_for_quiet(most)   for operations that block all others, and can wait
 
-OpenMP keeps a team for every thread that computes. As soon as all teams together outnumber the processors, each waits
-asleep instead of spinning (73 instead of 53 ms a question), and teams that run at once wait for threads which do not
-run because the other's do. With one thread there is one team.
+OpenMP keeps a thread pool for every thread that computes. If all pools together have more threads than there are
+processors, idle threads sleep instead of spinning (73 instead of 53 ms per question), and concurrent pools wait for
+threads that are not scheduled. With one computing thread there is one pool.
 
-A team works on one operation at a time, and each waits at its end for the others: for one that the web server's threads
-keep from its processor, for long. Pieces of work, one thread each without a team, wait for each other once, at the end.
+The threads of a pool wait for each other after every operation: for long, if a web server's thread keeps one of them
+from its processor. Parts computed by one thread each, without a pool, wait for each other once, at the end.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from torch.overrides import TorchFunctionMode
 
 from realm_core.pace import may_rest, others_first, rest_by
 
-_LOOK_S = 0.005  # between two looks whether others are still computed for
-_PAUSE_S = 0.03  # without work, before nobody is thought to need the processors
+_LOOK_S = 0.005  # between two checks whether other work is computed
+_PAUSE_S = 0.03  # without work, after which the processors count as idle
 
 Result = TypeVar("Result")
 
 
 class _Task:
-    """Work, and where its result goes."""
+    """Work, and its future result."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work, self.future = work, Future[Any]()
@@ -45,12 +45,12 @@ class _Task:
     def do(self) -> None:
         try:
             self.future.set_result(self._work())
-        except BaseException as error:  # for whoever asked; the thread goes on
+        except BaseException as error:  # passed on to the caller; the thread continues
             self.future.set_exception(error)
 
 
 class _Processors:
-    """The thread, which begins with the first work, and the work that waits for it."""
+    """The computing thread, started by the first work, and its queue."""
 
     def __init__(self) -> None:
         self._asked: deque[_Task] = deque()
@@ -60,7 +60,7 @@ class _Processors:
         self._worked_at = -math.inf
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """The result of `work`, or what it raised. Within other work, at once."""
+        """The result of `work`, or its exception. Inside other work it runs at once."""
         if threading.current_thread() is self._thread:
             return work()
         task = _Task(work)
@@ -75,12 +75,12 @@ class _Processors:
 
     @property
     def waiting(self) -> int:
-        """How many tasks nobody has begun with."""
+        """The number of queued tasks."""
         return len(self._asked)
 
     @property
     def needed(self) -> bool:
-        """Whether work is being done, or has been a moment ago."""
+        """Whether work is running, or was a moment ago."""
         return self._working or time.perf_counter() - self._worked_at < _PAUSE_S
 
     def _serve(self) -> None:
@@ -92,11 +92,11 @@ class _Processors:
             self._working = True
             task.do()
             self._working, self._worked_at = False, time.perf_counter()
-            del task  # and what its result holds
+            del task  # and the objects in its result
 
 
-class _RestingAtTorch(TorchFunctionMode):
-    """Wherever torch is called, work may rest."""
+class _RestAtTorchCalls(TorchFunctionMode):
+    """Lets work rest at every call of torch."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -108,21 +108,21 @@ _processors = _Processors()
 
 
 def compute(work: Callable[[], Result]) -> Result:
-    """The result of `work`, done in the thread that computes; what it raised."""
+    """The result of `work`, run in the computing thread; raises its exception."""
     return _processors.run(work)
 
 
 def compute_aside(work: Callable[[], Result]) -> Result:
-    """The result of `work`, done beside the thread that computes, slowly while that one is busy; what it raised.
+    """The result of `work`, run beside the computing thread, slowly while that is busy; raises its exception.
 
-    By a single thread of torch, which has no team.
+    By a single thread of torch, without a pool.
     """
-    usual = compute(torch.get_num_threads)  # so it has begun, else it would begin with what is said below
+    usual = compute(torch.get_num_threads)  # starts that thread now, before the number of threads is changed below
 
     def slowly() -> Result:
-        torch.set_num_threads(1)  # of this thread; in part of all, and of those that begin meanwhile
+        torch.set_num_threads(1)  # for this thread, partly for all, and for threads started meanwhile
         try:
-            with others_first(), _RestingAtTorch():
+            with others_first(), _RestAtTorchCalls():
                 return work()
         finally:
             torch.set_num_threads(usual)
@@ -134,7 +134,7 @@ def compute_aside(work: Callable[[], Result]) -> Result:
 
 
 def wait_for_quiet(most_s: float) -> None:
-    """Return as soon as nothing is computed for anybody, and after `most_s` seconds at the latest."""
+    """Return as soon as nothing is computed, and after `most_s` seconds at the latest."""
     until = time.perf_counter() + most_s
     while _processors.needed and time.perf_counter() < until:
         time.sleep(_LOOK_S)
@@ -144,11 +144,11 @@ rest_by(wait_for_quiet)
 
 
 def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, None, None]:
-    """The results of all `works` in their order, each as soon as it is there; what one of them raised.
+    """The results of all `works` in order, each as soon as it is available; raises the exception of a work.
 
-    As many are done at once as torch takes threads where it is called, each by a single thread. Until the last result
-    has been taken, whoever takes them computes with a single thread as well. Works that nobody waits for any more,
-    because the iterator has been closed or one has failed, are not begun.
+    As many run at once as torch has threads for the caller, each in a single thread. Until the last result has been
+    taken, the caller computes with a single thread as well. After the iterator was closed or a work has failed, the
+    remaining works are not started.
     """
     own, outer = torch.get_num_threads(), getattr(_section, "at_once", 1)
     at_once = max(own, outer)
@@ -159,9 +159,9 @@ def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, Non
     waiting = deque(tasks)
 
     def do_some() -> None:
-        torch.set_num_threads(1)  # of this thread
+        torch.set_num_threads(1)  # for this thread
         while waiting:
-            with suppress(IndexError):  # another has just taken the last
+            with suppress(IndexError):  # another thread has just taken the last one
                 waiting.popleft().do()
 
     _section.at_once = at_once
@@ -171,14 +171,14 @@ def compute_each(works: Sequence[Callable[[], Result]]) -> Generator[Result, Non
         try:
             for _ in range(at_once):
                 helping.append(_helpers.submit(do_some))
-        except RuntimeError:  # the process is ending and begins no thread any more; what was asked is still answered
+        except RuntimeError:  # the process is ending and starts no threads any more; the work is completed here
             do_some()
         for task in tasks:
             yield task.future.result()
     finally:
         waiting.clear()
         wait(helping)
-        torch.set_num_threads(own)  # a part of it holds for all threads
+        torch.set_num_threads(own)  # partly applies to all threads
         _section.at_once = outer
 
 
@@ -187,13 +187,13 @@ def _new_helpers() -> ThreadPoolExecutor:
 
 
 _helpers = _new_helpers()
-_section = threading.local()  # at_once: what a thread that takes results of `compute_each` had before
+_section = threading.local()  # at_once: the previous number of threads of a caller of `compute_each`
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     """Threads do not survive a fork."""
     global _processors, _helpers
     _processors, _helpers = _Processors(), _new_helpers()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,8 +1,8 @@
-"""The two ways in which an activity ends other than well.
+"""The two exceptions that end an activity early.
 
-Everything that a person can cause (bad input, a file that is missing or damaged, a full disk) is a
-`RealmError` whose text is one sentence that says what is wrong and where. Command lines print it and
-exit with `EXIT_REFUSED`, the API answers with it, a job keeps it. Anything else that is raised is a bug.
+Everything that a person can cause (bad input, a missing or damaged file, a full disk) is a `RealmError` whose text is
+one sentence that says what is wrong and where. Command lines print it and exit with `EXIT_REFUSED`, the API responds
+with it, a job stores it. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# No database keeps zero characters in JSON, and half a surrogate pair is no character: UTF-8 cannot write it.
+# Databases refuse NUL in JSON, and UTF-8 cannot encode lone surrogates.
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
-_QUOTED = 80  # characters of a wrong value that are shown
+_QUOTED = 80  # characters of a wrong value shown in a message
 EXIT_REFUSED, EXIT_STOPPED = 2, 3  # exit statuses of an activity that ended with RealmError, with Stopped
 
 
 class RealmError(Exception):
-    """What went wrong and where, in a sentence for the person who caused it."""
+    """An error and its place, in a sentence for the person who caused it."""
 
 
 class CannotFill(RealmError):
-    """Masked sentences were to be filled by a model that has no encoder for them: it answers questions only."""
+    """The model has no encoder of masked sentences; it only answers questions."""
 
 
 class EngineUnavailable(RealmError):
-    """No engine can answer at the moment: the sentence says why, `retry_after_s` when to come back (seconds)."""
+    """No engine can answer at the moment: the message says why, `retry_after_s` when to try again (seconds)."""
 
     def __init__(self, reason: str, *, retry_after_s: int = 3) -> None:
         super().__init__(reason)
@@ -33,11 +33,11 @@ class EngineUnavailable(RealmError):
 
 
 class Stopped(Exception):
-    """The activity was asked to stop and did so at a safe point; what it had finished is kept."""
+    """The activity was asked to stop and did so at a safe point; finished work is kept."""
 
 
 def quoted(value: Any) -> str:
-    """A value as an error names it: as Python writes it, the middle of what is long left out."""
+    """A value in an error message: as Python's repr, with the middle of long values left out."""
     try:
         text = repr(value)
     except RecursionError:
@@ -46,11 +46,11 @@ def quoted(value: Any) -> str:
 
 
 def unfit_character(text: str) -> str | None:
-    """The first character of a text that no page can show and no database keeps, if it has one."""
+    """The first character of a text that cannot be displayed or stored, if there is one."""
     found = _UNFIT.search(text)
     return found[0] if found else None
 
 
 def printable(text: str) -> str:
-    """The text with a replacement for characters that no page can show and no database keeps."""
+    """The text with a replacement for characters that cannot be displayed or stored."""
     return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: atomic writes, published folders, checksums."""
+"""Atomic files: atomic writes, published folders, checksums."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from realm_core.errors import RealmError
 from realm_core.pace import may_rest
 
 _CHUNK_BYTES = 1 << 20
-_SEAL = "checksum"  # the key under which a manifest keeps the checksum of everything else that it says
-_LONGEST_NAME = 255  # bytes, of a file on any disk
-_SETTLED_NS = 2_000_000_000  # since its last change; the times of a file are this exact on the coarsest disk
-# Numbers of errors that say that something cannot be written at a place, whatever room there is.
+_SEAL = "checksum"  # the key of a manifest's own checksum
+_LONGEST_NAME = 255  # bytes; the limit of common file systems
+_SETTLED_NS = 2_000_000_000  # since its last change; the coarsest resolution of file times
+# Errors of a place that cannot be written, whatever room there is.
 _UNFIT = (errno.EACCES, errno.EROFS, errno.ENOENT, errno.EFBIG, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
-_LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings: what is longer would fill the memory
+_LARGEST_TEXT_BYTES = 64 << 20  # of a manifest or settings; a longer one could fill the memory
 
 
 def sha256_of_file(path: Path) -> str:
-    """Hex SHA-256 of a file's bytes, read in constant memory."""
+    """Hex SHA-256 of a file, read in constant memory."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -38,11 +38,11 @@ def sha256_of_file(path: Path) -> str:
 
 
 def checksum(path: Path) -> str:
-    """Hex SHA-256 of a file's bytes, which are read again only after the file has changed."""
+    """Hex SHA-256 of a file, computed again only after the file has changed."""
     now_ns = time.time_ns()
     status = path.stat()
     if now_ns - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED_NS:
-        return sha256_of_file(path)  # one more change might leave it with the same times
+        return sha256_of_file(path)  # another change might not change its times
     return _sha256_once(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
@@ -52,7 +52,7 @@ def _sha256_once(path: Path, *_status: int) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8; `RealmError` names the file that is missing, no text, or too large for one."""
+    """The text of a UTF-8 file; `RealmError` names a file that is missing, no text, or too large."""
     try:
         if path.stat().st_size > _LARGEST_TEXT_BYTES:
             raise RealmError(f"{path} is larger than {_LARGEST_TEXT_BYTES >> 20} MiB, which no such file is.")
@@ -66,22 +66,22 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a text in JSON; `RealmError`, to be read behind a name, for what is none or nests too deeply."""
+    """The value of a JSON text; `RealmError`, as a continuation of a name, if it is invalid or nested too deeply."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         raise RealmError(f"is not valid JSON: {error.msg} ({place}).") from None
-    except ValueError as error:  # also of bytes that are not UTF-8, and of a number with thousands of digits
+    except ValueError as error:  # also for invalid UTF-8, and for numbers with thousands of digits
         raise RealmError(f"is not valid JSON: {str(error).rstrip('.')}.") from None
     except RecursionError:
         raise RealmError("is not valid JSON: its lists or objects are nested too deeply.") from None
 
 
 def read_json(path: Path) -> Any:
-    """The JSON in `path`, without its seal; `RealmError` names the file that is missing, no JSON, or breaks its seal.
+    """The JSON in `path`, without its checksum; `RealmError` names a file that is missing, no JSON, or damaged.
 
-    What was written before there were seals is read as it is.
+    Older files without a checksum are read as they are.
     """
     text = read_text(path)
     try:
@@ -96,21 +96,21 @@ def read_json(path: Path) -> Any:
 
 
 def plain_name(name: object) -> str:
-    """A file's name as a manifest may have it; ValueError for one that leads out of its folder or that no disk has."""
+    """A file name in a manifest; ValueError for one that leads out of its folder or that is not possible."""
     if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ValueError(f"{name!r} is not the name of a file")
-    if len(name.encode()) > _LONGEST_NAME:  # to look for it would be an error of its own
+    if len(name.encode()) > _LONGEST_NAME:  # opening it would raise another error
         raise ValueError(f"{name!r} is not the name of a file")
     return name
 
 
 def write_json(path: Path, value: Any, *, sealed: bool = False) -> None:
-    """Write `value` so that a reader sees the old file or the new one, never a part.
+    """Write `value` atomically: readers see the old file or the new one.
 
-    sealed: with a checksum of its own content, for an object that nobody is to change; `read_json` compares it.
+    sealed: with a checksum of its own content, for an object that must not change; `read_json` compares it.
     """
     if sealed:
-        value = {**value, _SEAL: _checksum(json.loads(json.dumps(value)))}  # of what will be read: keys are texts there
+        value = {**value, _SEAL: _checksum(json.loads(json.dumps(value)))}  # of the parsed form, whose keys are texts
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with disk_errors(path), open(temporary, "w", encoding="utf-8") as file:
@@ -120,12 +120,12 @@ def write_json(path: Path, value: Any, *, sealed: bool = False) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)  # every attempt on a full disk would leave another
+        temporary.unlink(missing_ok=True)  # every attempt on a full disk would leave one
         raise
 
 
 def _checksum(value: dict[str, Any]) -> str | None:
-    """Hex SHA-256 of an object, however its file is laid out; None for one that nests too deeply to be told."""
+    """Hex SHA-256 of an object, independent of its layout; None if it is nested too deeply."""
     try:
         return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     except RecursionError:
@@ -134,15 +134,15 @@ def _checksum(value: dict[str, Any]) -> str | None:
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full or read-only disk, a limit on files, a folder that has gone, or a file in the place of one into a
-    `RealmError` with the place."""
+    """Turn a full or read-only disk, a file size limit, a removed folder, or a file in the place of a folder into a
+    `RealmError` that names the place."""
     try:
         yield
     except Exception as error:
         number = _error_number(error)
         if number in (errno.ENOSPC, errno.EDQUOT):
             raise RealmError(f"The disk that holds {path} is full; free some space and run this again.") from error
-        if number == errno.EEXIST and not path.is_dir():  # a folder was wanted where a file is
+        if number == errno.EEXIST and not path.is_dir():  # a file is in the place of the folder
             number = errno.ENOTDIR
         if number in _UNFIT:
             raise RealmError(f"{path} cannot be written: {os.strerror(number)}.") from error
@@ -150,7 +150,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def _error_number(error: Exception) -> int | None:
-    """The system's number of an error, which libraries written in Rust (safetensors) only tell in their text."""
+    """The system's error number; libraries written in Rust (safetensors) only have it in the text."""
     if isinstance(error, OSError):
         return error.errno
     told = re.search(r"\(os error (\d+)\)", str(error))
@@ -175,7 +175,7 @@ def sync_folder(folder: Path) -> None:
 def publish_folder(temporary: Path, final: Path) -> None:
     """Make the finished folder `temporary` visible as `final`: sync, rename, sync the parent.
 
-    `final` must not exist: published things are immutable.
+    `final` must not exist, because published folders are immutable.
     """
     if final.exists():
         raise RealmError(f"{final} exists already; a published folder is never overwritten.")
@@ -186,5 +186,5 @@ def publish_folder(temporary: Path, final: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder if it is there."""
+    """Remove a folder if it exists."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""Where long work may rest, so that others who need the processors hardly notice it.
+"""Points at which long work may rest, so that other computations are hardly delayed.
 
-    with others_first(): ...   what is done within, in this thread, rests at the places below
-    may_rest()                 between two pieces of a long loop; in other threads nothing happens
+    with others_first(): ...   inside, in this thread, work rests at the points below
+    may_rest()                 between two parts of a long loop; without effect in other threads
 
-`computing` knows when others are computed for (`rest_by`). In a process without it nobody is, and nothing rests.
+`computing` knows whether other work is computed (`rest_by`). Without it nothing rests.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _STEP_S = 0.005  # of work, before it rests
-_RESTS = 10  # times as long as it has worked, at most and in all, while others are computed for
+_RESTS = 10  # times as long as it has worked, at most and in total, while other work is computed
 
 _own = threading.local()
 _wait_for_quiet: Callable[[float], object] = lambda most_s: None  # noqa: E731
 
 
 def rest_by(wait_for_quiet: Callable[[float], object]) -> None:
-    """From now on rest by this: it returns as soon as nobody is computed for, or after the seconds that it is given."""
+    """Use this function to rest: it returns as soon as nothing is computed, or after the given seconds."""
     global _wait_for_quiet
     _wait_for_quiet = wait_for_quiet
 
 
 class Rests:
-    """Work rests behind every few milliseconds, as long as others are computed for.
+    """Work rests after every few milliseconds, as long as other work is computed.
 
-    What it takes of a processor is taken from them. Where there are pauses between them it works in these alone: what
-    it need not rest there, it may rest longer where there are none. Where there never are, each waits for a small part.
+    Its processor time delays the others. If these leave pauses it works only in them: rest that was not needed there is
+    available later, when there are none. If there never are, each of the others is delayed by a small part.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Rests:
         self._worked_s = self._rested_s = 0.0
 
     def rest(self) -> None:
-        """Unless it has only just begun to work."""
+        """Rest, unless the work has only just started."""
         now = time.perf_counter()
         if now - self._since > _STEP_S:
             self._worked_s += now - self._since
@@ -49,7 +49,7 @@ class Rests:
 
 @contextmanager
 def others_first() -> Iterator[None]:
-    """Within, `may_rest` rests in this thread; the rests of what is within another's are the other's."""
+    """Inside, `may_rest` rests in this thread; nested uses share the rests of the outermost one."""
     if getattr(_own, "rests", None) is not None:
         yield
         return
@@ -61,6 +61,6 @@ def others_first() -> Iterator[None]:
 
 
 def may_rest() -> None:
-    """Rest, if whoever began this work said so."""
+    """Rest, if inside `others_first`."""
     if (rests := getattr(_own, "rests", None)) is not None:
         rests.rest()

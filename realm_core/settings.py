@@ -1,9 +1,9 @@
-"""Settings as frozen pydantic models: every field says what it means and what it may be.
+"""Settings as frozen pydantic models: every field has its help and limits.
 
     class IctConfig(Settings):
         keep_sentence: Share = setting(0.1, "how often the sentence stays in its block")
 
-The same declaration checks a TOML file, a form and a REST request, and is what `--help` prints.
+The same declaration validates a TOML file, a form and a REST request, and is printed by `--help`.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from realm_core.errors import RealmError, quoted, unfit_character
 
 T = TypeVar("T", bound="Settings")
 
-MAX_K = 50  # blocks read for one question, wherever it is asked; memory and time grow with it
-FLAT = "settings"  # the field of a task whose own settings are named without a prefix
-_LARGEST = 2**63 - 1  # what TOML, databases and torch hold
-_QUOTED = 80  # characters of a wrong name that are shown
+MAX_K = 50  # blocks read for one question, in all interfaces; memory and time grow with it
+FLAT = "settings"  # the field of a task whose settings have no prefix
+_LARGEST = 2**63 - 1  # the largest integer of TOML, databases and torch
+_QUOTED = 80  # characters of a wrong name shown in a message
 
 
 class SettingError(RealmError):
-    """One setting is wrong. name: its key. says: what is wrong with it, to be read behind the name."""
+    """One setting is wrong. name: its key. says: the error, as a continuation of the name."""
 
     def __init__(self, name: str, says: str) -> None:
         super().__init__(f"{name if len(name) <= _QUOTED else quoted(name)} {says}")
         self.name, self.says = name, says
 
 
-# ---- what a value may be
+# ---- limits of values
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What a value may be, in words and for a form; pydantic's own constraints are what checks it.
+    """The limits of a value, in words and for a form; pydantic's own constraints enforce them.
 
-    says:    to be read behind "must be".
-    low, high, choices: where these say it; low and high are allowed themselves.
-    called:  what people call the choices, where it is not the word itself.
-    pattern: what a person may type for it in a form or over REST; a command line may say more, such as a path.
+    says:    as a continuation of "must be".
+    low, high, choices: if these are the limits; low and high are inclusive.
+    called:  labels of the choices, if they differ from the values.
+    pattern: for values typed in a form or over REST; a command line may accept more, such as a path.
     """
 
     says: str
@@ -56,7 +56,7 @@ class Limit:
     pattern: str = ""
 
     def may_be_typed(self, value: Any) -> bool:
-        """Whether a value that has passed pydantic's constraints has the pattern, too."""
+        """Whether a value that satisfies pydantic's constraints also has the pattern."""
         return not self.pattern or re.fullmatch(self.pattern, value, re.ASCII) is not None
 
 
@@ -67,7 +67,7 @@ InnerShare = Annotated[float, Field(gt=0, lt=1), Limit("between 0 and 1")]
 Positive = Annotated[float, Field(gt=0), Limit("positive and finite")]
 NotNegative = Annotated[float, Field(ge=0), Limit("finite and not negative", low=0)]
 Count = Annotated[int, Field(ge=0), Limit("finite and not negative", low=0)]
-# Times a million, plus a step's number, a seed must fit into torch's 64 bits.
+# A seed times a million plus a step's number must fit into torch's 64 bits.
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Counts = dict[str, Annotated[int, Field(ge=0)]]
 Name = Annotated[str, Limit("at most 60 letters, digits, spaces, dots and dashes", pattern=r"(?!\.)[\w .-]{0,60}")]
@@ -76,24 +76,24 @@ FILE = Limit("the name of a file in the data folder's sources/", pattern=r"(?!\.
 SourceFile = Annotated[str, FILE]
 
 
-# ---- how a field is declared
+# ---- declaration of fields
 
 
 def setting(default: Any, help: str, *, flag: str | None = None, **constraints: Any) -> Any:
-    """A field that a person may set, with a form and REST as well. help: what it means, without a full stop.
+    """A field that a person may set, also in a form and over REST. help: its meaning, without a full stop.
 
-    flag: on the command line, where not the field's name; "": not there at all. constraints: pydantic's, as ge=1.
+    flag: on the command line, if not the field's name; "": no option. constraints: pydantic's, such as ge=1.
     """
     return Field(default=default, description=help, json_schema_extra={"setting": True, "flag": flag}, **constraints)
 
 
 def extra(info: FieldInfo) -> dict[str, Any]:
-    """What a field was told beside what pydantic keeps."""
+    """The metadata of a field that pydantic itself does not have."""
     return info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
 
 
 class Settings(BaseModel):
-    """All settings of something. A field without `setting` is none of them, and cannot be set from outside."""
+    """A group of settings. A field without `setting` is none of them, and cannot be set from outside."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -101,7 +101,7 @@ class Settings(BaseModel):
     @classmethod
     def _storable(cls, value: Any, info: ValidationInfo) -> Any:
         name = str(info.field_name)
-        if section_of(cls.model_fields[name]) is None:  # a section's settings are checked there
+        if section_of(cls.model_fields[name]) is None:  # a section validates its own settings
             for key, one in value.items() if isinstance(value, dict) else ():
                 if isinstance(key, str) and not _unstorable(key) and (says := _unstorable(one)):
                     raise PydanticCustomError("setting", "{says}", {"name": f"{name}.{key}", "says": says})
@@ -118,7 +118,7 @@ class Settings(BaseModel):
         return self
 
     def check_together(self) -> None:
-        """Raise SettingError where settings that are allowed by themselves are not allowed together."""
+        """Raise SettingError if settings that are valid separately are not valid together."""
 
 
 # ---- reading declarations
@@ -126,7 +126,7 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of one setting. kind: int, float, str, bool, dict (of whole numbers by name) or list (of words).
+    """The description of one setting. kind: int, float, str, bool, dict (whole numbers by name) or list (words).
 
     optional: whether it may be None, which its help explains.
     """
@@ -140,7 +140,7 @@ class Setting:
 
 
 def describe(kind: type[Settings]) -> Iterator[Setting]:
-    """The settings of `kind`, in their order; a section's are called SECTION.NAME."""
+    """The settings of `kind`, in order; a section's are named SECTION.NAME."""
     for name, info in kind.model_fields.items():
         if section := section_of(info):
             yield from (replace(one, name=_prefix(name) + one.name) for one in describe(section))
@@ -149,13 +149,13 @@ def describe(kind: type[Settings]) -> Iterator[Setting]:
 
 
 def section_of(info: FieldInfo) -> type[Settings] | None:
-    """The class of a field that holds settings of its own."""
+    """The class of a field that is a section of settings."""
     kind = info.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
 def nested(kind: type[Settings], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by the names that `describe` gives, as the model takes them."""
+    """Values by the names of `describe`, in the model's nested form."""
     values: dict[str, Any] = {}
     for name, info in kind.model_fields.items():
         if section := section_of(info):
@@ -168,7 +168,7 @@ def nested(kind: type[Settings], named: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat(settings: Settings) -> dict[str, Any]:
-    """The settings by the names that `describe` gives."""
+    """The settings by the names of `describe`."""
     values: dict[str, Any] = {}
     for name, info in type(settings).model_fields.items():
         if section_of(info):
@@ -179,9 +179,9 @@ def flat(settings: Settings) -> dict[str, Any]:
 
 
 def make(kind: type[T], values: Mapping[str, Any]) -> T:
-    """Settings of `kind` from values as TOML or JSON has them; what is not among them has its default.
+    """Settings of `kind` from TOML or JSON values; omitted ones have their defaults.
 
-    Raises SettingError for an unknown name, a value of the wrong type, and one that is not allowed.
+    Raises SettingError for an unknown name, a value of the wrong type, and one outside its limits.
     """
     made, wrong = try_make(kind, values)
     if made is None:
@@ -190,7 +190,7 @@ def make(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def try_make(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, dict[str, str]]:
-    """The same, or None and everything that is wrong, by the name of the setting."""
+    """The same, or None and all errors, by the name of the setting."""
     wrong, known = _unknown(kind, values)
     try:
         made = kind.model_validate(known)
@@ -205,7 +205,7 @@ def try_make(kind: type[T], values: Mapping[str, Any]) -> tuple[T | None, dict[s
 def _unknown(
     kind: type[Settings], values: Mapping[str, Any], prefix: str = ""
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """(what is no setting of `kind`, the other values)."""
+    """(errors of unknown names, the other values)."""
     names = [name for name, info in kind.model_fields.items() if section_of(info) or info.description]
     wrong, known = {}, dict(values)
     for name, value in values.items():
@@ -229,7 +229,7 @@ _NAMES = {
 
 
 def _problem(kind: type[Settings], values: Any, error: Any) -> tuple[str, str]:
-    """(name of the setting, what is wrong with it) of one of pydantic's errors."""
+    """(name of the setting, error) of one of pydantic's errors."""
     prefix, owner, place = "", kind, list(error["loc"])
     value: Any = values
     while place and (info := owner.model_fields.get(str(place[0]))) and (section := section_of(info)):
@@ -257,7 +257,7 @@ def _problem(kind: type[Settings], values: Any, error: Any) -> tuple[str, str]:
 
 
 def _unstorable(value: Any) -> str | None:
-    """What no file, database or processor can hold, at any depth: a hostile file nests deeper than calls may."""
+    """An error for values that cannot be stored, at any depth: a hostile file nests deeper than the call stack."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -273,7 +273,7 @@ def _unstorable(value: Any) -> str | None:
 
 
 def bare(info: FieldInfo) -> tuple[Any, bool, list[Any]]:
-    """(the type without Annotated and None, whether it may be None, what is annotated)."""
+    """(the type without Annotated and None, whether it may be None, the annotations)."""
     type_, metadata, optional = info.annotation, list(info.metadata), False
     if type(None) in get_args(type_):
         (type_,), optional = [one for one in get_args(type_) if one is not type(None)], True
@@ -284,7 +284,7 @@ def bare(info: FieldInfo) -> tuple[Any, bool, list[Any]]:
 
 
 def _limit(type_: Any, metadata: Sequence[Any]) -> Limit:
-    """The limit that is declared, or else what pydantic's constraints say."""
+    """The declared limit, or else the one in pydantic's constraints."""
     declared = next((one for one in metadata if isinstance(one, Limit)), None)
     if declared is not None:
         return declared

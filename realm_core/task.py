@@ -1,4 +1,4 @@
-"""Tasks: what can be done, each declared once as a frozen pydantic model, with the settings that it has.
+"""Tasks: each is declared once, as a frozen pydantic model with its settings.
 
     class Ict(Task):
         activity = kind = "ict"
@@ -6,9 +6,9 @@
         settings: IctConfig = IctConfig()
         output: Path = runtime(help="model folder to make")
 
-The same declaration makes the command line (`command_line.py`), forms, the REST schema, the parameters that a job's row
-keeps and the command that a worker runs. A module that declares tasks is imported by the web server: it loads nothing
-heavy, and leaves what the task does to `main(task, activity)` of the module named by `code`.
+The same declaration makes the command line (`command_line.py`), forms, the REST schema, the parameters in a job's row
+and the command that a worker runs. A module that declares tasks is imported by the web server: it loads nothing heavy,
+and leaves the work to `main(task, activity)` of the module named by `code`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ from realm_core.settings import Settings, extra
 
 @dataclass(frozen=True)
 class Artefact:
-    """Marks a path to something that a record names: a job is told the record's id instead.
+    """Marks a path to an artefact with a record: a job gets the record's id instead.
 
-    kind: model, corpus, index, spans or questions. file: what the path leads to. purpose: of question sets, what they
-    are kept for.
+    kind: model, corpus, index, spans or questions. file: what the path leads to. purpose: of question sets.
     """
 
     kind: str
@@ -47,18 +46,18 @@ QuestionsToMeasure = Annotated[Path, Artefact("questions", "question file", purp
 
 
 def given(help: str, *, of: Sequence[str] = (), job_needs: bool = False, found: str = "", **default: Any) -> Any:
-    """A field for an artefact to work on. of: the fields whose artefacts it must have been made of.
+    """A field for an artefact to work on. of: the fields whose artefacts it must be made from.
 
-    job_needs: whether a job cannot do without it, though the command line can. found: how it is found there.
+    job_needs: whether a job requires it, though the command line does not. found: how the command line finds it.
     """
     told: dict[str, Any] = {"of": list(of), "job_needs": job_needs, "found": found}
     return Field(description=help, json_schema_extra=told, **default)
 
 
 def runtime(default: Any = ..., *, help: str, flag: str | None = None, positional: bool = False, **more: Any) -> Any:
-    """A field that is decided where the task runs and is no parameter of a job: places, devices, processes.
+    """A field that is decided where the task runs and is no parameter of a job: paths, devices, processes.
 
-    Without a default it is needed on the command line, and a worker fills it in. flag, more: as in `setting`.
+    Without a default it is required on the command line, and set by a worker. flag, more: as in `setting`.
     """
     told: dict[str, Any] = {"runtime": True, "flag": flag, "positional": positional}
     return Field(default=default, description=help, json_schema_extra=told, **more)
@@ -66,22 +65,21 @@ def runtime(default: Any = ..., *, help: str, flag: str | None = None, positiona
 
 @dataclass(frozen=True)
 class Part:
-    """A job that another one is done with. parameters: what tells it from the other parts."""
+    """A job that belongs to another one. parameters: distinguish it from the other parts."""
 
     kind: str
     parameters: dict[str, Any]
 
 
 class Task(Settings):
-    """One thing to do: a word of `python -m realm_core` and, where it has a queue, a kind of job.
+    """One task: an activity of `python -m realm_core` and, if it has a queue, a kind of job.
 
-    activity, summary: on the command line. code: the module whose `main(task, activity)` does it; its own if empty.
-    kind, title, about, group: of the job, for whoever starts one. queue: which workers take it; "": it is no job.
-    by_hand: whether a person may start one; a part of another job is started by that job.
-    makes: the record that comes of it: model, corpus, index, spans or evaluation; "": none.
-    leaves: the folder in its run folder that has what it makes, where that is no record.
-    devices: how many it takes at most. distributed: whether it takes all that are free, and runs under torchrun where
-             these are several GPUs. yields: by how much its process yields to others on the same machine.
+    activity, summary: on the command line. code: the module of `main(task, activity)`; its own if empty. kind, title,
+    about, group: of the job, for people. queue: of the workers that run it; "": it is no job. by_hand: whether a person
+    may start one; a part of another job is started by that job. makes: the record that results: model, corpus, index,
+    spans or evaluation; "": none. leaves: the folder with its result inside its run folder, if that is no record.
+    devices: how many it uses at most. distributed: whether it uses all free ones, under torchrun if these are several
+    GPUs. yields: the niceness of its process.
     """
 
     activity: ClassVar[str] = ""
@@ -101,15 +99,15 @@ class Task(Settings):
 
     @classmethod
     def label(cls) -> str:
-        """The title within a sentence."""
+        """The title inside a sentence."""
         return cls.title[:1].lower() + cls.title[1:]
 
     def unused(self) -> Mapping[str, str]:
-        """Fields that mean nothing beside the others, and that its process is not told; behind each, why."""
+        """Fields that have no effect with these values, and are not passed to its process; with the reason of each."""
         return {}
 
     def before(self, *, blocks: int) -> Sequence[Part]:
-        """Parts that must be done first. blocks: of the corpus that it works on."""
+        """Parts that must be done first. blocks: of its corpus."""
         return ()
 
     def beside(self) -> Sequence[Part]:
@@ -117,22 +115,22 @@ class Task(Settings):
         return ()
 
     def as_job(self) -> Task:
-        """What its process is told when a worker runs it, which starts the parts itself."""
+        """The task as a worker's process gets it; the worker starts the parts itself."""
         return self
 
     def within(self, whole: Task, run: Path) -> Task:
-        """What the process of a part is told. run: the run folder of the whole."""
+        """The task of a part's process. run: the run folder of the whole."""
         raise RealmError(f"{self.kind} is no part of another job.")
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
-        """What a job's row keeps of the result that the process left: all of it, unless a record is made of it."""
+        """What a job's row keeps of the process's result: all of it, unless a record is made from it."""
         return {} if cls.makes else result
 
 
 @dataclass(frozen=True)
 class Given:
-    """What is known of an artefact to work on. many: whether there may be several. of: as in `given`."""
+    """The declaration of an artefact to work on. many: whether there may be several. of: as in `given`."""
 
     name: str
     artefact: Artefact
@@ -160,7 +158,7 @@ def artefact_of(annotation: Any, info: FieldInfo | None = None) -> Artefact | No
 
 
 def undecided(task: type[Task]) -> dict[str, Any]:
-    """Values for what is decided only where the task runs, so that all else can be checked before."""
+    """Placeholders for the fields that are decided where the task runs, so that the others can be validated before."""
     return {
         name: Path() for name, info in task.model_fields.items() if extra(info).get("runtime") and info.is_required()
     }

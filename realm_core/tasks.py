@@ -1,4 +1,4 @@
-"""All tasks, each a line: the words of `python -m realm_core` and the kinds of job, in the order of a model's life."""
+"""All tasks, one per line: activities of `python -m realm_core` and kinds of job, in the order of a model's life."""
 
 from __future__ import annotations
 

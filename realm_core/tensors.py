@@ -17,11 +17,11 @@ _PIECE = 1 << 20  # values, which take some milliseconds to copy
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write `tensors` to `path`, whole or not at all."""
+    """Write `tensors` to `path`, completely or not at all."""
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
         save_file(tensors, temporary)
-        # safetensors makes files that their owner alone can read; a worker and a web server may be two users.
+        # safetensors creates files that only their owner can read; worker and web server may be two users.
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
@@ -36,21 +36,21 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise RealmError(f"{path} does not exist.") from None
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        # The header is checked by safetensors, what it says of dtypes and shapes by torch.
+        # safetensors validates the header, torch its dtypes and shapes.
         raise RealmError(f"{path} cannot be read: {str(error).rstrip('.')}.") from None
 
 
 def fill(into: Tensor, values: Tensor) -> None:
-    """Copy `values` into a contiguous tensor of the same shape, of whatever dtype and device.
+    """Copy `values` into a contiguous tensor of the same shape, with any dtype and device.
 
-    In pieces: work that rests (`pace`) can do so between them.
+    In parts, between which the work may rest (`pace`).
     """
     for piece, own in zip(into.view(-1).split(_PIECE), values.reshape(-1).split(_PIECE), strict=True):
         piece.copy_(own)
 
 
 def copied(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """A contiguous copy, made in pieces; of what was read from a file, one that does not lie in it any more."""
+    """A contiguous copy, made in parts; a tensor from a memory-mapped file becomes independent of it."""
     copy = torch.empty(tensor.shape, dtype=dtype, device=tensor.device)
     fill(copy, tensor)
     return copy

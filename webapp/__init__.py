@@ -1,4 +1,4 @@
-"""The web application: pages, REST API, administration and the records of what was done.
+"""The web application: pages, REST API, administration and records.
 
-Importing anything here loads neither torch nor faiss; the engine is imported when it is first needed.
+Importing anything here loads neither torch nor faiss; the engine is imported on first use.
 """

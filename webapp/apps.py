@@ -10,6 +10,6 @@ class WebappConfig(AppConfig):
     verbose_name = "Question answering"
 
     def ready(self) -> None:
-        """Register our checks and receivers of signals."""
+        """Register the project's checks and signal receivers."""
         from webapp import checks  # noqa: F401  # importing it is what registers them
         from webapp.accounts import sessions  # noqa: F401  # the same

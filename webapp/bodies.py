@@ -1,4 +1,4 @@
-"""What the body of a request may be: so many bytes, of text in UTF-8; looked at before any of it is read."""
+"""Limits on request bodies: size and encoding, checked before any of the body is read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _CHARSETS: Final = {"utf-8", "utf8", "us-ascii", "ascii"}
 _PIECE: Final = 1 << 16  # bytes
 
 
-class Request(WSGIRequest):
-    """A request, read as UTF-8 whatever it calls itself.
+class Utf8Request(WSGIRequest):
+    """A request that is always decoded as UTF-8, whatever it declares.
 
-    Django would look its encoding up among all of Python's codecs, and decode the address by it, before any middleware
-    has seen the request; some decompress, some fail whatever comes.
+    Django would look the declared encoding up among all of Python's codecs, and decode the address with it, before any
+    middleware runs; some codecs decompress, some always fail.
     """
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
@@ -33,21 +33,21 @@ class Request(WSGIRequest):
 
 
 def takes(most_bytes: int, action: Action) -> Callable[[_View], _View]:
-    """Say of a view that whoever may do `action` may send it so much; from others it takes what every view takes."""
+    """Allow a view a larger body from those who may do `action`; all others keep the usual limit."""
 
-    def tell(view: _View) -> _View:
+    def mark(view: _View) -> _View:
         view.takes = (most_bytes, action)  # type: ignore[attr-defined]
         return view
 
-    return tell
+    return mark
 
 
 class BodyMiddleware:
-    """Refuses what is too large (413), and what is written in another encoding or compressed for its transfer (415).
+    """Refuses bodies that are too large (413), declare another encoding, or have a compressed transfer coding (415).
 
-    Django itself limits what it keeps in memory, not the files of a form, which it would write to the disk for anybody;
-    what says that it is in another encoding would be misread (`Request`). Stands before the middleware that looks for a
-    CSRF token in the body.
+    Django itself limits what it keeps in memory, but not the files of a form, which it would write to the disk for
+    anybody; a body declared in another encoding would be misread (`Utf8Request`). Must come before the middleware that
+    reads the CSRF token from the body.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -59,7 +59,7 @@ class BodyMiddleware:
     def process_view(
         self, request: HttpRequest, view: Callable[..., Any], _args: Any, _kwargs: Any
     ) -> HttpResponse | None:
-        """None where there is nothing against the request."""
+        """None if the request is acceptable."""
         if (request.content_params or {}).get("charset", "utf-8").lower() not in _CHARSETS:
             return refusal(request, 415, "What is sent here must be written in UTF-8.")
         most: int = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -80,22 +80,22 @@ class BodyMiddleware:
 
     @staticmethod
     def _receive(request: HttpRequest, most: int) -> HttpResponse | None:
-        """Read a body that does not say its length beforehand, for Django takes one without a length to be empty."""
+        """Read a body without a declared length, which Django would take to be empty."""
         held = tempfile.SpooledTemporaryFile(max_size=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)  # noqa: SIM115 - Django reads it
         try:
             length = _copy(request.META["wsgi.input"], held, most)
         except (OSError, ParseException):
-            return refusal(request, 400, "The body was cut short, or its chunks cannot be read.")
+            return refusal(request, 400, "The body is incomplete, or its chunks are malformed.")
         if length > most:
             return _too_large(request, most)
         held.seek(0)
         request.META["CONTENT_LENGTH"] = str(length)
-        request._stream = LimitedStream(held, length)  # type: ignore[arg-type, assignment]  # any file will do
+        request._stream = LimitedStream(held, length)  # type: ignore[arg-type, assignment]  # any file object works
         return None
 
 
 def _may(request: HttpRequest, action: Action) -> bool:
-    """Whether whoever sends a request, with a session or a token, may do something."""
+    """Whether the request's session or token may do something."""
     if may(request.user, action):
         return True
     token = token_of(request)
@@ -103,7 +103,7 @@ def _may(request: HttpRequest, action: Action) -> bool:
 
 
 def _copy(body: IO[bytes], held: IO[bytes], most: int) -> int:
-    """Copy a body; returns its length, or a greater one than `most` as soon as there is more."""
+    """Copy a body; returns its length, or more than `most` as soon as that is exceeded."""
     length = 0
     while length <= most and (piece := body.read(_PIECE)):
         held.write(piece)

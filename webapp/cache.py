@@ -7,7 +7,7 @@ from typing import Any
 
 
 class JSONSerializer:
-    """Turn cache values into bytes and back; numbers stay bare so that the server can increment them."""
+    """Converts cache values to bytes and back; integers stay plain so that the server can increment them."""
 
     def dumps(self, value: Any) -> bytes | int:
         """`value` must be plain JSON: anything else is a `TypeError`."""
@@ -16,5 +16,5 @@ class JSONSerializer:
         return json.dumps(value).encode()
 
     def loads(self, data: bytes) -> Any:
-        """What `dumps` was given."""
+        """The inverse of `dumps`."""
         return json.loads(data)

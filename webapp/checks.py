@@ -1,5 +1,5 @@
-"""Django's checks of our own: `manage.py check --deploy --database default`, and each start of a server that others
-reach."""
+"""The project's own Django checks: run by `manage.py check --deploy --database default`, and when a server starts in
+production."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Final
 from django.core.checks import Error, register
 
 TAG: Final = "admins"
-# Those that a script or a habit gives; Django looks at a password when a person chooses it, `createsuperuser
-# --no-input` at none. They are few because each costs as long as a login, 0.3 s: 20 would take 6 s for each admin and
-# start. The 20,000 commonest cost nothing where the password itself is at hand, which is at the login
+# The first passwords of scripts and habits; Django validates a password that a person chooses, but not with
+# `createsuperuser --no-input`. The list is short because each check takes as long as a login, 0.3 s: 20 would take 6 s
+# per admin and start. The 20,000 commonest are checked at the login, where the password itself is known
 # (accounts/login_views.py).
 _GUESSES: Final = ("admin", "password", "123456")
 
 
 @register(TAG, deploy=True)
 def check_admins(*, databases: Sequence[str] | None = None, **_: Any) -> list[Error]:
-    """An error for every admin whose password is their name or one of the first that anybody tries.
+    """An error for every admin whose password is their name or one of the first guesses.
 
-    Nothing where no database is looked at, or none answers yet.
+    No error if no database is checked, or none answers yet.
     """
     from django.contrib.auth.hashers import check_password
     from django.contrib.auth.models import User
@@ -34,8 +34,8 @@ def check_admins(*, databases: Sequence[str] | None = None, **_: Any) -> list[Er
         return []
     return [
         Error(
-            f"The password of the admin {admin.get_username()} is one that anybody guesses; `python manage.py "
-            f"changepassword {admin.get_username()}` gives another.",
+            f"The password of the admin {admin.get_username()} is easy to guess; set another one with `python "
+            f"manage.py changepassword {admin.get_username()}`.",
             id="webapp.E001",
         )
         for admin in admins

@@ -1,4 +1,4 @@
-"""Settings from environment variables that fail loudly: a typing mistake stops the start with a sentence."""
+"""Settings from environment variables, strictly parsed: a mistake stops the start with an error message."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Word = TypeVar("Word", bound=str)
 
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
-_HERE = {"localhost", "127.0.0.1", "[::1]"}  # as ALLOWED_HOSTS writes this machine
+_LOCAL_HOSTS = {"localhost", "127.0.0.1", "[::1]"}  # this machine, as in ALLOWED_HOSTS
 
 
 def envbool(name: str, default: bool) -> bool:
-    """A yes or no: 1/0, true/false, yes/no, on/off."""
+    """A boolean: 1/0, true/false, yes/no, on/off."""
     value = os.environ.get(name)
     if value is None:
         return default
@@ -31,7 +31,7 @@ def envbool(name: str, default: bool) -> bool:
 
 
 def envint(name: str, default: int, *, minimum: int = 0) -> int:
-    """A whole number that is at least `minimum`."""
+    """A whole number, at least `minimum`."""
     value = os.environ.get(name, "").strip()
     if not value:
         return default
@@ -54,7 +54,7 @@ def envchoice(name: str, default: Word, choices: Sequence[Word]) -> Word:
 
 
 def shipped_model(models: Path, default: str) -> str:
-    """The model that comes with the source and is served: MODEL, one of the folders in `models`."""
+    """The shipped model to serve: MODEL, one of the folders in `models`."""
     name = os.environ.get("MODEL", "").strip() or default
     known = sorted(path.parent.name for path in models.glob("*/config.json"))
     if name != default and name not in known:
@@ -63,7 +63,7 @@ def shipped_model(models: Path, default: str) -> str:
 
 
 def envlist(name: str, default: list[str]) -> list[str]:
-    """Words separated by commas; spaces around them do not count."""
+    """Words separated by commas; surrounding spaces are ignored."""
     value = os.environ.get(name)
     if value is None:
         return default
@@ -71,7 +71,7 @@ def envlist(name: str, default: list[str]) -> list[str]:
 
 
 def envrate(name: str, default: str) -> str:
-    """How often something is allowed, as "60/min"; "0" switches the limit off."""
+    """A rate such as "60/min"; "0" disables the limit."""
     value = os.environ.get(name, default).strip()
     if value == "0":
         return value
@@ -84,20 +84,20 @@ def envrate(name: str, default: str) -> str:
 
 
 def secret_key(path: Path) -> str:
-    """The secret key kept in `path`, made on first use."""
+    """The secret key in `path`, generated on first use."""
     return _kept_secret(path, "a secret key", size_bytes=50, shortest=32)
 
 
 def first_password(path: Path) -> str:
-    """The first administrator's password kept in `path`, made on first use."""
+    """The first administrator's password in `path`, generated on first use."""
     return _kept_secret(path, "a password", size_bytes=12, shortest=16)
 
 
 def _kept_secret(path: Path, what: str, *, size_bytes: int, shortest: int) -> str:
-    """The secret kept in `path`, made on first use of so many random bytes, and readable by its owner alone.
+    """The secret in `path`, generated on first use with so many random bytes, readable only by its owner.
 
-    Several processes may start at the same time: each writes a file of its own, and the one whose link
-    to `path` succeeds first has chosen the secret for all. What is there is never overwritten.
+    Several processes may start at the same time: each writes its own file, and the first whose link to `path` succeeds
+    decides the secret for all. An existing secret is never overwritten.
     """
     if not path.exists():
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
@@ -119,20 +119,20 @@ def _kept_secret(path: Path, what: str, *, size_bytes: int, shortest: int) -> st
 
 
 def reached_by_others(*, https: bool, proxies: int, origins: Sequence[str], hosts: Sequence[str]) -> str:
-    """The variable that tells that the site is for more than this machine; empty where none does.
+    """The variable that shows that the site is reachable from other machines; empty if none does.
 
-    A server that listens on this machine alone is reached by others all the same through a proxy or a tunnel, and
-    whoever sets one up says one of these.
+    A server that listens only on this machine can still be reached through a proxy or a tunnel, and whoever configures
+    one sets one of these variables.
     """
-    elsewhere = [host for host in hosts if host.lower() not in _HERE and not host.lower().endswith(".localhost")]
+    elsewhere = [host for host in hosts if host.lower() not in _LOCAL_HOSTS and not host.lower().endswith(".localhost")]
     told = {"HTTPS": https, "PROXIES": proxies, "CSRF_TRUSTED_ORIGINS": origins, "ALLOWED_HOSTS": elsewhere}
     return next((name for name, value in told.items() if value), "")
 
 
 def check_production(why: str, *, key: str, debug: bool, hosts: Sequence[str]) -> None:
-    """Refuse what a server that others reach must not be started with. why: the variable that tells that they do."""
+    """Refuse settings that are unsafe on a server reachable by others. why: the variable that shows that it is."""
     where = f"on a server that others reach ({why} says so)"
-    # What Django's own check (security.W009) calls a good key.
+    # The length that Django's own check (security.W009) requires.
     if len(key) < 50 or len(set(key)) < 5 or key.startswith("django-insecure-"):
         raise ImproperlyConfigured(f"SECRET_KEY must be at least 50 random characters {where}; without it one is made.")
     if debug:

@@ -1,6 +1,6 @@
-"""The kinds of job: the tasks of `realm_core` that have a queue, with records in the place of paths.
+"""The kinds of job: the tasks of `realm_core` that have a queue, with records instead of paths.
 
-Forms, the REST API and its schema, the page of a job and the workers know the parameters of jobs from here.
+Forms, the REST API and its schema, the page of a job and the workers get the parameters of jobs from here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from django.db import models
 
 from realm_core.errors import RealmError, printable, quoted
 from realm_core.settings import Setting, SettingError, describe, flat, nested, try_make
-from realm_core.task import Given as Described
+from realm_core.task import Given as DeclaredInput
 from realm_core.task import Task, artefacts, undecided
 from realm_core.tasks import JOBS
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, QuestionSet, SpanSet
 from webapp.storage.places import resolve
 
-# The records that stand for what tasks call artefacts.
+# The records of what tasks call artefacts.
 RECORDS: Final[dict[str, type[models.Model]]] = {
     "corpus": CorpusSnapshot,
     "index": IndexGeneration,
@@ -32,7 +32,7 @@ RECORDS: Final[dict[str, type[models.Model]]] = {
 
 
 class ParameterError(RealmError):
-    """Parameters are wrong. errors: what is, by the parameter's name ("" for what concerns several)."""
+    """Invalid parameters. errors: messages by the parameter's name ("" for several together)."""
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__(" ".join(f"{name}: {says}" if name else says for name, says in errors.items()))
@@ -40,9 +40,9 @@ class ParameterError(RealmError):
 
 
 class Input:
-    """Records that a job works on, given by their ids. limit_to: a filter, as `QuerySet.filter` takes it."""
+    """A parameter of a job that names records by id. limit_to: a filter for `QuerySet.filter`."""
 
-    def __init__(self, described: Described) -> None:
+    def __init__(self, described: DeclaredInput) -> None:
         self.name, self.help = described.name, described.help
         self.many, self.required, self.of = described.many, described.required, described.of
         self.record = RECORDS[described.artefact.kind]
@@ -50,11 +50,11 @@ class Input:
         self.limit_to: Mapping[str, object] = {"purpose": purpose} if purpose else {}
 
     def choices(self) -> models.QuerySet[Any]:
-        """The records that may be given."""
+        """The records that may be chosen."""
         return self.record._default_manager.filter(**self.limit_to)
 
     def find(self, value: object) -> Any:
-        """The record of an id (of a list of ids, those records; None for none), or a SettingError."""
+        """The record with an id (for a list of ids, the records; None for none), or a SettingError."""
         if value is None or value == []:
             if self.required:
                 raise SettingError(self.name, "is needed.")
@@ -80,8 +80,8 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Given:
-    """Parameters that were read: the records, and the task that works on them."""
+class Parameters:
+    """Parsed parameters: the records, and the task that works on them."""
 
     records: Mapping[str, Any]
     task: Task
@@ -103,17 +103,17 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return self.task.title
 
     @property
     def about(self) -> str:
-        """What it does, a sentence or two for whoever starts one."""
+        """What it does, in a sentence or two."""
         return self.task.about
 
     @property
     def queue(self) -> str:
-        """Which workers take it."""
+        """The queue whose workers run it."""
         return self.task.queue
 
     @property
@@ -130,10 +130,10 @@ class Kind:
         """All its settings, in order."""
         return describe(self.task)
 
-    def read(self, parameters: Mapping[str, Any]) -> Given:
-        """Records and task from parameters as JSON has them; settings that are left out have their defaults.
+    def read(self, parameters: Mapping[str, Any]) -> Parameters:
+        """Records and task from JSON parameters; omitted settings have their defaults.
 
-        Raises ParameterError, which names every parameter that is wrong.
+        Raises ParameterError, which names every wrong parameter.
         """
         errors: dict[str, str] = {}
         records: dict[str, Any] = {}
@@ -156,22 +156,22 @@ class Kind:
             raise ParameterError(errors)
         assert made is not None
         self._check_origins(records, made)
-        return Given(records, made)
+        return Parameters(records, made)
 
-    def written(self, given: Given) -> dict[str, Any]:
-        """The parameters as a job's row keeps them: every setting with its value."""
+    def written(self, given: Parameters) -> dict[str, Any]:
+        """The parameters as stored in a job's row: every setting with its value."""
         parameters: dict[str, Any] = {}
         for one in self.inputs:
             record = given[one.name]
             parameters[one.name] = [each.pk for each in record] if one.many else record and record.pk
         return parameters | flat(given.task)
 
-    def of(self, job: Job) -> Given:
-        """The parameters of a job; ParameterError where a record has gone."""
+    def of(self, job: Job) -> Parameters:
+        """The parameters of a job; ParameterError if a record was removed."""
         return self.read(job.parameters)
 
     def _check_origins(self, records: Mapping[str, Any], task: Task) -> None:
-        """Refuse records that were not made of the others, where they must have been."""
+        """Refuse records that were not made from each other, if they must be."""
         for one in self.inputs:
             record = records[one.name]
             if record is None or one.name in task.unused():
@@ -192,7 +192,7 @@ KINDS: Final[dict[str, Kind]] = {name: Kind(task) for name, task in JOBS.items()
 
 
 def kind_of(job: Job) -> Kind:
-    """What is known of a job's kind."""
+    """The kind of a job."""
     return KINDS[job.kind]
 
 

@@ -1,4 +1,4 @@
-"""What happens to every request."""
+"""Middleware for every request."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _HARMLESS: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class RequestIdMiddleware:
-    """Gives every request a name: the same in its answer's `X-Request-ID`, in the log and in problem details.
+    """Gives every request an id: in the response's `X-Request-ID`, in the log and in problem details.
 
-    A client may choose it, as long as it can do no harm in a log. This middleware is the outermost, so that whatever
-    happens is told with the id.
+    A client may choose the id if it is harmless in a log. This middleware is the outermost, so that all messages have
+    the id.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -45,10 +45,10 @@ class RequestIdMiddleware:
 
 
 class BrowserPolicyMiddleware:
-    """Says on every response what browsers may do with it, beyond what Django's and django-csp's middleware say.
+    """Sets headers that restrict browsers, beyond those of Django's and django-csp's middleware.
 
-    No page uses a device of whoever looks at it, and no other site embeds anything from here. (Pages of CORS_ORIGINS
-    ask in CORS mode, to which the latter does not apply.)
+    No page uses devices, and no other site embeds content from here. (Pages of CORS_ORIGINS use CORS mode, to which the
+    latter does not apply.)
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -59,7 +59,8 @@ class BrowserPolicyMiddleware:
         response["Permissions-Policy"] = _NO_DEVICES
         response["Cross-Origin-Resource-Policy"] = "same-origin"
         if not response.has_header("Cache-Control"):
-            # Most pages name whoever looks at them; what may be kept longer, or must not be at all, says so itself.
+            # Most pages have the visitor's name; views of what may be cached longer, or not at all, set the header
+            # themselves.
             patch_cache_control(response, private=True, no_cache=True)
         return response
 
@@ -68,5 +69,5 @@ def _forget(**_signal: Any) -> None:
     set_request_id("")
 
 
-# Not when the middleware is left: a response that is streamed is still being made then.
+# Not when the middleware returns: a streamed response is still being produced then.
 request_finished.connect(_forget, dispatch_uid="request-id")

@@ -1,4 +1,4 @@
-"""Exceptions for requests that are refused; pages, REST and MCP each report them in their own form."""
+"""Exceptions for refused requests; pages, REST and MCP each report them in their own form."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FieldError:
-    """What is wrong with one field, in a sentence."""
+    """A wrong field, and why, in a sentence."""
 
     field: str
     detail: str
 
 
 class InvalidRequest(Exception):
-    """What was asked cannot be asked that way."""
+    """The request is not valid."""
 
     def __init__(self, *errors: FieldError) -> None:
         super().__init__(" ".join(error.detail for error in errors))

@@ -1,7 +1,7 @@
-"""How gunicorn serves the web application: `gunicorn --config=python:webapp.server webapp.wsgi`.
+"""gunicorn's configuration for the web application: `gunicorn --config=python:webapp.server webapp.wsgi`.
 
-A thread for every question that may wait for the engine, and some more: whoever finds the line full is told so at once,
-and health checks and pages never wait behind questions. A thread that waits costs next to nothing.
+One thread for every question that may wait for the engine, and some more: if the queue is full a question is refused at
+once, and health checks and pages never wait behind questions. A waiting thread costs little.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _JSON: Final = os.environ.get("LOG_FORMAT", "").strip().lower() == "json"
 
 os.environ.setdefault("DATABASE_POOL", "16")
 
-# glibc gives threads that allocate at the same time heaps of their own, eight for each processor, and what is freed
-# in one is of no use to the others. Two are enough: what takes long is computed by a thread for each processor. And it
-# hands memory back that the next piece of a batch asks for again: up to 11 MB a question, which cost 3 ms to be mapped.
+# glibc gives concurrently allocating threads heaps of their own, up to eight per processor, and memory freed in one
+# heap cannot be used by the others. Two are enough, because long computations run in one thread per processor. glibc
+# also returns memory that the next part of a batch requests again: up to 11 MB per question, which took 3 ms to map.
 _M_TRIM_THRESHOLD: Final = -1  # from <malloc.h>
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -40,36 +40,36 @@ with suppress(AttributeError, OSError):  # another C library
 
 
 def _metrics_folder() -> Path:
-    """A folder of this server's own, in memory where the system has such a place; those of dead servers go."""
+    """A folder for this server, in memory if the system supports that; folders of dead servers are removed."""
     top = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
     for left in top.glob("realm-metrics-*-*"):
         try:
             os.kill(int(left.name.split("-")[2]), 0)
         except ProcessLookupError:
             shutil.rmtree(left, ignore_errors=True)
-        except (PermissionError, ValueError):  # somebody else's
+        except (PermissionError, ValueError):  # of another user
             continue
     return Path(tempfile.mkdtemp(prefix=f"realm-metrics-{os.getpid()}-", dir=top))
 
 
-# What all processes counted. The client library looks for the folder's name when it is imported, so nothing here may
-# have imported it before.
+# Metrics of all processes. The client library reads the folder's name when it is imported, so nothing may import it
+# before this line.
 _METRICS: Final = _metrics_folder()
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_METRICS)
 
 
-class ServerLog(Logger):  # type: ignore[misc]  # gunicorn comes without types
-    """gunicorn's log, as JSON where LOG_FORMAT wants it so; a line for each request names the request's id."""
+class ServerLog(Logger):  # type: ignore[misc]  # gunicorn has no types
+    """gunicorn's log, as JSON if LOG_FORMAT says so; each request's line has the request's id."""
 
     def setup(self, cfg: Any) -> None:
-        """Give its handlers our format."""
+        """Set our formatter on its handlers."""
         super().setup(cfg)
         if _JSON:
             for handler in (*self.error_log.handlers, *self.access_log.handlers):
                 handler.setFormatter(JSONLines())
 
     def access(self, resp: Any, req: Any, environ: dict[str, Any], request_time: Any) -> None:
-        """A request that has been answered."""
+        """Log an answered request."""
         if not _JSON:
             super().access(resp, req, environ, request_time)
             return
@@ -77,34 +77,34 @@ class ServerLog(Logger):  # type: ignore[misc]  # gunicorn comes without types
             "request_id": dict(resp.headers).get("X-Request-ID", ""),
             "method": environ.get("REQUEST_METHOD"),
             "path": environ.get("PATH_INFO"),
-            # Of a request that gunicorn itself refuses there is no number.
+            # For a request that gunicorn itself refuses there is no duration.
             "status": getattr(resp, "status_code", None) or int(str(resp.status).split()[0]),
             "bytes": resp.sent,
             "ms": round(request_time.total_seconds() * 1e3, 1),
             "client": environ.get("REMOTE_ADDR"),
         }
-        if serving_ms := environ.get("realm.serving_ms"):  # webapp.metrics.middleware, which must not be imported here
+        if serving_ms := environ.get("realm.serving_ms"):  # set by webapp.metrics.middleware
             fields["serving_ms"] = {stage: round(spent_ms, 1) for stage, spent_ms in serving_ms.items()}
         self.access_log.log(logging.INFO, "request", extra={"fields": fields})
 
 
 worker_class = "webapp.patience.PatientWorker"
 threads = envint("WEB_THREADS", 0) or envint("ASK_QUEUE", 128, minimum=1) + _BESIDE_QUESTIONS
-worker_connections = threads + 224  # with SQLite's files of each thread below 1,024 open files, a common limit
+worker_connections = threads + 224  # with each thread's SQLite files below 1,024 open files, a common limit
 accesslog = "-"
 access_log_format = '%(h)s %(t)s "%(r)s" %(s)s %(b)s %(D)sus %({x-request-id}o)s'
 logger_class = ServerLog
 
 
 def on_starting(server: Any) -> None:
-    """Refuse, with a sentence, settings that make no sense, a network that would see passwords in plain text, and, in
-    production, admins whose passwords anybody guesses."""
+    """Refuse unsafe settings with an error message: passwords in plain text over a network and, in production, admins
+    with easily guessed passwords."""
     from django.core.exceptions import ImproperlyConfigured
 
     try:
         from webapp import settings
 
-        # Behind a Unix socket or an open file descriptor is a proxy, which others reach from elsewhere.
+        # A Unix socket or an open file descriptor means a proxy, which other machines can reach.
         beyond = [one for one in server.cfg.address if not (isinstance(one, tuple) and one[0] in _HERE)]
         if beyond and not settings.HTTPS:
             where = ":".join(map(str, beyond[0][:2])) if isinstance(beyond[0], tuple) else beyond[0]
@@ -119,7 +119,7 @@ def on_starting(server: Any) -> None:
 
 
 def _look_at_admins() -> None:
-    """In a process of its own: this one is to be forked, and has no use for Django or a connection."""
+    """Run the check in a child process: this one is to be forked, and must not load Django or open a connection."""
     from django.core.exceptions import ImproperlyConfigured
 
     from webapp.checks import TAG
@@ -133,18 +133,18 @@ def _look_at_admins() -> None:
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:
-    """Called in a process that ends in good order: it need not be missed. One that did not come as far told nothing."""
+    """Called in a process that ends normally: it removes its row. A process killed earlier leaves its row to expire."""
     if told := sys.modules.get("webapp.serving.presence"):
         told.presence.leave()
 
 
 def child_exit(_server: Any, worker: Any) -> None:
-    """What a process that is gone counted stays; what it held (questions that wait) does not."""
+    """Keep the counters of a process that has ended, but not its gauges (waiting questions)."""
     from prometheus_client.multiprocess import mark_process_dead
 
     mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
 
 
 def on_exit(_server: Any) -> None:
-    """Nobody reads the counters any more."""
+    """Remove the folder: no process reads the counters any more."""
     shutil.rmtree(_METRICS, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Django's settings. What differs between machines comes from environment variables:
+"""Django's settings. Settings that differ between machines come from environment variables:
 
 REALM_DATA           data folder (default: var/ in the checkout)
 DATABASE_URL         default: SQLite in the data folder; postgres://user:password@host/name for PostgreSQL
@@ -9,7 +9,8 @@ DEBUG                default: off
 ALLOWED_HOSTS        names that the site answers to, separated by commas (default: this machine only)
 CSRF_TRUSTED_ORIGINS origins such as https://example.org, separated by commas
 CORS_ORIGINS         origins whose pages may call REST and MCP from a browser, with a token (default: none)
-HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto; needed to listen beyond this machine
+HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Proto; required to listen beyond this
+machine
                      or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 REALM_SEARCH         how blocks are found: exact, ivf (approximately), or auto: as the index was built (the default)
@@ -19,19 +20,19 @@ ASK_RATE             questions allowed to one asker, such as 600/min (the defaul
 ASK_QUEUE            questions that may wait for the engine of a web process; more are refused (default: 128)
 ASK_DEADLINE_S       seconds in which a question is answered or refused (default: 30)
 ASK_CACHE_S          seconds for which the same question gets the same answer without computing (default: 300; 0: never)
-WEB_PATIENCE_S       seconds in which a request must have come whole: header fields, then the body (default: 60)
-                     and for which a connection may take nothing of its response (on Linux)
+WEB_PATIENCE_S       seconds within which a request must arrive completely: header fields, then the body (default: 60)
+                     and during which a connection may read nothing of its response (on Linux)
 DATABASE_POOL        connections to PostgreSQL that the threads of a process share (default: none; a web server's: 16)
 WORKER_QUEUES        queues that a worker takes jobs from, separated by commas (default: all)
 WORKER_SLOTS         jobs that a worker runs at once (default: 3)
 REALM_DEVICES        devices of a worker's trainings, such as cuda:0,cuda:1 (default: what nvidia-smi finds, or cpu)
-REALM_HOST           what a machine is called, the same in all its containers (default: the host's name)
-JOB_NICENESS         by how much jobs yield to the web server on the same machine: 0, not at all, to 19 (default: 10)
-JOB_LEASE_S          seconds without a sign of life until a worker's job is given to another (default: 60)
-MODEL                the model that comes with the source and is served (default: realm-base)
-METRICS_OPEN         whether /metrics is for everybody who reaches the site (default: off; admins and tokens)
+REALM_HOST           name of a machine, the same in all its containers (default: the host's name)
+JOB_NICENESS         niceness of jobs beside the web server on the same machine: from 0 to 19 (default: 10)
+JOB_LEASE_S          seconds without a sign of life after which a worker's job is given to another (default: 60)
+MODEL                the shipped model to serve (default: realm-base)
+METRICS_OPEN         whether everybody may read /metrics (default: off; admins and tokens)
 LOG_LEVEL            default: INFO
-LOG_FORMAT           line (the default), or json for one object a line
+LOG_FORMAT           line (the default), or json for one object per line
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ try:
     REALM_DATA.mkdir(parents=True, exist_ok=True)
 except OSError as error:
     raise ImproperlyConfigured(f"The data folder {REALM_DATA} (REALM_DATA) cannot be made: {error.strerror}.") from None
-MODELS_DIR = BASE_DIR / "models"  # those that come with the source
+MODELS_DIR = BASE_DIR / "models"  # the shipped ones
 MODEL = shipped_model(MODELS_DIR, "realm-base")
 MODEL_IS_CHOSEN = bool(os.environ.get("MODEL", "").strip())
 REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
@@ -76,11 +77,11 @@ SECRET_KEY = os.environ.get("SECRET_KEY") or secret_key(REALM_DATA / "secret_key
 ALLOWED_HOSTS = envlist("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = envlist("CSRF_TRUSTED_ORIGINS", [])
 PROXIES = envint("PROXIES", 0)
-# The variable that says so, or nothing.
+# The variable that shows that others reach the site, or "".
 IN_PRODUCTION = reached_by_others(https=HTTPS, proxies=PROXIES, origins=CSRF_TRUSTED_ORIGINS, hosts=ALLOWED_HOSTS)
 if IN_PRODUCTION:
     check_production(IN_PRODUCTION, key=SECRET_KEY, debug=DEBUG, hosts=ALLOWED_HOSTS)
-# Where the supervisor asks whether the site is ready, whatever the site is called.
+# The supervisor asks for readiness at this address, whatever the site's name.
 ALLOWED_HOSTS = [*ALLOWED_HOSTS, "127.0.0.1"]
 
 # ---- parts
@@ -104,7 +105,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "webapp.middleware.RequestIdMiddleware",
-    # What browsers are told stands outside, so that static files, redirects and refusals say it, too.
+    # The headers for browsers come first, so that static files, redirects and refusals have them, too.
     "webapp.middleware.BrowserPolicyMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -142,15 +143,15 @@ TEMPLATES: list[dict[str, Any]] = [
 # ---- database
 
 _SQLITE_OPTIONS = {
-    # A transaction that reads first and writes later cannot wait for the lock in SQLite's default mode;
-    # IMMEDIATE takes the lock at once, and then the timeout holds.
+    # A transaction that first reads and then writes cannot wait for the lock in SQLite's default mode; IMMEDIATE takes
+    # the lock at once, and the timeout applies.
     "transaction_mode": "IMMEDIATE",
     "timeout": 20,  # seconds to wait for another writer
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY;",
 }
-# A server that has gone without a word (its machine lost power, the network was cut) is noticed within 25 seconds; the
-# system's own patience is hours, for which a worker would neither renew its lease nor give up. libpq leaves out what a
-# Unix socket does not have.
+# A server that disappears without closing connections (power loss, network failure) is noticed within 25 seconds; the
+# system's default is hours, during which a worker would neither renew its lease nor give up. libpq ignores options that
+# do not apply to a Unix socket.
 _POSTGRESQL_OPTIONS = {
     "connect_timeout": 5,  # seconds
     "keepalives": 1,
@@ -171,9 +172,9 @@ def _database(url: str) -> dict[str, Any]:
     elif config["ENGINE"] == "django.db.backends.postgresql":
         config["OPTIONS"] = {**_POSTGRESQL_OPTIONS, **config.get("OPTIONS", {})}
         if most := envint("DATABASE_POOL", 0):
-            # Far more threads wait for the engine than a server has connections for; the pool keeps them open instead.
-            # Who needs one waits for at most `timeout` seconds. By itself the pool looks more and more rarely for a
-            # server that went, at last after minutes; with a short `reconnect_timeout` it looks on demand.
+            # Far more threads wait for the engine than a server has connections; the pool shares its connections among
+            # them. A thread waits for one for at most `timeout` seconds. By default the pool reconnects after ever
+            # longer pauses, up to minutes; with a short `reconnect_timeout` it reconnects on demand.
             config["OPTIONS"]["pool"] = {"min_size": 1, "max_size": most, "timeout": 5, "reconnect_timeout": 2}
             config["CONN_MAX_AGE"] = 0
     return config
@@ -189,10 +190,9 @@ BROKER_URL = os.environ.get("BROKER_URL") or f"redis+socket://{VALKEY_SOCKET}"
 
 
 def _cache(url: str) -> dict[str, Any]:
-    """The cache counts requests for the rate limits, so it must be one for all processes.
+    """The cache counts requests for the rate limits, so all processes must share one.
 
-    Values go through JSON: Django's own serialiser is pickle, which would run whatever a writer of the
-    cache put there.
+    Values are JSON: Django's own serialiser is pickle, which would execute what any writer of the cache put there.
     """
     if url.startswith("locmem:"):
         return {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "realm"}
@@ -225,13 +225,13 @@ LOGOUT_REDIRECT_URL = "/"
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=30)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # locking a name alone would let anyone lock it
-AXES_CLIENT_IP_CALLABLE = "webapp.access.limits.client_address"  # behind a proxy all have its address otherwise
+AXES_CLIENT_IP_CALLABLE = "webapp.access.limits.client_address"  # not the proxy's address
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_TEMPLATE = "manage/locked_out.html"
 AXES_VERBOSE = False
 
-SESSION_COOKIE_AGE = 365 * 24 * 3600  # seconds; the history of an anonymous asker hangs on the session
-STAFF_SESSION_SECONDS = 12 * 3600  # of those who may administrate: what they change is served to all
+SESSION_COOKIE_AGE = 365 * 24 * 3600  # seconds; an anonymous asker's history belongs to the session
+STAFF_SESSION_SECONDS = 12 * 3600  # for admins, whose changes affect everybody
 SESSION_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "webapp.pages.errors.csrf_failure"
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
@@ -243,7 +243,7 @@ CONTENT_SECURITY_POLICY = {
         "default-src": [NONE],
         "script-src": [SELF],
         "style-src": [SELF],
-        "img-src": [SELF, "data:"],  # data: for the pictures in the administration's style sheets
+        "img-src": [SELF, "data:"],  # data: for images in the administration's style sheets
         "font-src": [SELF],
         "connect-src": [SELF],
         "manifest-src": [SELF],
@@ -257,13 +257,13 @@ SECURE_REFERRER_POLICY = "same-origin"
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
-    SECURE_REDIRECT_EXEMPT = ["^(healthz|readyz|metrics)$"]  # asked from the network behind the proxy
+    SECURE_REDIRECT_EXEMPT = ["^(healthz|readyz|metrics)$"]  # requested from the network behind the proxy
     SECURE_HSTS_SECONDS = 30 * 24 * 3600
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
-# What other names of the domain speak, and what browsers ship about it, is for whoever owns the domain to say.
+# Policies for the whole domain (HSTS preload, subdomains) are its owner's decision.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 
-# ---- static files: served from where they lie, so there is no collecting step that can be forgotten
+# ---- static files: served from their folder, so there is no collecting step that can be forgotten
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -285,9 +285,9 @@ ASK_QUEUE = envint("ASK_QUEUE", 128, minimum=1)
 ASK_DEADLINE_S = envint("ASK_DEADLINE_S", 30, minimum=1)
 ASK_CACHE_S = envint("ASK_CACHE_S", 300)
 METRICS_OPEN = envbool("METRICS_OPEN", False)
-JOB_NICENESS = envint("JOB_NICENESS", 10)  # beside a training, 5 leaves answering half of its speed
+JOB_NICENESS = envint("JOB_NICENESS", 10)  # with 5, a training halves the speed of answering
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20  # bytes; a question is a few hundred
-# Pages of other sites call with a token, never with the cookies of whoever looks at them.
+# Pages of other sites authenticate with a token, never with the visitor's cookies.
 CORS_ALLOWED_ORIGINS = envlist("CORS_ORIGINS", [])
 CORS_URLS_REGEX = r"^/(api/|mcp$)"
 CORS_ALLOW_HEADERS = (
@@ -335,15 +335,15 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {"()": "webapp.logs.Lines", "fmt": "{asctime} {levelname} {name}: {message}", "style": "{"},
+        "line": {"()": "webapp.logs.TextLines", "fmt": "{asctime} {levelname} {name}: {message}", "style": "{"},
         "json": {"()": "webapp.logs.JSONLines"},
     },
     "filters": {
-        # Django reports every 5xx as an error; 503 is ours, says "not ready yet", and is asked for in a loop.
+        # Django logs every 5xx as an error; a 503 of ours means "not ready yet", and clients repeat such requests.
         "no_503": {"()": "django.utils.log.CallbackFilter", "callback": lambda r: getattr(r, "status_code", 0) != 503}
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT, "filters": ["no_503"]}},
     "root": {"handlers": ["console"], "level": os.environ.get("LOG_LEVEL", "INFO").upper()},
-    # Django prints to its own handlers only while DEBUG is on; here everything takes the same way.
+    # Django logs to its own handlers only if DEBUG is on; here all messages go to the same handlers.
     "loggers": {"django": {"handlers": [], "propagate": True}, "axes": {"level": "WARNING"}},
 }

@@ -1,4 +1,4 @@
-"""Every address of the site, put together from those of the subjects."""
+"""All addresses of the site, from those of the subjects."""
 
 from django.contrib import admin
 from django.templatetags.static import static
@@ -56,12 +56,12 @@ REST = [
     *artefacts.rest,
     *deployments.rest,
     *rest.rest,
-    re_path("", not_found),  # last: any other address below it
+    re_path("", not_found),  # last: all other addresses below /api/
 ]
 urlpatterns = [
-    # For browsers that look here unasked, as on pages that are not ours (the administration).
+    # Requested by browsers by default, as on pages that are not ours (the administration).
     path("favicon.ico", RedirectView.as_view(url=static("img/favicon.svg"))),
-    path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),  # there is one way in
+    path("admin/login/", RedirectView.as_view(pattern_name="login", query_string=True)),  # there is one login page
     path("admin/", admin.site.urls),
     path("manage/", include(CONSOLE)),
     path("api/v1/", include(REST)),

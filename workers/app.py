@@ -5,15 +5,15 @@
 
 WORKER_QUEUES   queues that this worker takes jobs from, with commas between (default: all)
 WORKER_SLOTS    how many jobs it runs at once (default: 3: a training, its index builder, and one more)
-REALM_DEVICES   devices that its jobs may have (workers/devices.py)
-REALM_HOST      what its machine is called, where several containers are on one (default: the name of the host)
+REALM_DEVICES   devices that its jobs may use (workers/devices.py)
+REALM_HOST      name of its machine, if several containers share one (default: the host's name)
 
-A pool of threads, not of forked processes: a task only watches a subprocess, so there is nothing to run in
-parallel; a forked child of a process that has used torch or FAISS hangs; and a worker that is killed must
-leave no pool children behind that go on renewing leases.
+A pool of threads, not of forked processes: a task only watches a subprocess, so nothing has to run in parallel; a
+forked child of a process that has used torch or FAISS hangs; and a worker that is killed must not leave pool children
+that go on renewing leases.
 
-Messages are acknowledged before the task runs (Celery's default). What makes a job survive its worker is the
-lease on its row, not the broker, which would deliver anything longer than its visibility timeout twice.
+Messages are acknowledged before the task runs (Celery's default). A job survives its worker because of the lease on its
+row, not because of the broker, which would deliver anything longer than its visibility timeout twice.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ for _name in QUEUES:
     if _name not in Queue.values:
         raise ImproperlyConfigured(f"WORKER_QUEUES must be some of {', '.join(Queue.values)}, not {_name!r}.")
 
-devices.named()  # a name that is none stops the start
+devices.named()  # an invalid name stops the start
 
 app = configure(Celery("workers"))
 app.conf.update(
@@ -55,9 +55,9 @@ app.conf.update(
     worker_concurrency=SLOTS,
     worker_prefetch_multiplier=1,
     worker_disable_prefetch=True,  # a waiting job belongs to whichever worker is free first
-    worker_hijack_root_logger=False,  # Django's LOGGING holds here too
+    worker_hijack_root_logger=False,  # use Django's LOGGING
     worker_cancel_long_running_tasks_on_connection_loss=False,  # a job does not need the broker while it runs
-    beat_scheduler="workers.beat:Here",
+    beat_scheduler="workers.beat:InProcessScheduler",
     beat_schedule={
         "tidy": {"task": "workers.tidy", "schedule": every(TIDY_EVERY_S)},
         "schedules": {"task": "workers.run_schedules", "schedule": every(SCHEDULE_EVERY_S)},

@@ -1,11 +1,10 @@
-"""Known vulnerabilities of the pinned packages: asks the registry's list of them by pip-audit.
+"""Known vulnerabilities of the pinned packages, from the registry, by pip-audit.
 
     python -m workers.audit [--if-possible]
 
-Status 0: none is known. 1: these are. 2: the list could not be asked; with --if-possible that is 0, too, and said,
-unless the environment says AUDIT=required.
-pip-audit calls packages that it could ask nothing about free of vulnerabilities, so a release with one that everybody
-knows is asked about first: where that is not told, there is no list to ask.
+Status 0: none is known. 1: these are. 2: the registry could not be queried; with --if-possible that is 0 with a
+message, unless the environment says AUDIT=required. pip-audit reports packages that it could not query as free of
+vulnerabilities, so a release with a well-known one is queried first: if that is not reported, the registry has no data.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from typing import Any, Final
 from workers.refusal import TOP
 
 _KNOWN: Final = "jinja2==2.10"  # CVE-2019-10906 and others
-_PATIENCE_S: Final = 600.0
+_TIMEOUT_S: Final = 600.0
 
 
 class CannotAsk(Exception):
-    """There is no list of vulnerabilities within reach; the message says what was met instead."""
+    """No vulnerability data can be reached; the message says what happened instead."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Audit constraints.txt and say what was found."""
+    """Audit constraints.txt and print the result."""
     parser = argparse.ArgumentParser(prog="workers.audit")
-    parser.add_argument("--if-possible", action="store_true", help="no failure where the list cannot be asked")
+    parser.add_argument("--if-possible", action="store_true", help="no failure if the registry cannot be queried")
     options = parser.parse_args(arguments)
     wanted = os.environ.get("AUDIT", "")
     if wanted not in ("", "required"):
@@ -52,12 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def audit(pins: Path) -> list[str]:
-    """Known vulnerabilities of the packages pinned in a file, a line each; `CannotAsk` when that cannot be told."""
+    """Known vulnerabilities of the packages pinned in a file, one line each; `CannotAsk` if they cannot be queried."""
     with tempfile.TemporaryDirectory() as folder:
         known = Path(folder) / "known.txt"
         known.write_text(_KNOWN + "\n", encoding="utf-8")
         if not _vulnerabilities(known):
-            raise CannotAsk("the registry tells nothing of vulnerabilities, not even well-known ones.")
+            raise CannotAsk("the registry reports no vulnerabilities, not even well-known ones.")
     return _vulnerabilities(pins)
 
 
@@ -65,10 +64,10 @@ def _vulnerabilities(pins: Path) -> list[str]:
     command = [sys.executable, "-m", "pip_audit", "--requirement", str(pins), "--no-deps", "--disable-pip"]
     command += ["--progress-spinner=off", "--format=json", "--timeout=15"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         asked: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
     except subprocess.TimeoutExpired:
-        raise CannotAsk(f"the registry did not answer within {_PATIENCE_S:.0f} seconds.") from None
+        raise CannotAsk(f"the registry did not answer within {_TIMEOUT_S:.0f} seconds.") from None
     except (ValueError, KeyError, TypeError):
         raise CannotAsk(f"pip-audit ended with: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}") from None
     unasked = [str(package["name"]) for package in asked if "vulns" not in package]

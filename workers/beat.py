@@ -1,7 +1,7 @@
-"""The scheduler that Celery's beat runs here: it does its few short tasks itself.
+"""The scheduler for Celery's beat: it runs its few short tasks in its own process.
 
-Sent to the workers they would wait behind jobs of hours, and the leases of lost workers with them; and a broker that
-is away would keep them from being done. Its clock is one that is never set: with the usual one, set back by an hour,
+As messages to the workers they would wait behind jobs of hours, and so would the recovery of lost workers' leases; and
+without a broker they would not run at all. It uses a monotonic clock: if the usual one were set back by an hour,
 nothing would be due for an hour.
 """
 
@@ -18,14 +18,14 @@ _BEGAN: Final = datetime.now(UTC) - timedelta(seconds=time.monotonic())
 
 
 def every(seconds: float) -> schedule:
-    """What is due again after so many seconds, whatever is done to the clock."""
+    """Due again after so many seconds of the monotonic clock."""
     return schedule(seconds, nowfun=lambda: _BEGAN + timedelta(seconds=time.monotonic()))
 
 
-class Here(Scheduler):
-    """Runs a task that is due in this process; what it raises is logged, and it is due again at its next time."""
+class InProcessScheduler(Scheduler):
+    """Runs a due task in this process; exceptions are logged, and the task is due again at its next time."""
 
-    producer = None  # type: ignore[assignment] # Celery's waits for the broker before it looks at anything
+    producer = None  # type: ignore[assignment] # Celery's producer would wait for the broker first
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **_options: Any) -> Any:
         if advance:

@@ -1,10 +1,10 @@
-"""From a bare checkout to a running program: what `make` calls, under the Python that the machine has.
+"""From a bare checkout to a running program: what `make` calls, with the system's Python.
 
     python3 -m workers.bootstrap [--hardware cpu|gpu] run|install|test|lint|format|bench|chaos|audit
 
-Only the standard library is used. The virtual environment in .venv is made or mended until every
-package that constraints.txt names for the task is there whole; then the task itself starts under it.
-Whatever a person can put right ends in one sentence and exit status 1.
+Only the standard library is used. The virtual environment in .venv is created or repaired until every package that
+constraints.txt names for the task is complete; then the task itself starts in it.
+Errors that a person can fix end with one sentence and exit status 1.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--hardware", choices=["cpu", "gpu"], default="cpu")
     options = parser.parse_args(arguments)
     os.chdir(TOP)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, and takes pip along
-    # pip is told not to compile modules beforehand; were they not kept either, every start would take 10 s longer.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C does, which also ends pip
+    # pip does not compile modules beforehand; if they were not cached either, every start would take 10 s longer.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # Where compiled code crashes, the log says in which line of ours.
+    # If compiled code crashes, the log has the line of Python.
     os.environ.setdefault("PYTHONFAULTHANDLER", "1")
     try:
         use_new_enough_python()
@@ -56,12 +56,12 @@ def main(arguments: list[str] | None = None) -> int:
         print("", f"error: {refusal}", sep="\n", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped; the next run goes on from here.", file=sys.stderr)
+        print("\nStopped; the next run resumes from here.", file=sys.stderr)
         return 130
 
 
 def use_new_enough_python() -> None:
-    """Go on under a newer Python of the machine when `python3` is too old."""
+    """Restart under a newer Python of the machine if `python3` is too old."""
     if sys.version_info >= MINIMUM_PYTHON:
         return
     for minor in range(20, MINIMUM_PYTHON[1] - 1, -1):
@@ -75,8 +75,8 @@ def use_new_enough_python() -> None:
 
 
 def perform(task: str, hardware: str) -> int:
-    """Install what `task` needs and do it; returns the exit status."""
-    # Imported here: under a Python that is too old these modules might not even parse.
+    """Install what `task` needs and run it; returns the exit status."""
+    # Imported here: a Python that is too old might not even parse these modules.
     from workers.environment import Environment
     from workers.guards import preflight
 
@@ -104,14 +104,14 @@ def perform(task: str, hardware: str) -> int:
 
 
 def replace_by(python: Path, *arguments: str) -> int:
-    """Become another program, so that signals reach it and its exit status is ours."""
+    """Replace this process by another program, which then gets the signals and sets the exit status."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(str(python), [str(python), *arguments])
 
 
 def check_all(python: Path, commands: tuple[tuple[str, ...], ...]) -> int:
-    """Run every command even after one has failed; 1 if any did."""
+    """Run every command even after one has failed; returns 1 if any did."""
     failed = []
     for command in commands:
         print(f"$ {' '.join(command)}", flush=True)

@@ -1,8 +1,8 @@
-"""The devices of this worker: which it has, how busy they are, and how a process is kept to some of them.
+"""The devices of this worker: their names, their load, and how a process is restricted to some of them.
 
-REALM_DEVICES names them (cpu, cuda:0, cuda:1, … with commas between); without it nvidia-smi is asked, and where there
-is none the processor is the one device. Numbers are nvidia-smi's. Workers in several containers of a machine have the
-same devices: REALM_HOST tells them that they are on one. Nothing here imports torch.
+REALM_DEVICES names them (cpu, cuda:0, cuda:1, … with commas between); without it nvidia-smi is queried, and without
+that the processor is the only device. Numbers are nvidia-smi's. Workers in several containers of a machine have the
+same devices: REALM_HOST tells them that they share it. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webapp.models.process import host
 
 CPU = "cpu"
 _NAME = re.compile(r"cpu|cuda:\d+")
-_SMI_PATIENCE_S = 10
+_SMI_TIMEOUT_S = 10
 _FIELDS = ("index", "memory.used", "memory.total", "utilization.gpu")
 
 
@@ -34,7 +34,7 @@ def own() -> tuple[str, ...]:
 
 
 def named() -> tuple[str, ...]:
-    """Those that REALM_DEVICES names; ImproperlyConfigured for a name that is none."""
+    """The devices in REALM_DEVICES; ImproperlyConfigured for an invalid name."""
     names = envlist("REALM_DEVICES", [])
     for name in names:
         if not _NAME.fullmatch(name):
@@ -43,7 +43,7 @@ def named() -> tuple[str, ...]:
 
 
 def leased_as(device: str) -> str:
-    """What a device is called among those of all machines."""
+    """The name of a device among those of all machines."""
     return f"{host()}/{device}"
 
 
@@ -53,13 +53,13 @@ def device_of(lease: str) -> str:
 
 
 def not_leased(names: Sequence[str]) -> list[str]:
-    """Those of the devices that no training holds."""
+    """The devices that no training holds."""
     taken = DeviceLease.held()
     return [name for name in names if leased_as(name) not in taken]
 
 
 def free_elsewhere() -> bool:
-    """Whether a worker of another host or of other devices could take a training, and has a device that none holds."""
+    """Whether a worker of another host or of other devices could take a training, and has a free device."""
     taken = DeviceLease.held() | {leased_as(name) for name in own()}
     return any(
         f"{worker.host}/{device['name']}" not in taken
@@ -70,7 +70,7 @@ def free_elsewhere() -> bool:
 
 
 def builds_indexes_here() -> bool:
-    """Whether a worker of this host takes what computes indexes."""
+    """Whether a worker of this host takes jobs that compute indexes."""
     return any(worker.is_alive and Queue.INDEX in worker.queues for worker in Worker.objects.filter(host=host()))
 
 
@@ -79,13 +79,13 @@ def _running(worker: Worker) -> int:
 
 
 def environment(devices: Sequence[str]) -> dict[str, str]:
-    """What keeps a process to these devices; among them it counts GPUs from 0."""
+    """Environment variables that restrict a process to these devices, where it counts GPUs from 0."""
     numbers = [name.partition(":")[2] for name in devices if name != CPU]
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(numbers)}
 
 
 def report() -> list[dict[str, Any]]:
-    """Of each device name, kind, memory_used and memory_total (bytes), utilisation (0 to 1); None where not known."""
+    """For each device its name, kind, memory_used and memory_total (bytes), utilisation (0 to 1); None if unknown."""
     gpus = _gpus() if any(name != CPU for name in own()) else {}
     found = []
     for name in own():
@@ -100,19 +100,19 @@ def report() -> list[dict[str, Any]]:
 
 
 def _gpus() -> dict[int, tuple[int | None, int | None, float | None]]:
-    """Memory used and in all (bytes) and utilisation (0 to 1) of each GPU that nvidia-smi knows."""
+    """Memory used and in total (bytes) and utilisation (0 to 1) of each GPU that nvidia-smi reports."""
     command = ["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_PATIENCE_S, check=True).stdout
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_TIMEOUT_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
     return read_smi(answer)
 
 
 def read_smi(answer: str) -> dict[int, tuple[int | None, int | None, float | None]]:
-    """What nvidia-smi says, a line a GPU: number, MiB used, MiB in all, percent. "[N/A]" is None.
+    """Parse nvidia-smi's output, one line per GPU: number, MiB used, MiB in total, percent. "[N/A]" is None.
 
-    A line that says something else, such as a warning, is passed over.
+    Other lines, such as warnings, are ignored.
     """
     gpus = {}
     for line in answer.splitlines():
@@ -134,7 +134,7 @@ def _number(word: str) -> int | None:
 
 
 def _processor() -> dict[str, int | float | None]:
-    """utilisation: of all cores, since the last time that this was asked in this process."""
+    """utilisation: of all cores, since the previous call in this process."""
     memory = psutil.virtual_memory()
     return {
         "memory_used": memory.total - memory.available,

@@ -1,8 +1,8 @@
-"""Fetching an address that somebody typed: bounded in size, time and redirects, and never from a private network.
+"""Fetches addresses that people typed: bounded in size, time and redirects, and never from a private network.
 
-A name is resolved once, and the connection goes to that very address after it has been checked, so a name that answers
-differently the second time (DNS rebinding) gains nothing. Each redirect is checked in the same way. Proxies of the
-environment are not used: they would resolve the name themselves.
+A name is resolved once, and the connection goes to that address after it has been checked, so DNS rebinding has no
+effect. Each redirect is checked in the same way. Proxies of the environment are not used, because they would resolve
+the name themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webapp.models import Fetch, FetchState
 from webapp.storage.places import fetched_dir
 
 LARGEST_BYTES: Final = 32 << 20
-DEADLINE_S: Final = 20.0  # of all redirects and the body together
+DEADLINE_S: Final = 20.0  # for all redirects and the body together
 MOST_REDIRECTS: Final = 5
 _SILENCE_S: Final = 8.0  # between two pieces
 _PIECE_BYTES: Final = 1 << 16
@@ -36,13 +36,13 @@ _HEADERS: Final = {
     "Connection": "close",
 }
 
-Resolve = Callable[[str, int], Sequence[str]]  # the addresses of a host, as text
+Resolve = Callable[[str, int], Sequence[str]]  # returns the addresses of a host, as text
 Allowed = Callable[[IPv4Address | IPv6Address], bool]
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What an address led to. url: the last one, behind all redirects."""
+    """A response. url: the last one, after all redirects."""
 
     content: bytes
     content_type: str
@@ -50,7 +50,7 @@ class Fetched:
 
 
 class NotFetched(RealmError):
-    """Why an address cannot be fetched, to be read behind it."""
+    """Why an address cannot be fetched, as a continuation of its name."""
 
 
 def resolved(host: str, port: int) -> list[str]:
@@ -63,7 +63,7 @@ def resolved(host: str, port: int) -> list[str]:
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address is one of the internet, and of no private, loopback, link-local or other special network."""
+    """Whether an address is on the internet, and not in a private, loopback, link-local or other special network."""
     inner = None
     if isinstance(address, IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
@@ -110,7 +110,7 @@ def fetch(
 
 
 def fetch_for(fetch_id: str, *, resolve: Resolve = resolved, allowed: Allowed = is_public) -> None:
-    """Fetch the address of a row: its content into a file, whole or not at all, and the row says how it went."""
+    """Fetch the address of a row: the content into a file, complete or not at all, and the outcome into the row."""
     row = Fetch.objects.filter(pk=fetch_id, state=FetchState.WAITING).first()
     if row is None:
         return
@@ -123,7 +123,7 @@ def fetch_for(fetch_id: str, *, resolve: Resolve = resolved, allowed: Allowed = 
         outcome = {"state": FetchState.FETCHED, "final_url": found.url, "content_type": found.content_type[:200]}
     except RealmError as error:
         outcome = {"state": FetchState.FAILED, "reason": str(error)}
-    if not Fetch.objects.filter(pk=row.pk).update(**outcome):  # the edit waits no more
+    if not Fetch.objects.filter(pk=row.pk).update(**outcome):  # the edit has given up
         path.unlink(missing_ok=True)
 
 
@@ -192,6 +192,6 @@ def _body(
         if size > largest_bytes:
             raise NotFetched(f"it has more than {largest_bytes >> 20} MiB.")
         pieces.append(piece)
-    if response.length:  # what was promised and did not come
+    if response.length:  # bytes that were announced and did not arrive
         raise NotFetched("the connection broke off.")
     return b"".join(pieces)

@@ -1,6 +1,6 @@
-"""What is checked before anything starts: the data folder's lock, the port, room on the disk.
+"""Checks before anything starts: the data folder's lock, the port, free disk space.
 
-Only the standard library is used: the checks come before the virtual environment.
+Only the standard library is used, because the checks run before the virtual environment exists.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import TracebackType
 from workers.refusal import TOP, Refusal
 
 HOST = "127.0.0.1"
-_ROOM_BYTES = 500 << 20  # corpus, index and database of the first run, with room to spare
+_ROOM_BYTES = 500 << 20  # corpus, index and database of the first run, with a margin
 
 
 def data_folder() -> Path:
-    """Where everything that is not source lies: REALM_DATA, or var/ in the checkout."""
+    """The folder of everything that is not source: REALM_DATA, or var/ in the checkout."""
     return Path(os.environ.get("REALM_DATA") or TOP / "var").absolute()
 
 
@@ -32,12 +32,12 @@ def chosen_port() -> int:
 
 
 class DataLock:
-    """Held by the one supervisor of a data folder; the kernel lets it go when the process ends, however it ends."""
+    """Held by the one supervisor of a data folder; the kernel releases it when the process ends, however it ends."""
 
     def __init__(self, data: Path) -> None:
         try:
             data.mkdir(parents=True, exist_ok=True)
-            # Not inherited by children (Python's default), so it ends with this process alone.
+            # Not inherited by children (Python's default), so only this process holds it.
             self._descriptor = os.open(data / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise Refusal(
@@ -84,7 +84,7 @@ def check_port(port: int) -> None:
 
 
 def check_room(folder: Path, needed_bytes: int = _ROOM_BYTES) -> None:
-    """Refuse to start on a disk that is full or nearly so."""
+    """Refuse to start if the disk is nearly full."""
     while not folder.exists():
         folder = folder.parent
     free_bytes = shutil.disk_usage(folder).free
@@ -96,7 +96,7 @@ def check_room(folder: Path, needed_bytes: int = _ROOM_BYTES) -> None:
 
 
 def preflight() -> None:
-    """The checks of `make run` that cost nothing, made before anything long."""
+    """The fast checks of `make run`, before anything slow."""
     DataLock(data_folder()).close()
     check_port(chosen_port())
     check_room(data_folder())

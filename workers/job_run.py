@@ -1,15 +1,15 @@
-"""One attempt at a job: start its process, watch it, record what became of it.
+"""One attempt at a job: start its process, watch it, record the result.
 
-The loop of `JobRun._watch` renews the lease and reads from the same row whether somebody asked the job to
-stop. How the process ends decides what is recorded:
+The loop of `JobRun._watch` renews the lease and reads from the same row whether the job was asked to stop. How the
+process ends decides what is recorded:
 
     result and status 0        succeeded
     status 2                   failed, with the sentence that the process gave
     asked to stop, or status 3 stopped
     no longer needed           succeeded: a part that runs as long as its whole
     this worker shuts down     queued again; the attempt does not count as fruitless
-    killed by a signal         queued again; the MAX_ATTEMPTSth time without getting further: interrupted
-    lease lost                 nothing: another worker has the job by now
+    killed by a signal         queued again; at the MAX_ATTEMPTSth time without progress: interrupted
+    lease lost                 nothing: another worker holds the job
     anything else              failed; it is a bug, and the log shows it
 
 Several processes under torchrun end as the one of them that was the cause (`realm_core/training/ranks.py`). What runs
@@ -47,7 +47,7 @@ from webapp.models import DeviceLease, Job, JobState, Queue
 from webapp.models.job import MAX_ATTEMPTS
 from webapp.models.job_states import BESIDE
 from workers import devices
-from workers.kinds import KINDS, Kind
+from workers.kinds import KINDS, KindExecution
 from workers.refusal import TOP
 from workers.run_files import RunFiles, note
 
@@ -271,7 +271,7 @@ class JobRun:
             text = f"The process ended {describe_end(status)}; the end of its log shows where."
             self._finish(self._failed, files, error=text)
 
-    def _succeed(self, kind: Kind, result: dict[str, Any], files: RunFiles | None = None) -> None:
+    def _succeed(self, kind: KindExecution, result: dict[str, Any], files: RunFiles | None = None) -> None:
         """Make the records and end the job, both or neither."""
         with transaction.atomic():
             kept = kind.record(self._job, result)

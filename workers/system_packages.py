@@ -1,4 +1,4 @@
-"""What the tests need that no wheel carries: a real browser."""
+"""What the tests need and no wheel has: a real browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def find_browser() -> str | None:
 
 
 def ensure_browser() -> None:
-    """Install Debian's Chromium where that is possible; otherwise a sentence says what to do."""
+    """Install Debian's Chromium if possible; otherwise raise Refusal with instructions."""
     if find_browser():
         return
     apt = shutil.which("apt-get")

@@ -1,5 +1,4 @@
-"""The tasks: run a job; and what the scheduler does, which is to bring back jobs that were lost and to begin what is
-due."""
+"""The tasks: running a job; and those of the scheduler, which recovers lost jobs and starts what is due."""
 
 from __future__ import annotations
 
@@ -32,17 +31,17 @@ from workers import devices
 from workers.app import QUEUES, SLOTS, app
 from workers.fetching import fetch_for
 from workers.job_run import JobRun, Timing, shutting_down
-from workers.kinds import KINDS, Kind
+from workers.kinds import KINDS, KindExecution
 from workers.reporting import Reporter, sign_of_life
 from workers.run_files import note
 
 log = logging.getLogger(__name__)
 
-# A queued job that nobody claimed for so long is sent again, as its message may have been lost with the broker; then
-# after ever longer times, for mostly it just waits, and each message stays with the broker until it is taken.
+# A queued job that no worker has claimed for so long is sent again, because its message may have been lost with the
+# broker; then at growing intervals, because mostly it just waits, and the broker keeps each message until it is taken.
 RESEND_AFTER_S = 30.0
 RESEND_AT_LEAST_EVERY_S = 600.0
-_JUST_SENT_S = 5.0  # by another worker that has started
+_JUST_SENT_S = 5.0  # by another worker that started
 _PASS_ON_AFTER_S = 2.0
 _PASS_ON_AT_LEAST_EVERY_S = 60.0
 _reporter = Reporter(QUEUES, SLOTS)
@@ -50,7 +49,7 @@ _reporter = Reporter(QUEUES, SLOTS)
 
 @worker_ready.connect
 def begin(**_details: Any) -> None:
-    """Say that this worker is there, and send every waiting job again: the last one may have handed jobs back."""
+    """Report this worker, and send every queued job again: its predecessor may have handed jobs back."""
     _reporter.start()
     with _own_connection():
         enqueue(*Job.waiting(_JUST_SENT_S))
@@ -58,23 +57,23 @@ def begin(**_details: Any) -> None:
 
 @worker_shutting_down.connect
 def hand_jobs_back(**_details: Any) -> None:
-    """Let every running job of this worker end and wait for the next worker."""
+    """End every running job of this worker and leave it to the next worker."""
     shutting_down.set()
 
 
 @worker_shutdown.connect
 def end(**_details: Any) -> None:
-    """Say that this worker is gone."""
+    """Remove this worker's row."""
     _reporter.close()
 
 
 @app.task(name=TASK)
 def run_job(job_id: str, sent_at: str = "") -> None:
-    """Claim the job and see it to its end; nothing happens if somebody else has it, or the device that it needs.
+    """Claim the job and run it to its end; nothing happens if another worker has it, or the device that it needs.
 
     sent_at: when the message was sent, in ISO's notation.
     """
-    set_job_id(job_id)  # in every line of the log; this thread's next task says it anew
+    set_job_id(job_id)  # for every line of the log; this thread's next task replaces it
     timing = _timing()
     owner = f"{process_name()}:{uuid.uuid4().hex[:8]}"
     job = None if shutting_down.is_set() else _claim(job_id, owner, timing.lease_s)
@@ -101,7 +100,7 @@ def fetch_address(fetch_id: str) -> None:
 
 @app.task(name="workers.tidy")
 def tidy() -> None:
-    """Queue the jobs of lost workers again, resume what was interrupted, send what seems to be lost, and say so."""
+    """Queue jobs of lost workers again, resume interrupted ones, send what seems to be lost, and report."""
     with _own_connection():
         _doubt_long_leases()
         for job in Job.recover_expired():
@@ -114,11 +113,11 @@ def tidy() -> None:
         parts.repair()
         clear_away()
         enqueue(*Job.waiting(RESEND_AFTER_S, RESEND_AT_LEAST_EVERY_S))
-        sign_of_life()  # last: who fails at one of these is not well
+        sign_of_life()  # last, so that a scheduler that fails above does not report itself
 
 
 def _doubt_long_leases() -> None:
-    """Shorten leases that a clock wrote which was ahead and has been set right since: who lives renews in seconds."""
+    """Shorten leases written by a clock that was ahead and has been corrected: living workers renew within seconds."""
     now, lease = timezone.now(), timedelta(seconds=_timing().lease_s)
     held_for_long = Job.objects.filter(state__in=HELD, lease_expires_at__gt=now + 2 * lease)
     if held_for_long.update(lease_expires_at=now + lease):
@@ -127,7 +126,7 @@ def _doubt_long_leases() -> None:
 
 @app.task(name="workers.run_schedules")
 def run_schedules() -> None:
-    """Begin what is due, and go on with what was begun."""
+    """Start what is due, and continue what was started."""
     with _own_connection():
         for job in [*scheduling.advance(), *scheduling.run_due()]:
             log.info("Job %s was started by its schedule.", job.pk)
@@ -135,8 +134,8 @@ def run_schedules() -> None:
 
 @app.task(name="workers.retain")
 def retain() -> None:
-    """Remove what the retention rule does not keep: old questions, and old work if that is switched on; and purged
-    passages out of answers that were being read while the purge was committed."""
+    """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; and purged
+    passages from answers that were being read while the purge was committed."""
     with _own_connection():
         if cut := purging.cut_purged():
             log.info("Purged passages were taken out of %d answers.", cut)
@@ -145,7 +144,7 @@ def retain() -> None:
         if RetentionRule.current().enabled:
             try:
                 gone = retention.remove(by="retention")
-            except RealmError as error:  # a backup is being written; the next time will do
+            except RealmError as error:  # a backup is being written; retried next time
                 log.info("Nothing is removed: %s", error)
                 return
             for removal in gone:
@@ -157,7 +156,7 @@ def _timing() -> Timing:
 
 
 def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:
-    """The job, with the devices that it gets for itself if it is a training."""
+    """The job, with its exclusive devices if it is a training."""
     job = Job.objects.filter(pk=job_id).defer("log").first()
     if job is None or job.queue != Queue.TRAIN:
         return Job.claim(job_id, owner, lease_s)
@@ -171,17 +170,17 @@ def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:
     return Job.claim(job_id, owner, lease_s, [devices.leased_as(device) for device in wanted])
 
 
-def _has_builder(kind: Kind, job: Job) -> bool:
+def _has_builder(kind: KindExecution, job: Job) -> bool:
     try:
         return bool(kind.beside(job))
-    except RealmError:  # its inputs are gone: it is claimed, and fails with the sentence that says so
+    except RealmError:  # its inputs were removed: it is claimed, and fails with that message
         return False
 
 
 def _pass_on(job_id: str, sent_at: str) -> None:
     """Send a training again that finds no device here, as long as another worker may have one for it.
 
-    Only its newest message is passed on, later and later: however many there are, one goes round.
+    Only the newest message is passed on, at growing intervals, so that only one circulates.
     """
     job = Job.objects.filter(pk=job_id, queue=Queue.TRAIN, state=JobState.QUEUED).defer("log").first()
     if job is None or job.sent_at is None or job.sent_at.isoformat() != sent_at or not devices.free_elsewhere():
@@ -191,14 +190,14 @@ def _pass_on(job_id: str, sent_at: str) -> None:
 
 
 def _first_free(wanted: list[str], count: int) -> list[str]:
-    """So many devices are enough."""
+    """The first `count` devices."""
     free = devices.not_leased(wanted)
     return (free or wanted)[:count]
 
 
 @contextmanager
 def _own_connection() -> Iterator[None]:
-    """Begin and end with a connection to the database that works, or none."""
+    """Start and end with a working connection to the database, or none."""
     close_old_connections()
     try:
         yield

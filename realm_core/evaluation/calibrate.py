@@ -1,18 +1,18 @@
-"""Fit what a model makes of its scores: `python -m realm_core calibrate`.
+"""Calibrate a model's probabilities: `python -m realm_core calibrate`.
 
     questions with and without answers → blocks read once → temperatures, bias, threshold, confidence → config.json
 
-The weights stay as they are. The rule, over question files that nothing was trained on:
+The weights do not change. The rule, over question files that were not trained on:
 
 1. For each setting of the grid the threshold is the lowest at which at most `--allowed` of the questions without an
-   answer are answered. Counted is the share of the other questions that are answered right at it.
-2. The setting taken has the largest sum of that share and `_OF_LIKELIHOOD` times the mean log-likelihood of what is
-   right (an answer, or that there is none), each the mean over files: answers first, but a point of exact match is not
-   worth any distortion of the probabilities.
-3. With it the questions are answered as the engine answers them, wordings of one thing summed; on these answers the
-   threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer is right,
-   each file with equal weight. Questions asked of another corpus, where answers are rarer, count for the confidence
-   alone: fitted on one corpus it promises too much in the other.
+   answer are answered. The setting's accuracy is the share of the other questions answered right at this threshold.
+2. The chosen setting has the largest sum of that accuracy and `_LIKELIHOOD_WEIGHT` times the mean log-likelihood of the
+   correct outcomes (an answer, or none), each averaged over files: accuracy comes first, but a point of exact match is
+   not worth any distortion of the probabilities.
+3. With it the questions are answered as the engine answers them, with the wordings of one thing summed; on these
+   answers the threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer
+   is right, each file with equal weight. Questions asked of another corpus, where answers are rarer, are used for the
+   confidence only: fitted on one corpus it would be too high on the other.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ from realm_core.serving.reading import BlockReading, ReadBlock, unconcluded
 PRIOR_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0)
 READING_TEMPERATURES = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 BIASES = (-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0)
-_OF_LIKELIHOOD = 0.03
-_LEAST_PROBABILITY = 1e-3  # a question whose answer is in no block shall not decide the likelihood alone
-_SPANS = 40  # of a block that are told apart, as when answering
-_LEAST_WEIGHT = 1e-3  # a sign of a right answer never speaks against it
+_LIKELIHOOD_WEIGHT = 0.03
+_MIN_PROBABILITY = 1e-3  # bounds the loss of a question whose answer is in no block
+_SPANS = 40  # kept per block, as when answering
+_MIN_WEIGHT = 1e-3  # features of confidence have positive weights
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What scores are made into before they become probabilities, see `ModelConfig`."""
+class ScoreSetting:
+    """How scores are transformed before they become probabilities, see `ModelConfig`."""
 
     prior_temperature: float
     reading_temperature: float
@@ -71,8 +71,8 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One question under one setting: its best answer. likelihood: of all that is right."""
+class SettingOutcome:
+    """The best answer to one question under one setting. likelihood: of all correct outcomes."""
 
     right: bool
     share: float  # p(y|x) / (p(y|x) + p(no answer|x))
@@ -81,7 +81,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ConfidenceWeights:
-    """Of the signs of a right answer, see `provenance.confidence`."""
+    """Weights of the features of confidence, see `provenance.confidence`."""
 
     slope: float
     likelihood: float
@@ -100,18 +100,18 @@ class Answered:
 
 @dataclass(frozen=True)
 class Fit:
-    """What was chosen, and what it is worth: the share answered right by file, at `min_probability`."""
+    """The fitted values and their accuracy: the share answered right by file, at `min_probability`."""
 
-    setting: Setting
+    setting: ScoreSetting
     min_probability: float
     confidence: ConfidenceWeights
     answered_right: dict[str, float]
     answered_unanswerable: float
-    auc: float | None  # of the confidence, over all questions: a right answer or not
+    auc: float | None  # of the confidence as a predictor of a right answer, over all questions
 
 
 class ReadQuestion:
-    """What reading a question's blocks gave, from which every setting's outcome follows."""
+    """A question and its read blocks, from which the outcome of every setting follows."""
 
     def __init__(self, question: Question, blocks: Sequence[ReadBlock]) -> None:
         keys: dict[str, int] = {}
@@ -142,7 +142,7 @@ class ReadQuestion:
         self._logit_S = np.array([span[2] for span in spans], dtype=np.float64)
         self._sums: dict[float, Floats] = {}
 
-    def outcome(self, setting: Setting) -> Outcome:
+    def outcome(self, setting: ScoreSetting) -> SettingOutcome:
         """Its best answer under `block+null`."""
         scores_K = self._scores_K / setting.prior_temperature
         prior_K = np.exp(scores_K - scores_K.max())
@@ -153,7 +153,7 @@ class ReadQuestion:
         total_K = np.logaddexp(self._sums[temperature] + setting.reading_bias, 0.0)
         null = float((prior_K * np.exp(-total_K)).sum())
         if not self._right:
-            return Outcome(False, 0.0, 0.0 if self.answerable else null)
+            return SettingOutcome(False, 0.0, 0.0 if self.answerable else null)
         joint_S = prior_K[self._block_S] * np.exp(
             self._logit_S / temperature + setting.reading_bias - total_K[self._block_S]
         )
@@ -161,10 +161,10 @@ class ReadQuestion:
         best = int(answers_Y.argmax())
         of_right = float(answers_Y[np.array(self._right)].sum()) if self.answerable else null
         share = float(answers_Y[best] / (answers_Y[best] + null))
-        return Outcome(self._right[best], share, of_right)
+        return SettingOutcome(self._right[best], share, of_right)
 
-    def answered(self, setting: Setting) -> Answered:
-        """As the engine answers under `block+null`: wordings that name the same thing are summed."""
+    def answered(self, setting: ScoreSetting) -> Answered:
+        """The answer of the engine under `block+null`: wordings that name the same thing are summed."""
         blocks = [
             dataclasses.replace(
                 block,
@@ -186,7 +186,7 @@ def _log_sum(values: Floats) -> float:
 
 
 def main(task: Calibrate, activity: Activity) -> None:
-    """Fit, and write the model with what was fitted."""
+    """Fit, and write the model with the fitted values."""
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
     files = {path.stem: read_questions(path) for path in task.questions}
@@ -195,7 +195,7 @@ def main(task: Calibrate, activity: Activity) -> None:
     place = pick_device(task.device)
     model = load_model(task.model, frozen=fast_dtype(place))
     if not model.config.not_here:
-        raise RealmError(f"{task.model} has no score of “not here”, against which answers are weighed.")
+        raise RealmError(f"{task.model} has no score of “not here”, to compare answers with.")
     places = [(task.index, task.corpus)]
     if task.other_index is not None:
         places.append((task.other_index, task.other_corpus))
@@ -212,7 +212,7 @@ def main(task: Calibrate, activity: Activity) -> None:
         Predictor(DenseRetriever(model, generation), reading, snapshot, k=task.k, normalisation="block+null")
         for generation, snapshot in opened
     )
-    total, done = sum(len(own) for own in (*files.values(), *others.values(), without)), 0
+    total, done = sum(len(group) for group in (*files.values(), *others.values(), without)), 0
 
     def read(questions: Sequence[Question], predictor: Predictor = predictor) -> Iterator[ReadQuestion]:
         nonlocal done
@@ -223,10 +223,10 @@ def main(task: Calibrate, activity: Activity) -> None:
             activity.check()
 
     fit = fitted(
-        {name: list(read(own)) for name, own in files.items()},
+        {name: list(read(group)) for name, group in files.items()},
         list(read(without)),
         task.allowed,
-        {name: list(read(own, *another)) for name, own in others.items()},
+        {name: list(read(group, *another)) for name, group in others.items()},
     )
     write_calibrated(task.model, task.output, fitted_config(raw, fit), (*task.questions, *task.other_questions))
     activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
@@ -239,53 +239,53 @@ def fitted(
     allowed: float,
     others: Mapping[str, Sequence[ReadQuestion]] = MappingProxyType({}),
 ) -> Fit:
-    """The setting that the rule above chooses, of files of questions with answers and of questions without.
+    """The setting that the rule above chooses, from files of questions with answers and of questions without.
 
     others: files of questions asked of another corpus.
     """
-    settings = [Setting(*one) for one in itertools.product(PRIOR_TEMPERATURES, READING_TEMPERATURES, BIASES)]
+    settings = [ScoreSetting(*one) for one in itertools.product(PRIOR_TEMPERATURES, READING_TEMPERATURES, BIASES)]
     found = []
     for setting in settings:
-        outcomes = {name: [question.outcome(setting) for question in own] for name, own in files.items()}
+        outcomes = {name: [question.outcome(setting) for question in group] for name, group in files.items()}
         none = [question.outcome(setting) for question in without]
         threshold = _threshold([outcome.share for outcome in none], allowed)
-        worth_of = [_mean([o.right and o.share >= threshold for o in own]) for own in outcomes.values()]
-        log_likelihood = _mean([_log_likelihood(own) for own in (*outcomes.values(), none)])
+        worth_of = [_mean([o.right and o.share >= threshold for o in group]) for group in outcomes.values()]
+        log_likelihood = _mean([_log_likelihood(group) for group in (*outcomes.values(), none)])
         found.append((_mean(worth_of), log_likelihood, setting))
-    _, _, setting = max(found, key=lambda one: (one[0] + _OF_LIKELIHOOD * one[1], one[0]))
-    answers = {name: [question.answered(setting) for question in own] for name, own in files.items()}
+    _, _, setting = max(found, key=lambda one: (one[0] + _LIKELIHOOD_WEIGHT * one[1], one[0]))
+    answers = {name: [question.answered(setting) for question in group] for name, group in files.items()}
     unanswerable = [question.answered(setting) for question in without]
     threshold = _threshold([answered.share for answered in unanswerable], allowed)
-    worth = {name: _mean([a.right and a.share >= threshold for a in own]) for name, own in answers.items()}
-    elsewhere = [[question.answered(setting) for question in own] for own in others.values()]
+    worth = {name: _mean([a.right and a.share >= threshold for a in group]) for name, group in answers.items()}
+    elsewhere = [[question.answered(setting) for question in group] for group in others.values()]
     weights = _confidence_weights([*answers.values(), unanswerable, *elsewhere])
     counts = Reliability(2000)
     for answered in itertools.chain(*answers.values(), unanswerable, *elsewhere):
         if answered.signs is not None:
-            own = (weights.slope, weights.likelihood, weights.margin)
-            counts.add(confidence(answered.signs, own, weights.offset), answered.right)
+            slopes = (weights.slope, weights.likelihood, weights.margin)
+            counts.add(confidence(answered.signs, slopes, weights.offset), answered.right)
     let_through = _mean([answered.share >= threshold for answered in unanswerable])
     return Fit(setting, threshold, weights, worth, let_through, counts.auc())
 
 
 def _confidence_weights(files: Sequence[Sequence[Answered]]) -> ConfidenceWeights:
-    """Each file with equal weight; a question for which no block offers an answer says nothing."""
-    offered = [[answered for answered in own if answered.signs is not None] for own in files]
+    """Each file has equal weight; a question for which no block offers an answer is not used."""
+    offered = [[answered for answered in group if answered.signs is not None] for group in files]
     *weights, offset = logistic(
-        [answered.signs for own in offered for answered in own if answered.signs is not None],
-        [answered.right for own in offered for answered in own],
-        [1.0 / len(own) for own in offered for _ in own],
+        [answered.signs for group in offered for answered in group if answered.signs is not None],
+        [answered.right for group in offered for answered in group],
+        [1.0 / len(group) for group in offered for _ in group],
     )
-    slope, likelihood, margin = (max(weight, _LEAST_WEIGHT) for weight in weights)
+    slope, likelihood, margin = (max(weight, _MIN_WEIGHT) for weight in weights)
     return ConfidenceWeights(slope, likelihood, margin, offset)
 
 
-def _log_likelihood(outcomes: Sequence[Outcome]) -> float:
-    return _mean([math.log(max(outcome.likelihood, _LEAST_PROBABILITY)) for outcome in outcomes])
+def _log_likelihood(outcomes: Sequence[SettingOutcome]) -> float:
+    return _mean([math.log(max(outcome.likelihood, _MIN_PROBABILITY)) for outcome in outcomes])
 
 
 def _threshold(shares: Sequence[float], allowed: float) -> float:
-    """The lowest at which at most `allowed` of the questions are answered: just above the first share too many."""
+    """The lowest threshold at which at most `allowed` of the questions are answered: just above the next share."""
     ordered = sorted(shares, reverse=True)
     place = math.floor(allowed * len(ordered) + 1e-9)
     return min(ordered[place] * (1 + 1e-6), 1.0 - 1e-9) if place < len(ordered) else 0.0
@@ -297,8 +297,8 @@ def _mean(values: Sequence[float]) -> float:
 
 def logistic(inputs: Sequence[Sequence[float]], right: Sequence[bool], weights: Sequence[float]) -> tuple[float, ...]:
     """Weights of the inputs, then the offset, of the weighted logistic regression on `right`."""
-    input_NI, truth_N, weight_N = (torch.tensor(own, dtype=torch.float64) for own in (inputs, right, weights))
-    # A weak prior, towards the share as it is, keeps what can be separated finite.
+    input_NI, truth_N, weight_N = (torch.tensor(values, dtype=torch.float64) for values in (inputs, right, weights))
+    # A weak prior towards the actual share keeps the weights finite if the data are separable.
     towards = torch.tensor([1.0] + [0.0] * input_NI.shape[1], dtype=torch.float64)
     beta = towards.clone().requires_grad_()
     optimiser = torch.optim.LBFGS([beta], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
@@ -317,7 +317,7 @@ def logistic(inputs: Sequence[Sequence[float]], right: Sequence[bool], weights: 
 
 
 def fitted_config(config: ModelConfig, fit: Fit) -> ModelConfig:
-    """The configuration with what was fitted, to five digits."""
+    """The configuration with the fitted values, rounded to five digits."""
     numbers = (
         dataclasses.asdict(fit.setting)
         | {
@@ -330,7 +330,7 @@ def fitted_config(config: ModelConfig, fit: Fit) -> ModelConfig:
 
 
 def write_calibrated(model: Path, output: Path, config: ModelConfig, questions: Sequence[Path]) -> None:
-    """The model's folder with another configuration, beside it; it appears whole."""
+    """Write the model's folder with another configuration; it is published by a rename."""
     temporary = output.with_name(f".{output.name}.tmp")
     remove_folder(temporary)
     with disk_errors(output):

@@ -1,4 +1,4 @@
-"""What a probability of 0.8 is worth: reliability, expected calibration error, and what it tells apart."""
+"""Calibration of probabilities: reliability, expected calibration error, and discrimination (AUC)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Bin:
-    """Answers whose probability lies in [low, high): how many, how sure on average, how often right."""
+    """Answers whose probability is in [low, high): their number, mean probability, and share right."""
 
     low: float
     high: float
@@ -19,7 +19,7 @@ class Bin:
 
 
 class Reliability:
-    """Counts of answers in `bins` bins of equal width, one answer after the other."""
+    """Counts of answers in `bins` bins of equal width, updated answer by answer."""
 
     def __init__(self, bins: int = 10) -> None:
         self._lows = [number / bins for number in range(bins)]
@@ -28,14 +28,14 @@ class Reliability:
         self._right = [0] * bins
 
     def add(self, probability: float, right: bool) -> None:
-        """One answer; a probability of 1 belongs to the last bin."""
+        """Count one answer; a probability of 1 belongs to the last bin."""
         number = max(0, bisect_right(self._lows, probability) - 1)
         self._counts[number] += 1
         self._probabilities[number] += probability
         self._right[number] += right
 
     def bins(self) -> list[Bin]:
-        """The bins that hold something."""
+        """The non-empty bins."""
         highs = [*self._lows[1:], 1.0]
         return [
             Bin(low, high, count, probability / count, right / count)
@@ -55,32 +55,32 @@ class Reliability:
         return sum(row.count / total * abs(row.mean_probability - row.share_right) for row in table)
 
     def auc(self) -> float | None:
-        """Share of pairs of a right and a wrong answer in which the right one has the higher bin; equal ones half.
+        """Share of pairs of a right and a wrong answer in which the right one is in the higher bin; ties count half.
 
-        The area under the ROC curve; None where all are right or all are wrong.
+        The area under the ROC curve; None if all are right or all are wrong.
         """
         right, wrong = sum(self._right), sum(self._counts) - sum(self._right)
         if not right or not wrong:
             return None
         below = pairs = 0.0
-        for count, own in zip(self._counts, self._right, strict=True):
-            pairs += own * (below + (count - own) / 2)
-            below += count - own
+        for count, correct in zip(self._counts, self._right, strict=True):
+            pairs += correct * (below + (count - correct) / 2)
+            below += count - correct
         return pairs / (right * wrong)
 
     def selective(self, share: float) -> float:
-        """Share of right ones among this share of the answers, those with the highest bins; a bin is taken in part."""
+        """Accuracy of this share of the answers, those in the highest bins; the last bin may be used in part."""
         wanted = share * sum(self._counts)
         left, right = wanted, 0.0
-        for count, own in zip(reversed(self._counts), reversed(self._right), strict=True):
+        for count, correct in zip(reversed(self._counts), reversed(self._right), strict=True):
             taken = min(count, left)
-            right += own * taken / count if count else 0.0
+            right += correct * taken / count if count else 0.0
             left -= taken
         return right / wanted
 
 
 def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = 10) -> tuple[list[Bin], float]:
-    """(bins that hold something, expected calibration error) of many answers at once."""
+    """(non-empty bins, expected calibration error) of many answers at once."""
     counts = Reliability(bins)
     for probability, is_right in zip(probabilities, right, strict=True):
         counts.add(probability, is_right)

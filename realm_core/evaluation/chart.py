@@ -1,4 +1,4 @@
-"""Diagrams as SVG files: the reliability of probabilities, what trainings measured step by step, shares of a whole."""
+"""Diagrams as SVG files: reliability of probabilities, metrics of trainings by step, shares of a whole."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INK, _GREY, _BLUE, _PALE = "#1f2933", "#6b7785", "#2563a8", "#c9d6e6"
-# Told apart by those who do not see all colours, too (Okabe and Ito's palette, its yellow left out).
+# Distinguishable with colour blindness, too (Okabe and Ito's palette without its yellow).
 _LINES = ["#2563a8", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
-_ROOM = 0.04  # share of a bar that a percentage fits into
+_ROOM = 0.04  # smallest share of a bar with room for a percentage
 # Texts stay texts, and the same figures give the same file.
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -34,9 +34,9 @@ _STYLE: dict[Any, Any] = {
 
 
 def check_plot(path: Path) -> None:
-    """`RealmError` unless an SVG can be written to `path`: to be called before what takes long."""
+    """`RealmError` unless an SVG can be written to `path`: called before long work."""
     if path.suffix != ".svg":
-        raise RealmError(f"{path}: the diagram is an SVG; give it a name that ends in .svg.")
+        raise RealmError(f"{path}: the diagram is an SVG; its name must end in .svg.")
     if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
         why = "it is a folder" if path.is_dir() else f"{path.parent} is no folder that can be written to"
         raise RealmError(f"{path}: the diagram cannot be written there, {why}.")
@@ -45,9 +45,9 @@ def check_plot(path: Path) -> None:
 def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: float) -> None:
     """Write the diagram to `path`.
 
-    Above, for each bin that holds something, a bar (id `right-N`) as high as the share that is right and a dot
-    (id `dot-N`) at its mean probability, on the diagonal if it is calibrated; below, a bar (id `count-N`) with the
-    number of its answers. `error` is the expected calibration error.
+    Above, for each non-empty bin, a bar (id `right-N`) as high as the share right and a dot (id `dot-N`) at its mean
+    probability, which is on the diagonal if the bin is calibrated; below, a bar (id `count-N`) with the number of its
+    answers. `error` is the expected calibration error.
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -67,7 +67,7 @@ def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: f
             below.annotate(
                 f"{row.count:,}", (middle, row.count), (0, 2), textcoords="offset points", ha="center", fontsize=8
             )
-        above.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share that is right")
+        above.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share right")
         above.legend(loc="upper left", frameon=False)
         below.set(xlabel="probability of the answer", ylabel="answers")
         below.margins(y=0.25)
@@ -79,10 +79,10 @@ def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: f
 
 
 def curves(path: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], *, horizontal: str) -> None:
-    """Write one diagram a panel, side by side in rows of two: {title: {line: [(x, y), …]}}.
+    """Write one diagram per panel, in rows of two: {title: {line: [(x, y), …]}}.
 
-    A line (id `TITLE-N`, the N-th of all lines) has the same colour in every panel; the legend names the lines once, if
-    there are several. `horizontal` is what x counts.
+    A line (id `TITLE-N`, the N-th of all lines) has the same colour in every panel; if there are several, one legend
+    names them. `horizontal` is the label of x.
     """
     lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
     colours = {line: _LINES[number % len(_LINES)] for number, line in enumerate(lines)}
@@ -92,7 +92,7 @@ def curves(path: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[float, f
         places = figure.subplots(rows, columns, squeeze=False).flatten()
         for axes, (title, panel) in zip(places, panels.items(), strict=False):
             for line, points in panel.items():
-                # A single measure is a point, which a line alone would not show.
+                # A single measurement is a point, which a line alone would not show.
                 marker = "o" if len(points) == 1 else ""
                 (drawn,) = axes.plot(
                     *zip(*points, strict=True), marker=marker, color=colours[line], linewidth=1.4, label=line
@@ -112,10 +112,10 @@ def curves(path: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[float, f
 
 
 def stacked_bars(path: Path, bars: Mapping[str, Mapping[str, int]], *, horizontal: str) -> None:
-    """Write bars of equal length, one below the other, cut into shares: {bar: {part: count}}.
+    """Write bars of equal length, one below the other, divided into shares: {bar: {part: count}}.
 
-    A share (id `share-N-PART`, bar N counted from 0) has the same colour in every bar, and its percentage where there
-    is room. `horizontal` is what shares are of.
+    A share (id `share-N-PART`, bar N counted from 0) has the same colour in every bar, and its percentage if there is
+    room. `horizontal` says what the shares are of.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -145,7 +145,7 @@ def stacked_bars(path: Path, bars: Mapping[str, Mapping[str, int]], *, horizonta
 
 @contextmanager
 def _drawing(path: Path, inches: tuple[float, float]) -> Iterator[Figure]:
-    """An empty figure, written to `path` once it has been drawn on."""
+    """An empty figure, written to `path` after it was drawn on."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

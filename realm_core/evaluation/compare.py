@@ -1,9 +1,9 @@
 """Tables of several evaluations: `python -m realm_core compare PREDICTIONS…`, in Markdown.
 
-Each file of predictions says what it is of, so figures, table and significance all follow from it. One table for each
-set of questions, a run a row; every run is compared with the first one of its table, on the same questions. With more
-than one set, a table of exact match over all of them comes first. Runs that say why their answers are right or wrong
-(`evaluate --why`) have a table of that, too, and with `--why-plot` a diagram.
+Each file of predictions describes its evaluation, and figures, table and significance follow from it. There is one
+table per question set, with one row per run; every run is compared with the first one of its table, on the same
+questions. With more than one set, a table of exact match over all of them comes first. Runs with causes of right and
+wrong answers (`evaluate --why`) get a table of these, and with `--why-plot` a diagram.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(task: Compare, activity: Activity) -> None:
 
 @dataclass(frozen=True)
 class Run:
-    """One evaluation that is finished."""
+    """One finished evaluation."""
 
     path: Path
     header: Header
@@ -66,12 +66,12 @@ class Run:
 
     @classmethod
     def of(cls, path: Path) -> Run:
-        """The figures of a file of predictions; `RealmError` if it is none, or not finished."""
+        """The figures of a file of predictions; `RealmError` if it is none, or not complete."""
         return cls(path, read_header(path), summarise(read_predictions(path)))
 
     @property
     def asked(self) -> tuple[str, int]:
-        """Hash of the questions, and how many of them were asked; runs that can be compared share it."""
+        """Hash of the questions, and how many of them were asked; equal for runs that can be compared."""
         return self.header.identity["questions"], self.header.n
 
     def against(self, first: Run, figure: str) -> Difference:
@@ -84,13 +84,13 @@ class Run:
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
-    """What the runs are called: the model, and of all that decides what is predicted, what is not the same in all."""
+    """Names of the runs: the model, and those options that differ between the runs."""
     names = [name for name in runs[0].header.identity if name not in ("questions", "sample", "why")]
     differing = [name for name in names if len({str(run.header.identity.get(name)) for run in runs}) > 1]
     models = {(run.header.model, run.header.identity["model"]) for run in runs}
     if len({model for model, _ in models}) == len(models):
-        differing = [name for name in differing if name != "model"]  # the name says it
-    if "retriever" in differing:  # which decides the index
+        differing = [name for name in differing if name != "model"]  # the run's name has it
+    if "retriever" in differing:  # which implies the index
         differing = [name for name in differing if name != "index"]
     return [", ".join([run.header.model, *_options(run.header.identity, differing)]) for run in runs]
 
@@ -116,7 +116,7 @@ def _options(identity: dict[str, Any], names: Sequence[str]) -> list[str]:
         value = identity.get(name)
         if name == "retriever":
             shown.append(str(value))
-        elif name != "score_scale" or identity["retriever"] != "dense":  # whose scores are never scaled
+        elif name != "score_scale" or identity["retriever"] != "dense":  # dense scores are never scaled
             shown.append(f"{name.replace('_', ' ')} {value:g}" if isinstance(value, float) else f"{name} {value}")
     return shown
 
@@ -158,18 +158,18 @@ def _table(runs: Sequence[Run], called: Sequence[str]) -> str:
 
 def _causes(runs: Sequence[Run], called: Sequence[str]) -> str:
     shares = [[count / run.figures.n for count in (run.figures.causes or {}).values()] for run in runs]
-    rows = [[label, *map(_percent, own)] for label, own in zip(called, shares, strict=True)]
+    rows = [[label, *map(_percent, run_shares)] for label, run_shares in zip(called, shares, strict=True)]
     return "Why, %\n\n" + markdown_table(["run", *(cause.replace("_", " ") for cause in CAUSES)], rows)
 
 
 def _bars(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
-    """{what the bar is called: {cause: questions}}; `RealmError` for a run that does not say why."""
+    """{label of the bar: {cause: questions}}; `RealmError` for a run without causes."""
     bars: dict[str, dict[str, int]] = {}
     for run, label in zip(runs, labels(runs), strict=True):
         if run.figures.causes is None:
-            raise RealmError(f"{run.path} does not say why answers are right or wrong; evaluate with --why.")
+            raise RealmError(f"{run.path} has no causes of right and wrong answers; evaluate with --why.")
         name = f"{label}\n{run.header.questions} ({run.figures.n:,})"
-        # Two files may be of the same evaluation.
+        # Two files may belong to the same evaluation.
         bars[name if name not in bars else f"{name}\n{run.path}"] = run.figures.causes
     return bars
 
@@ -180,7 +180,7 @@ def _significance(difference: Difference) -> list[str]:
 
 
 def _compared(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """(first of its table, another) of every run but those."""
+    """(first run of its table, another run) for every run that is not the first."""
     first: dict[tuple[str, int], Run] = {}
     pairs = [(first.setdefault(run.asked, run), run) for run in runs]
     return [(one, other) for one, other in pairs if one is not other]

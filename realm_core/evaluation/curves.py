@@ -1,4 +1,4 @@
-"""What trainings measured, step by step, as one SVG.
+"""Metrics of trainings by step, as one SVG.
 
 `python -m realm_core curves RUN… --figures NAME… --plot FILE.svg`
 """
@@ -16,19 +16,19 @@ from realm_core.runs.activity import Activity
 
 
 def main(task: Curves, activity: Activity) -> None:
-    """Draw a panel for each figure, with a line for each run that has it."""
+    """Draw one panel per figure, with a line for each run that has it."""
     check_plot(task.plot)
     measured = {}
     for run in task.runs:
         name, _, folder = run.rpartition("=")
         name = name or Path(folder).resolve().name
         if name in measured:
-            raise RealmError(f"{run}: another run is called {name}, too; call it otherwise with NAME={folder}.")
+            raise RealmError(f"{run}: another run has the same name, {name}; give it another one with NAME={folder}.")
         measured[name] = read_metrics(Path(folder) / "metrics.jsonl")
     known = sorted({figure for metrics in measured.values() for figure in metrics})
     unknown = [figure for figure in task.figures if figure not in known]
     if unknown:
-        raise RealmError(f"No run has a figure {unknown[0]}; there are {', '.join(known) or 'none'}.")
+        raise RealmError(f"No run has the figure {unknown[0]}; known ones are {', '.join(known) or 'none'}.")
     panels = {
         figure: {name: metrics[figure] for name, metrics in measured.items() if figure in metrics}
         for figure in task.figures
@@ -38,10 +38,10 @@ def main(task: Curves, activity: Activity) -> None:
 
 
 def read_metrics(path: Path) -> Mapping[str, Sequence[tuple[float, float]]]:
-    """{figure: [(step, value), …]} in order of steps.
+    """{figure: [(step, value), …]}, ordered by step.
 
-    A run that was killed has measured some steps twice, of which the last measure counts; its last line may be cut off.
-    Raises RealmError where there is no such file.
+    A killed and resumed run has measured some steps twice, of which the last counts; its last line may be incomplete.
+    Raises RealmError if there is no such file.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -2,9 +2,9 @@
 
     main → questions, model, retriever → predictions, batch by batch → figures
 
-Exact match, recall of the blocks, calibration and time. With a file of predictions (`--predictions`, or in the run
-folder) each is kept as it comes, and the same command run again goes on behind the last. Retrieval is the model's
-own (`dense`) or BM25 with the same reader, the baseline that needs no index.
+Exact match, recall of the blocks, calibration and time. Predictions are appended to a file (`--predictions`, or in the
+run folder), and the same command run again resumes after the last. Retrieval is the model's own (`dense`) or BM25 with
+the same reader, the baseline that needs no index.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from realm_core.questions.question_file import Question, read_questions
 from realm_core.runs.activity import Activity
 from realm_core.serving.reading import BlockReading, ReadBlock
 
-_ROWS: Final = 100  # of metrics, however many questions: as many as a curve can show
+_ROWS: Final = 100  # of metrics, for any number of questions: enough for a curve
 
 
 def main(task: Evaluate, activity: Activity) -> None:
@@ -78,7 +78,7 @@ def main(task: Evaluate, activity: Activity) -> None:
 
     def watched(first: int) -> Iterator[Prediction]:
         activity.progress(first, len(questions), "questions")
-        so_far = _SoFar(len(questions), activity)
+        so_far = _RunningFigures(len(questions), activity)
         for earlier in islice(read_predictions(path), first) if path is not None else ():
             so_far.count(earlier)
         for number, prediction in enumerate(predictor.predictions(questions, first=first), start=first + 1):
@@ -93,7 +93,7 @@ def main(task: Evaluate, activity: Activity) -> None:
     else:
         with PredictionFile(path, header) as file:
             if file.count:
-                activity.say(f"Going on behind {file.count:,} of {len(questions):,} questions.")
+                activity.say(f"Resuming after {file.count:,} of {len(questions):,} questions.")
             file.extend(watched(file.count))
         figures = summarise(read_predictions(path))
     result = {"model": header.model, "questions": header.questions, **figures.as_dict(), "of": header.identity}
@@ -111,29 +111,29 @@ def main(task: Evaluate, activity: Activity) -> None:
     activity.result(result)
 
 
-class _SoFar:
-    """Exact match and recall at 5 of the questions so far, said about `_ROWS` times as rows of metrics."""
+class _RunningFigures:
+    """Running exact match and recall at 5, reported about `_ROWS` times as rows of metrics."""
 
     def __init__(self, of: int, activity: Activity) -> None:
         self._of, self._every, self._activity = of, -(-of // _ROWS), activity
         self._asked = self._right = self._found = 0
 
     def count(self, prediction: Prediction) -> None:
-        """One more question."""
+        """Count one more question."""
         self._asked += 1
         self._right += prediction.right
         self._found += prediction.found_within(5)
 
     def say(self) -> None:
-        """A row, if it is time for one."""
+        """Report a row if it is due."""
         if self._asked % self._every == 0 or self._asked == self._of:
             shares = {"exact_match": self._right / self._asked, "recall@5": self._found / self._asked}
             self._activity.metrics(self._asked, **{f"evaluate.{name}": share for name, share in shares.items()})
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """What answers: a model, a corpus and a retriever that fit together."""
+class _Loaded:
+    """A model, a corpus and a retriever that fit together."""
 
     retriever: Retriever
     reading: BlockReading
@@ -151,14 +151,14 @@ def _questions(path: Path) -> list[Question]:
         try:
             "".join([question.question, *question.answers]).encode()
         except UnicodeEncodeError:
-            raise RealmError(f"{path}, question {number}: it holds half a character (a lone surrogate).") from None
+            raise RealmError(f"{path}, question {number}: it holds a lone surrogate.") from None
     return questions
 
 
 def _sample(questions: list[Question], size: int) -> list[Question]:
-    """So many of the questions (0: all), drawn by a hash of each and kept in their order.
+    """A sample of this size (0: all), chosen by a hash of each question, in the original order.
 
-    A smaller sample is part of a larger one, and questions that are added to a file change few of those drawn.
+    A smaller sample is a subset of a larger one, and adding questions to a file changes few of the chosen ones.
     """
     if size == 0:
         return questions
@@ -166,9 +166,9 @@ def _sample(questions: list[Question], size: int) -> list[Question]:
     return [questions[i] for i in sorted(drawn[:size])]
 
 
-def _load(task: Evaluate, activity: Activity) -> _Parts:
+def _load(task: Evaluate, activity: Activity) -> _Loaded:
     if task.model is None:
-        raise RealmError("--model is needed, a model folder.")
+        raise RealmError("--model must name a model folder.")
     device = pick_device(task.device)
     corpus_folder = corpus_of(task.index, task.corpus)
     snapshot = Snapshot.open(corpus_folder)
@@ -184,13 +184,13 @@ def _load(task: Evaluate, activity: Activity) -> _Parts:
     normalisation = model.config.normalisation if task.normalisation == OWN else task.normalisation
     if normalisation not in model.config.normalisations:
         raise RealmError(f"{task.model} cannot be read by {normalisation}: it has no score of “not here”.")
-    return _Parts(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus)
+    return _Loaded(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus)
 
 
 def _retriever(task: Evaluate, model: Model, snapshot: Snapshot, activity: Activity) -> tuple[Retriever, str]:
-    """(the retriever, what it is called where a generation's name would stand)."""
+    """(the retriever, its name where a generation's name would be)."""
     if task.retriever == "bm25":
-        activity.say("Making BM25's index ready.")
+        activity.say("Preparing BM25's index.")
         return SparseRetriever(snapshot, task.bm25_cache), "bm25"
     assert task.index is not None
     generation = Generation.open(task.index)
@@ -198,8 +198,8 @@ def _retriever(task: Evaluate, model: Model, snapshot: Snapshot, activity: Activ
     return DenseRetriever(model, generation), generation.name
 
 
-def _score_scale(task: Evaluate, parts: _Parts, questions: Sequence[Question], activity: Activity) -> float:
-    """What scores are multiplied by; a fit on questions that are evaluated would flatter the figures: refused."""
+def _score_scale(task: Evaluate, parts: _Loaded, questions: Sequence[Question], activity: Activity) -> float:
+    """The factor of the scores. Fitting it on questions that are evaluated would flatter the figures: refused."""
     if task.retriever == "dense":
         return 1.0
     if task.fit_score_scale is None:
@@ -210,7 +210,7 @@ def _score_scale(task: Evaluate, parts: _Parts, questions: Sequence[Question], a
     if both:
         raise RealmError(
             f"{both:,} questions of {task.fit_score_scale} are also in {task.questions}; "
-            "a scale is fitted on other questions than those that are evaluated."
+            "a scale must be fitted on other questions than those that are evaluated."
         )
     predictor = Predictor(parts.retriever, parts.reading, parts.snapshot, k=task.k, normalisation=parts.normalisation)
 
@@ -224,6 +224,6 @@ def _score_scale(task: Evaluate, parts: _Parts, questions: Sequence[Question], a
     for fit in fits:
         activity.say(
             f"score scale {fit.scale:<5g} log likelihood {fit.log_likelihood:.4f}  exact match {fit.exact_match:.4f}"
-            + ("  ← taken" if fit is best else "")
+            + ("  ← chosen" if fit is best else "")
         )
     return best.scale

@@ -1,4 +1,4 @@
-"""Figures of many predictions, counted one after the other: memory does not grow with their number."""
+"""Figures of many predictions, computed one by one: memory does not grow with their number."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from realm_core.evaluation.why import CAUSES
 
 RECALL_AT = (1, 5, 20, 100)
 SELECTED = (0.5, 0.8, 0.9)
-_FINE = 2000  # bins from which AUC and risk–coverage are counted
+_FINE = 2000  # bins to compute AUC and risk–coverage from
 
 
 @dataclass(frozen=True)
 class Figures:
-    """exact_match: share of questions whose best candidate is right; exact_match_given: right and given.
+    """exact_match: share of questions whose best candidate is right; exact_match_given: right and given as the answer.
 
     withheld: share of questions whose best candidate was too unlikely to be given. recall: by k, the share of questions
-    for which some block of the top k holds an answer. ece, reliability: calibration of the confidence;
-    ece_probability: of p(y|x) taken for one. auc: how well the confidence tells right candidates from wrong ones.
-    selective: by share of the questions, the exact match of those with the highest confidence (the risk–coverage
-    curve). ms: mean time of a question. causes: how many questions each cause of `why.CAUSES` has; None where not
-    all predictions have one.
+    with an answer in one of the top k blocks. ece, reliability: calibration of the confidence; ece_probability: of
+    p(y|x) used as a confidence. auc: how well the confidence separates right from wrong candidates. selective: by share
+    of the questions, the exact match of those with the highest confidence (the risk–coverage curve). ms: mean time per
+    question. causes: the number of questions by cause, see `why.CAUSES`; None if not all predictions have one.
     """
 
     n: int

@@ -1,8 +1,8 @@
-"""Which blocks of a corpus hold an answer: compiled code narrows the articles down, then their blocks are looked at.
+"""Which blocks of a corpus hold an answer: compiled code selects articles, then their blocks are examined.
 
-What counts is `holds_answer`. Before it is asked, Arrow searches the articles for a regular expression (RE2) that
-matches wherever the rule could hold: 400 MB of text in a second or less. An expression of CuratedTREC is searched for
-itself where RE2 takes it as it is meant; otherwise every block is looked at, which takes a hundred times as long.
+The criterion is `holds_answer`. First Arrow searches the articles for a regular expression (RE2) that matches wherever
+the criterion could hold: 400 MB of text in a second or less. An expression of CuratedTREC is searched for itself if RE2
+reads it with the same meaning; otherwise every block is examined, which takes a hundred times as long.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from realm_core.corpus.store import Snapshot
 from realm_core.living.view import CorpusView
 from realm_core.questions.answers import holds_answer, normalise_answer
 
-# What `normalise_answer` takes out, as RE2 writes it.
+# What `normalise_answer` removes, in RE2's notation.
 _PUNCTUATION = r"[[:punct:]]*"
 _ARTICLES = ("an", "a", "the")
 _BETWEEN = r"[^\pL\pN]"
 _NOWHERE = r"[^\x00-\x{10FFFF}]"
 _SHORT = 4  # characters
-# Flags, groups of a kind, and escapes that RE2 reads as ASCII alone or not at all make an expression another one.
+# Flags, special groups, and escapes that RE2 treats as ASCII only or does not know change an expression's meaning.
 _SAME_IN_RE2 = re.compile(r"""(?:(?![*+?]\+)(?:[^\\(\[{^$]|\((?!\?)|\\[.()'"/-]))*""")
 
 
@@ -44,28 +44,28 @@ def blocks_holding(
 
 
 def _strings(answers: Sequence[str]) -> str | None:
-    """RE2 for texts in which one of the answers may stand; None where nothing narrows them down."""
+    """RE2 for texts that may hold one of the answers; None if no expression excludes any text."""
     normals = list(dict.fromkeys(normal for answer in answers if (normal := normalise_answer(answer))))
-    # What holds a longer answer holds the shorter one that is part of it.
+    # A text with the longer answer also holds the shorter one that is part of it.
     shortest = [one for one in normals if not any(o != one and f" {o} " in f" {one} " for o in normals)]
     patterns = [_pattern(normal) for normal in shortest]
     return ("|".join(patterns) or _NOWHERE) if all(patterns) else None
 
 
 def _pattern(normal: str) -> str:
-    """RE2 for the longest part of a normalised answer that every text writes alike; "" where there is none.
+    """RE2 for the longest part of a normalised answer that is spelt the same in every text; "" if there is none.
 
-    Letters with accents are not: they come as one character or as two.
+    Letters with accents are not: they are encoded as one character or as two.
     """
     joined = unicodedata.normalize("NFC", normal)
     alike = groupby(joined, key=lambda one: unicodedata.normalize("NFD", one) == one and not unicodedata.combining(one))
     longest = max(("".join(own) for same, own in alike if same), key=len, default="")
-    # Between words stands at least something that is neither letter nor digit, and perhaps articles.
+    # Between words there is at least one character that is neither letter nor digit, and perhaps articles.
     pattern = rf"(?:{_BETWEEN}|{'|'.join(map(_word, _ARTICLES))})+".join(_word(word) for word in longest.split())
     if longest != joined:
         return pattern
-    # Where words begin takes longer to find than most words; of the shortest, nearly every article has the letters.
-    # An article may touch a mark that is no ASCII punctuation, but no letter.
+    # Searching for word boundaries takes longer than for most words, and for the shortest words it excludes few
+    # articles. An article may touch a mark that is no ASCII punctuation, but no letter.
     before = f"(?:^|{_BETWEEN})" if longest[0].isalnum() and len(longest) < _SHORT else ""
     after = f"(?:{_BETWEEN}|$)" if longest[-1].isalnum() else ""
     return before + pattern + after
@@ -76,9 +76,9 @@ def _word(word: str) -> str:
 
 
 def _expressions(expressions: Sequence[str]) -> str | None:
-    """RE2 for texts that one of the expressions may match; None where RE2 would take one in another way."""
+    """RE2 for texts that one of the expressions may match; None if RE2 would read one with another meaning."""
     if not all(_SAME_IN_RE2.fullmatch(re.sub(r"\\[sd]", "x", one)) for one in expressions):
         return None
-    # RE2's \s and \d are ASCII.
+    # RE2's \s and \d are ASCII only.
     wider = [one.replace(r"\s", r"(?:\s|[^\x00-\x7F])").replace(r"\d", r"\pN") for one in expressions]
     return "|".join(f"(?:{one})" for one in wider)

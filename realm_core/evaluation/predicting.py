@@ -1,6 +1,6 @@
 """Predictions for many questions: each batch is embedded, searched and read together.
 
-The batches of a question file are always the same, so that one that is resumed says exactly what it would have said.
+The batches of a question file are always the same, so a resumed evaluation makes exactly the same predictions.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 
 MOST_RETRIEVED = max(RECALL_AT)
-# Pairs of a batch: on a GPU enough to sort them by length and keep it busy, few enough to hold all their span logits
-# (some 16 kB each); on a CPU larger batches save nothing, and only make predictions come in bursts.
+# Pairs per batch: on a GPU enough to sort them by length and keep it busy, few enough to hold all their span logits
+# (about 16 kB each); on a CPU larger batches save nothing, and only delay predictions.
 _PAIRS_AT_ONCE_GPU = 1280
 _PAIRS_AT_ONCE_CPU = 80
 
 
 class Predictor:
-    """Asks as a person would, many questions at a time.
+    """Answers questions in batches, as the engine would.
 
-    k: blocks to read. score_scale: what the retriever's scores are multiplied by to become f(x, z). why: whether
-    predictions say why they are right or wrong; the corpus is looked through where no block read holds an answer.
+    k: blocks to read. score_scale: factor of the retriever's scores that makes them f(x, z). why: whether predictions
+    get a cause; the corpus is searched if no block that was read holds an answer.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Predictor:
         self._questions_at_once = max(1, pairs // k)
 
     def predictions(self, questions: Sequence[Question], *, first: int = 0) -> Iterator[Prediction]:
-        """Predictions of the questions from number `first` (counted from 0) on, in order."""
+        """Predictions from question number `first` (counted from 0) on, in order."""
         size = self._questions_at_once
         for start in range(first // size * size, len(questions), size):
             yield from self._batch(questions[start : start + size])[max(0, first - start) :]
 
     def read(self, questions: Sequence[Question]) -> Iterator[tuple[Question, list[ReadBlock]]]:
-        """Each question with its k blocks as the reader sees them, scores as the retriever gives them."""
+        """Each question with its k blocks as the reader gets them, with the retriever's scores."""
         size = self._questions_at_once
         for start in range(0, len(questions), size):
             batch = questions[start : start + size]
@@ -77,13 +77,13 @@ class Predictor:
         found = self._found(batch, rows, scores, self._score_scale)
         with torch.inference_mode():
             answers = [
-                self._reading.answer(own.question, blocks, self._normalisation)
-                for own, blocks in zip(found, self._reading.read(found), strict=True)
+                self._reading.answer(one.question, blocks, self._normalisation)
+                for one, blocks in zip(found, self._reading.read(found), strict=True)
             ]
-        ms = (time.perf_counter() - started) / len(batch) * 1e3  # looking for answers in blocks is not the model's time
+        ms = (time.perf_counter() - started) / len(batch) * 1e3  # without the search for answers below
         predictions = [
-            _prediction(question, answer, self._answer_rank(question, own), ms)
-            for question, answer, own in zip(batch, answers, rows, strict=True)
+            _prediction(question, answer, self._answer_rank(question, block_rows), ms)
+            for question, answer, block_rows in zip(batch, answers, rows, strict=True)
         ]
         if not self._why:
             return predictions
@@ -93,7 +93,7 @@ class Predictor:
         ]
 
     def _explained(self, question: Question, answer: Answer, rank: int | None) -> Why:
-        """rank: of the first right block among `MOST_RETRIEVED`."""
+        """rank: of the first block with a right answer, among `MOST_RETRIEVED`."""
         why = explain(answer, question.answers, question.answer_type)
         if why.cause != NOT_READ:
             return why

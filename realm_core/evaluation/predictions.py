@@ -1,11 +1,11 @@
-"""Predictions of one evaluation, kept as they come: JSON lines behind a line that says what they are of.
+"""The predictions of one evaluation, appended to a file: JSON lines after a header line that describes them.
 
     {"format": 1, "identity": {…}, "model": "realm-mini", "questions": "plain-dev", "n": 183}
     {"question": …, "prediction": …, "right": …, …}
     …
 
-Lines are only ever appended. Whoever was killed at any instant leaves whole lines and perhaps a torn last one; the
-next run cuts that off and goes on behind the whole ones.
+Lines are only appended. A process killed at any time leaves complete lines and perhaps an incomplete last one; the next
+run truncates that and continues after the complete ones.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Header:
-    """What the predictions of a file are of.
+    """The header of a file of predictions.
 
-    identity:  everything that decides what is predicted: hashes and options. Another identity is another file.
-    model, questions: what they are called, for tables. n: how many questions there are.
+    identity:  everything that decides the predictions: hashes and options. Another identity needs another file.
+    model, questions: their names, for tables. n: the number of questions.
     """
 
     identity: dict[str, Any]
@@ -43,14 +43,14 @@ class Header:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was said to one question.
+    """The prediction for one question.
 
     probability: of the best candidate, p(y|x). given: whether it was likely enough to be given as the answer.
-    right: whether the best candidate is right, given or not. confidence: how often such a candidate is right, as the
-    answer says; None in files that were made before answers said so.
-    answer_rank: rank of the first retrieved block that holds an answer, None if none of those looked at does.
-    blocks: titles of the blocks read, the one that says most first. ms: its share of the time of its batch.
-    why: why it is right or wrong; None where the evaluation was not asked for it.
+    right: whether the best candidate is right, given or not. confidence: of the answer, the estimated probability that
+    such a candidate is right; None in files made before answers had it.
+    answer_rank: rank of the first retrieved block that holds an answer, None if none does.
+    blocks: titles of the blocks read, the one that contributes most first. ms: its share of the time of its batch.
+    why: why it is right or wrong; None if the evaluation was not asked for it.
     """
 
     question: str
@@ -73,9 +73,9 @@ class Prediction:
 
 
 class PredictionFile:
-    """A file that predictions are appended to; `with` locks it. `count`: how many it holds so far.
+    """A file to append predictions to; `with` locks it. `count`: the number of its predictions.
 
-    `RealmError` where the file is another's: of another identity, in use, or not of predictions at all.
+    `RealmError` if the file has another identity, is in use, or is no file of predictions.
     """
 
     def __init__(self, path: Path, header: Header) -> None:
@@ -101,8 +101,8 @@ class PredictionFile:
             raise RealmError(f"{self._path} is being written by another evaluation.")
         file.seek(0)
         first = file.readline()
-        if self._first_line.startswith(first):  # empty, its first line torn, or ours already
-            whole = len(first) if first == self._first_line else 0
+        if self._first_line.startswith(first):  # empty, with an incomplete header, or with this header
+            complete_bytes = len(first) if first == self._first_line else 0
         else:
             found = _header(first, self._path)
             differing = [
@@ -111,21 +111,21 @@ class PredictionFile:
             if found.identity != self._header.identity:
                 raise RealmError(
                     f"{self._path} holds predictions of another evaluation "
-                    f"({', '.join(differing) or 'identity'}: not the same); choose another file."
+                    f"(it differs in {', '.join(differing) or 'identity'}); choose another file."
                 )
-            whole = len(first)
+            complete_bytes = len(first)
         for line in file:
             if not line.endswith(b"\n"):
                 break
             _prediction(line, f"{self._path}, line {self.count + 2}")
             self.count += 1
-            whole += len(line)
+            complete_bytes += len(line)
         if self.count > self._header.n:
             raise RealmError(
                 f"{self._path} holds {self.count:,} predictions of {self._header.n:,} questions; remove it."
             )
-        file.truncate(whole)
-        if whole == 0:
+        file.truncate(complete_bytes)
+        if complete_bytes == 0:
             file.write(self._first_line)
             file.flush()
 
@@ -135,7 +135,7 @@ class PredictionFile:
         self._close()
 
     def _close(self) -> None:
-        """Where the disk is full this fails as the line did that could not be written: it is tried once more."""
+        """On a full disk this fails as the write did: it is retried once."""
         assert self._file is not None
         with disk_errors(self._path):
             self._file.close()
@@ -151,7 +151,7 @@ class PredictionFile:
 
 
 def read_header(path: Path) -> Header:
-    """What the predictions of a file are of; `RealmError` when it is not such a file."""
+    """The header of a file of predictions; `RealmError` if it is no such file."""
     try:
         with open(path, "rb") as file:
             return _header(file.readline(), path)
@@ -160,14 +160,14 @@ def read_header(path: Path) -> Header:
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:
-    """The predictions of a file, one at a time; `RealmError` where a line is none, and if some are missing."""
+    """The predictions of a file, one at a time; `RealmError` if a line is none, and if some are missing."""
     header, count = read_header(path), 0
     with open(path, "rb") as file:
         file.readline()
         for count, line in enumerate(file, start=1):
             yield _prediction(line, f"{path}, line {count + 1}")
     if count != header.n:
-        raise RealmError(f"{path} holds {count:,} of {header.n:,} predictions; run its evaluation again to go on.")
+        raise RealmError(f"{path} holds {count:,} of {header.n:,} predictions; repeat its evaluation to complete them.")
 
 
 def _line(value: dict[str, Any]) -> bytes:
@@ -176,7 +176,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 def _row(line: bytes) -> Any:
     row = parse_json(line)
-    _line(row)  # raises where JSON has smuggled half a character in: what is read here is written and shown again
+    _line(row)  # raises for lone surrogates in JSON, which could not be written again
     return row
 
 
@@ -189,7 +189,7 @@ def _header(line: bytes, path: Path) -> Header:
         if not isinstance(header.identity, dict) or type(header.n) is not int:
             raise TypeError
     except (RealmError, ValueError, TypeError, KeyError, AttributeError):
-        raise RealmError(f"{path} does not begin as a file of predictions of format {FORMAT} does.") from None
+        raise RealmError(f"{path} has no header of predictions of format {FORMAT}.") from None
     return header
 
 

@@ -1,6 +1,6 @@
-"""How sharp is BM25's prior? A scale that turns its scores into prior logits, fitted on questions with answers.
+"""A factor that makes BM25's scores prior logits, fitted on questions with answers.
 
-BM25 scores are sums of word weights, of no scale that a softmax would know. A reader trained with f(x, z) needs prior
+BM25's scores are sums of word weights without a scale that suits a softmax. A reader trained with f(x, z) needs prior
 logits of about the same spread; one factor is fitted, by the likelihood of the right answers.
 """
 
@@ -21,7 +21,7 @@ CANDIDATES = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1
 
 @dataclass(frozen=True)
 class ScaleFit:
-    """What one scale gives. log_likelihood: mean log p(right answers | x) over the questions that can be answered."""
+    """The result of one scale. log_likelihood: mean log p(right answers | x) over the answerable questions."""
 
     scale: float
     log_likelihood: float
@@ -34,10 +34,10 @@ def fit_score_scale(
     normalisation: Normalisation,
     candidates: Sequence[float] = CANDIDATES,
 ) -> tuple[ScaleFit, list[ScaleFit]]:
-    """(the scale with the highest likelihood, all of them), from blocks read once with unscaled scores.
+    """(the scale with the highest likelihood, all scales), from blocks read once with unscaled scores.
 
-    Which answers a block offers does not depend on the scale, so a question that no block read can answer says nothing
-    and is left out of the likelihood. `RealmError` if all are such questions.
+    The answers that a block offers do not depend on the scale, so a question that no block read can answer has no
+    influence and is left out of the likelihood. `RealmError` if all are such questions.
     """
     logs = [0.0] * len(candidates)
     right = [0] * len(candidates)

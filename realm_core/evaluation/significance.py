@@ -1,8 +1,7 @@
-"""Is one run better than another on the same questions? Both ways of asking use the paired outcomes.
+"""Whether one run is better than another on the same questions; both tests use the paired outcomes.
 
-What a question comes to is yes or no: its answer is right, or one of the best five blocks holds one. Of n questions, b
-come to yes in the first run alone and c in the second alone; the others say nothing about which is
-better.
+The outcome of a question is yes or no: its answer is right, or one of the best five blocks holds one. Of n questions, b
+have the outcome yes only in the first run and c only in the second; the others do not matter for the comparison.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class Difference:
-    """The share of questions that come to yes in the second run, minus that in the first.
+    """The share of questions with the outcome yes in the second run, minus that in the first.
 
     low, high: 95 % paired bootstrap interval of it (percentiles). p: exact McNemar test, two-sided.
     """
@@ -50,13 +49,13 @@ def paired_difference(outcomes: Iterable[tuple[bool, bool]]) -> Difference:
 
 
 def mcnemar(first_only: int, second_only: int) -> float:
-    """Two-sided p-value: were both runs alike, each question that tells them apart would be a fair coin's throw.
+    """Two-sided p-value: if both runs were alike, each question on which they differ would be a fair coin's throw.
 
     McNemar (1947), with the binomial distribution itself instead of its approximation:
     p = min(1, 2 · P(X ≤ min(b, c))), X ~ Binomial(b + c, ½).
     """
     throws, fewer = first_only + second_only, min(first_only, second_only)
-    ways = term = 1  # integers: exact however many throws there are
+    ways = term = 1  # integers: exact for any number of throws
     for count in range(1, fewer + 1):
         term = term * (throws - count + 1) // count
         ways += term
@@ -67,7 +66,7 @@ def mcnemar(first_only: int, second_only: int) -> float:
 def _bootstrap_interval(n: int, first_only: int, second_only: int) -> tuple[float, float]:
     """Percentile interval (Efron and Tibshirani 1993, chapter 13) of the mean of n outcomes of −1, 0 and 1.
 
-    Drawing n questions with replacement is drawing how often each outcome comes: a multinomial.
+    Drawing n questions with replacement is drawing the count of each outcome: a multinomial.
     """
     shares = np.array([first_only, n - first_only - second_only, second_only]) / n
     counts = np.random.default_rng(_SEED).multinomial(n, shares, size=_RESAMPLES)

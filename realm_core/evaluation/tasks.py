@@ -1,4 +1,4 @@
-"""What can be measured, fitted and drawn."""
+"""The tasks of measuring, fitting and drawing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToM
 
 
 class Evaluate(Task):
-    """Model, index and questions → figures. A job's model and corpus are the index's unless others are named."""
+    """Model, index and questions → figures. A job uses the model and corpus of the index unless others are named."""
 
     activity = kind = "evaluate"
     summary = "measure exact match and recall on a question file"
@@ -29,32 +29,32 @@ class Evaluate(Task):
     model: ModelFolder | None = given("the model, if not the one that built the index", default=None)
     corpus: CorpusFolder | None = given("the corpus that BM25 searches", found=BY_INDEX, default=None)
     questions: QuestionsToMeasure = given("the questions to measure by")
-    retriever: Literal["dense", "bm25"] = setting("dense", "what finds blocks: the model, or BM25 as the baseline")
+    retriever: Literal["dense", "bm25"] = setting("dense", "what retrieves blocks: the model, or BM25 as the baseline")
     k: int = setting(5, "blocks read for a question", ge=1, le=MAX_K)
     normalisation: Literal["the model's own", "joint", "block", "block+null"] = setting(
         OWN, "how span scores become probabilities"
     )
-    score_scale: Positive = setting(BM25_SCALE, "what BM25's scores are multiplied by to be prior logits")
-    sample: Count = setting(0, "ask so many of the questions, the same ones every time; 0: all")
+    score_scale: Positive = setting(BM25_SCALE, "factor that makes BM25's scores prior logits")
+    sample: Count = setting(0, "number of questions to ask, the same ones every time; 0: all")
     fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
-    bm25_cache: Path | None = runtime(None, help="folder that keeps BM25's index for the next time")
+    bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
     device: str = runtime("auto", help=DEVICE)
-    predictions: Path | None = runtime(None, help="file of predictions, gone on with if it is there")
-    why: bool = runtime(False, help="say of each question why it was right or wrong")
+    predictions: Path | None = runtime(None, help="file of predictions, continued if it exists")
+    why: bool = runtime(False, help="find why each answer was right or wrong")
     plot: Path | None = runtime(None, help="draw the reliability diagram, an SVG")
     as_json: bool = runtime(False, help="print the figures as JSON", flag="--json")
 
     def unused(self) -> Mapping[str, str]:
-        """What is for the other retriever."""
+        """Fields that the chosen retriever does not use."""
         return unused_for(self.retriever)
 
     def check_together(self) -> None:
-        """There is something that answers, and a scale is told or fitted."""
+        """There is a model to answer with, and the scale is given or fitted, not both."""
         check_index(self.retriever, self.index)
         if self.retriever == "bm25" and (self.model is None or self.corpus is None):
-            raise SettingError("retriever", "bm25 needs a model that reads and a corpus that is searched.")
+            raise SettingError("retriever", "bm25 needs a model to read with and a corpus to search.")
         if self.fit_score_scale is not None and "score_scale" in self.model_fields_set:
-            raise SettingError("fit_score_scale", "is not for a scale that is told.")
+            raise SettingError("fit_score_scale", "cannot be combined with a given scale.")
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Evaluate(Task):
 
 
 class Calibrate(Task):
-    """Model, index and questions → model whose probabilities are right."""
+    """Model, index and questions → model with calibrated probabilities."""
 
     activity = "calibrate"
     summary = "fit temperatures, threshold and confidence on questions"
@@ -75,7 +75,7 @@ class Calibrate(Task):
     questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
     unanswerable: tuple[Path, ...] = runtime(help="question files whose questions have no answers (`[]`)")
     other_index: Path | None = runtime(
-        None, help="generation folder of another corpus, by which the confidence is fitted too"
+        None, help="generation folder of another corpus, on which the confidence is fitted, too"
     )
     other_corpus: Path | None = runtime(None, help="its snapshot folder (default: found by the snapshot id)")
     other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of the other corpus")
@@ -87,7 +87,7 @@ class Calibrate(Task):
     def check_together(self) -> None:
         """The other corpus has an index and questions, or neither."""
         if (self.other_index is None) != (not self.other_questions):
-            raise SettingError("other_questions", "belong to an index of the other corpus, and it to them.")
+            raise SettingError("other_questions", "and an index of the other corpus need each other.")
 
 
 class Compare(Task):
@@ -97,19 +97,19 @@ class Compare(Task):
     summary = "tables of several evaluations, with significance"
     code = "realm_core.evaluation.compare"
 
-    predictions: tuple[Path, ...] = runtime(help="files of predictions that `evaluate` has left", positional=True)
-    why_plot: Path | None = runtime(None, help="draw what `evaluate --why` has found, a bar a file, as SVG")
+    predictions: tuple[Path, ...] = runtime(help="files of predictions, made by `evaluate`", positional=True)
+    why_plot: Path | None = runtime(None, help="draw the causes found by `evaluate --why`, a bar per file, as SVG")
 
 
 class Curves(Task):
     """Metrics of trainings → a drawing."""
 
     activity = "curves"
-    summary = "draw what trainings measured, step by step"
+    summary = "draw the metrics of trainings by step"
     code = "realm_core.evaluation.curves"
 
     runs: tuple[str, ...] = runtime(
-        help="run folders, each with what to call it in front, as NAME=RUN (default: its own name)", positional=True
+        help="run folders, each with an optional label: NAME=RUN (default: the folder's name)", positional=True
     )
     figures: tuple[str, ...] = runtime(help="names in metrics.jsonl, such as pretrain.loss")
     plot: Path = runtime(help="the SVG to write")

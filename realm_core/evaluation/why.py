@@ -2,15 +2,14 @@
 
     right           given, and right
     withheld        the best candidate is right, but was too unlikely to be given
-    outweighed      a block that was read holds a right answer and reads it as its likeliest, yet another answer has a
-                    larger marginal
-    misread         every block read that holds a right answer reads something else, or "not here", as its likeliest
+    outweighed      the best span of a block that was read is a right answer, but another answer has a larger marginal
+    misread         the best span of every block read that holds a right answer is another one, or "not here"
     not_retrieved   no block that was read holds a right answer; another block of the corpus does
     not_in_corpus   no block of the corpus holds a right answer
-    not_read        no block that was read holds a right answer, and whether another does is not known
+    not_read        no block that was read holds a right answer, and it is not known whether another does
 
-The first six are all there are once the corpus has been looked through. Plain data in, plain data out, no model: the
-web calls this for answers that it has kept.
+The first six are all causes once the corpus has been searched. This is plain data in and out, without a model: the web
+application calls it for stored answers.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, Ran
 
 CAUSES: Final = ("right", "withheld", "outweighed", "misread", "not_retrieved", "not_in_corpus")
 NOT_READ: Final = "not_read"
-LOOKED_AT: Final = 1000  # ranks in which a right block is looked for
+LOOKED_AT: Final = 1000  # ranks in which a right block is searched for
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a block that holds a right answer stands, when none that was read does.
+    """The place of a block that holds a right answer, if none that was read does.
 
     rank: by the retriever, 1 is the best; None: none of the first `looked_at` holds one. in_corpus: whether any block
-    does. looked_at: 0 where ranks are not known.
+    does. looked_at: 0 if ranks are not known.
     """
 
     in_corpus: bool
@@ -44,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Contender:
-    """An answer, and the block that speaks for it most. text: None for "not here"."""
+    """An answer, and the block that contributes most to it. text: None for "not here"."""
 
     text: str | None
     probability: float
@@ -54,10 +53,10 @@ class Contender:
 
 @dataclass(frozen=True)
 class Why:
-    """The cause, and what it follows from; what a cause has no use for is None.
+    """The cause and the facts behind it; those that do not apply to the cause are None.
 
-    chosen, right: what was chosen, and the right answer: with marginals; under `misread` with their likelihoods in the
-    right block that the retriever ranks best (right.text is None where it offers no right span).
+    chosen, right: the chosen and the right answer, with marginals; under `misread` with their likelihoods in the right
+    block that the retriever ranks highest (right.text is None if that block offers no right span).
     no_answer_probability: of "not here": under `misread` in that block, under `withheld` of all blocks together.
     rank, looked_at: as in `Place`, under `not_retrieved`.
     """
@@ -71,7 +70,7 @@ class Why:
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Why:
-        """What `dataclasses.asdict` made a dict of. TypeError or KeyError for what is none."""
+        """The inverse of `dataclasses.asdict`. TypeError or KeyError if the value is none."""
         contenders = {name: None if value[name] is None else Contender(**value[name]) for name in ("chosen", "right")}
         why = cls(**{**value, **contenders})
         if why.cause not in CAUSES:
@@ -82,8 +81,8 @@ class Why:
 def explain(answer: Answer, accepted: Sequence[str], answer_type: str = "string", *, place: Place | None = None) -> Why:
     """The cause for one answer.
 
-    accepted: answers that are right, at least one. place: looked at only where no block that was read holds one;
-    without it the cause is then `not_read`, and a caller who wants to know more finds the place and calls again.
+    accepted: the right answers, at least one. place: used only if no block that was read holds one; without it the
+    cause is then `not_read`, and a caller who needs to know more finds the place and calls again.
     """
     if not accepted:
         raise ValueError("A question without accepted answers has no cause.")
@@ -123,7 +122,7 @@ def _elsewhere(place: Place | None) -> Why:
 
 
 def _likeliest(block: Evidence) -> AnswerCandidate | None:
-    """What a block reads; None: "not here"."""
+    """The best span of a block; None: "not here"."""
     best = _largest(block.candidates)
     return best if best is not None and best.likelihood >= (block.no_answer_likelihood or 0.0) else None
 
@@ -133,13 +132,13 @@ def _largest(candidates: Sequence[AnswerCandidate]) -> AnswerCandidate | None:
 
 
 def _contender(block: Evidence, candidate: AnswerCandidate | None, otherwise: float) -> Contender:
-    """A candidate of one block, with its likelihood; `otherwise`: the probability where there is none."""
+    """A candidate of one block, with its likelihood; `otherwise`: the probability if there is none."""
     text, likelihood = (candidate.text, candidate.likelihood) if candidate else (None, otherwise)
     return Contender(text, likelihood, block.block_id, block.title)
 
 
 def _summed(answer: Answer, ranked: RankedAnswer) -> Contender:
-    """An answer with its marginal, in all its wordings, and the block that adds most to it."""
+    """An answer with its marginal, over all its wordings, and the block that contributes most to it."""
     names = {ranked.text, *ranked.also}
     keys = {one.key for block in answer.evidence for one in block.candidates if one.text in names}
     block = max(answer.evidence, key=lambda block: block.prior * _likelihood(block, keys))

@@ -1,4 +1,4 @@
-"""Documents as they are given to a living corpus, what is asked of them, and how what is known of them is stored."""
+"""Documents of a living corpus: their fields, filters on them, and the table that stores their metadata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DOCUMENTS_SCHEMA = pa.schema(
 
 
 class DocumentRefused(RealmError):
-    """A document cannot be taken, or is not there; document_id names it. Nothing of its edit has happened."""
+    """A document cannot be accepted, or does not exist; document_id names it. Its edit was not made."""
 
     def __init__(self, document_id: str, reason: str) -> None:
         super().__init__(reason)
@@ -38,10 +38,10 @@ class DocumentRefused(RealmError):
 
 @dataclass(frozen=True)
 class Document:
-    """A text with what is known of it.
+    """A text with its metadata.
 
-    sections: headings, each with the character of `text` at which its own text begins, ascending.
-    url: where it comes from; anything but http and https is left out. date: its own, not that of the edit.
+    sections: headings, each with the start of its own text in `text`, ascending.
+    url: the source; only http and https are kept. date: the document's own, not that of the edit.
     """
 
     id: str
@@ -57,17 +57,17 @@ class Document:
     collection: str = ""
 
     def article(self) -> Article:
-        """The part of it that every snapshot has."""
+        """The part that every snapshot stores."""
         return Article(self.id, self.title, self.url, self.text, self.sections)
 
     def canonical(self) -> str:
-        """Everything about it in one line, the same for equal documents."""
+        """All its fields in one line, equal for equal documents."""
         return json.dumps(asdict(self), sort_keys=True, default=datetime.date.isoformat)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """One edit: documents that are added, or take the place of those with their ids, and ids that are removed."""
+    """One edit: documents to add or to replace those with the same ids, and ids to remove."""
 
     documents: tuple[Document, ...] = ()
     removed: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Filter:
-    """Which documents count. Each condition that is given must hold; of the values of one, any will do.
+    """A selection of documents. All given conditions must hold; of several values of one, any may match.
 
     titles: as they are written. since, until: the first and the last day; a document without a date is left out.
     hidden_collections: those that do not count.
@@ -92,7 +92,7 @@ class Filter:
 
 
 def cleaned(document: Document) -> Document:
-    """The document as a corpus holds it: tidied as ingesting does; `DocumentRefused` when nothing can be made of it."""
+    """The document as a corpus stores it, cleaned as in ingesting; `DocumentRefused` if nothing is left."""
     if not document.id.strip():
         raise DocumentRefused(document.id, "A document has no id.")
     title = tidy_line(document.title)
@@ -118,7 +118,7 @@ def cleaned(document: Document) -> Document:
 
 
 def _tidied(document: Document) -> tuple[str, tuple[Section, ...]]:
-    """Text and sections, each section tidied by itself so that its start stays known; empty ones are left out."""
+    """Text and sections, each section cleaned separately so that its start is known; empty ones are dropped."""
     starts = [section.start for section in document.sections]
     if starts != sorted(starts) or any(not 0 <= start <= len(document.text) for start in starts):
         raise DocumentRefused(document.id, f"The sections of the document {document.id!r} do not lie in its text.")
@@ -134,7 +134,7 @@ def _tidied(document: Document) -> tuple[str, tuple[Section, ...]]:
         length += bool(pieces)  # the line break before it
         if heading.strip():
             sections.append(Section(tidy_line(heading), length))
-        elif sections:  # text under an empty heading is not that of the section before it
+        elif sections:  # text under an empty heading does not belong to the section before it
             sections.append(Section("", length))
         pieces.append(piece)
         length += len(piece)
@@ -142,7 +142,7 @@ def _tidied(document: Document) -> tuple[str, tuple[Section, ...]]:
 
 
 def document_rows(documents: Sequence[Document]) -> pa.RecordBatch:
-    """What is known of each document, one row each."""
+    """The metadata of each document, one row each."""
     columns = [[getattr(document, field.name) for document in documents] for field in DOCUMENTS_SCHEMA]
     return pa.RecordBatch.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, DOCUMENTS_SCHEMA, strict=True)],
@@ -151,7 +151,7 @@ def document_rows(documents: Sequence[Document]) -> pa.RecordBatch:
 
 
 def known_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What a snapshot without a table of documents says of all of them."""
+    """The metadata of all documents of a snapshot without a table of documents."""
     return {
         "licence": str(manifest.get("licence", "")),
         "attribution": str(manifest.get("attribution", "")),

@@ -1,9 +1,9 @@
-"""Edits of a living corpus: documents in, changed, out. An edit becomes one segment and some tombstones.
+"""Edits of a living corpus: adding, changing and removing documents. An edit is one segment and some tombstones.
 
-    checked → rescued → packed → vectors, known ones reused → segment published → the new state returned
+    checked → rescued → packed → vectors, known ones reused → segment published → new state returned
 
-The segment is published before a state names it, and a state is plain data until its caller makes it the current one:
-an edit that dies at any instant has not happened.
+The segment is published before a state names it, and a state is plain data until its caller makes it the current one,
+so an edit that dies at any time has not happened.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from realm_core.model.checkpoint import Model
 from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
-# Vectors [B, D] of blocks, each given as title and text; of a fixed block embedder.
+# Vectors [B, D] of blocks, each given as title and text; from one block embedder.
 Embed = Callable[[Sequence[tuple[str, str]]], Tensor]
 
 
 def embedding_of(model: Model) -> Embed:
-    """What `edit` embeds with when a model is at hand, ready for inference."""
+    """The embedding function of a model, for `edit`, ready for inference."""
     wordpieces = Wordpieces.default()
 
     def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
@@ -46,17 +46,17 @@ def embedding_of(model: Model) -> Embed:
 
 
 def edit(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> CorpusState:
-    """The state behind an edit of `state`, for the caller to make the current one; `state` itself if nothing changes.
+    """The state after an edit of `state`, for the caller to make current; `state` itself if nothing changes.
 
-    A document with a known id takes the place of that one. `DocumentRefused` names a document that cannot be taken, or
-    removed; then nothing of the edit happens.
+    A document with a known id replaces that one. `DocumentRefused` names a document that cannot be added or removed;
+    then nothing of the edit happens.
     """
     with store.lock():
         return edit_locked(store, state, changes, embed)
 
 
 def edit_current(store: Store, changes: Changes, embed: Embed) -> CorpusState:
-    """`edit` of the state that the store has as its current one, and the new one takes its place."""
+    """`edit` of the store's current state, followed by a commit of the new state."""
     with store.lock():
         state = store.current()
         if state is None:
@@ -67,7 +67,7 @@ def edit_current(store: Store, changes: Changes, embed: Embed) -> CorpusState:
 
 
 def edit_locked(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> CorpusState:
-    """`edit`, where the lock of editing is held."""
+    """`edit`, with the editing lock held."""
     store.sweep_half_written()
     view = store.view(state)
     plan = plan_of(view, changes)
@@ -76,14 +76,14 @@ def edit_locked(store: Store, state: CorpusState, changes: Changes, embed: Embed
 
 @dataclass(frozen=True)
 class Plan:
-    """documents: cleaned, to be written. dying: article rows of what goes or is replaced."""
+    """documents: cleaned, to be written. dying: article rows of removed or replaced documents."""
 
     documents: tuple[Document, ...]
     dying: frozenset[int]
 
 
 def plan_of(view: CorpusView, changes: Changes) -> Plan:
-    """What an edit comes to; `DocumentRefused` as `edit`."""
+    """The effect of an edit; raises `DocumentRefused` as `edit` does."""
     given = {document.id: document for document in map(cleaned, changes.documents)}
     if len(given) < len(changes.documents) or len(set(changes.removed)) < len(changes.removed):
         raise RealmError("An edit names the same document twice.")
@@ -101,7 +101,7 @@ def plan_of(view: CorpusView, changes: Changes) -> Plan:
 
 
 def _refuse_equal(view: CorpusView, documents: Sequence[Document], dying: frozenset[int]) -> None:
-    """`DocumentRefused` for a document whose title and text another one has that stays, or that comes with it."""
+    """`DocumentRefused` for a document with the same title and text as one that stays, or another one of the edit."""
     known: dict[tuple[str, str], str] = {}
     for row in view.titled({document.title for document in documents}):
         if row not in dying:
@@ -116,7 +116,7 @@ def _refuse_equal(view: CorpusView, documents: Sequence[Document], dying: frozen
 def without(
     store: Store, view: CorpusView, dying: frozenset[int], documents: Sequence[Document], embed: Embed
 ) -> CorpusState:
-    """The state without some documents (article rows) and with others; the lock of editing is held."""
+    """The state without some documents (article rows) and with others; the editing lock is held."""
     dying, rescued = _rescued(view, dying)
     written = [*rescued, *documents]
     if not written and not dying:
@@ -130,10 +130,10 @@ def without(
 
 
 def _rescued(view: CorpusView, dying: frozenset[int]) -> tuple[frozenset[int], list[Document]]:
-    """The documents of the base that would lose a passage, because the base keeps it with one that dies.
+    """Documents of the base that would lose a passage, because the base stores it with a document that is removed.
 
-    A base holds a passage once, with the first document that has it. Such a document is written anew as it is, into the
-    edit's segment, and its row in the base dies, too. Only documents with the same title can share a passage.
+    A base stores a passage once, with the first document that has it. Such a document is written again, unchanged, into
+    the edit's segment, and its row in the base is masked, too. Only documents with the same title can share a passage.
     """
     rescued: dict[int, Document] = {}
     base = next((layer for layer in view.layers if layer.name == BASE), None)
@@ -155,7 +155,7 @@ def _rescued(view: CorpusView, dying: frozenset[int]) -> tuple[frozenset[int], l
 
 
 def _segment(store: Store, view: CorpusView, documents: Sequence[Document], embed: Embed) -> str:
-    """Publish a segment of these documents, unless it is there; its id."""
+    """Publish a segment of these documents, unless it exists; returns its id."""
     state = view.state
     spans = _packed(documents)
     ids = [_ids(document, own) for document, own in zip(documents, spans, strict=True)]
@@ -180,7 +180,7 @@ def _segment(store: Store, view: CorpusView, documents: Sequence[Document], embe
 
 
 def _vectors(layers: Sequence[Layer], ids: Sequence[str], texts: Sequence[tuple[str, str]], embed: Embed) -> Tensor:
-    """Vectors of the blocks, float16 [N, D]: those of known ids reused, dead documents' too, the others embedded."""
+    """Vectors of the blocks, float16 [N, D]: reused for known ids, also of dead documents, otherwise embedded."""
     places: dict[str, tuple[int, int]] = {}
     unknown: dict[str, tuple[str, str]] = {}
     for one, text in zip(ids, texts, strict=True):

@@ -1,7 +1,7 @@
-"""Folding: a state's segments and tombstones become a new base, an ordinary snapshot and its generation.
+"""Folding: a state's segments and tombstones become a new base, that is a snapshot and its generation.
 
-Nothing is packed or embedded anew, so that a fold which died starts over: what is there already, whole, stays. Edits go
-on meanwhile; `rebase` moves a later state onto the new base.
+Nothing is packed or embedded again. A fold that died starts again and keeps complete results. Edits continue meanwhile;
+`rebase` moves a later state onto the new base.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from realm_core.living.view import CorpusView
 from realm_core.living.writing import LayerWriter, copy_rows, generation_manifest, vectors_of, write_vectors
 from realm_core.runs.activity import Activity
 
-# What a base's manifest says of its texts, kept in the next; and what the first one says of documents alone.
+# A base's manifest passes these on to the next; the defaults of a first base that only has documents.
 _ABOUT = {"source": "documents", "language": "en", "licence": "", "attribution": ""}
 
 
 @dataclass(frozen=True)
 class Folded:
-    """A new base, and where it lies."""
+    """A new base and its folders."""
 
     base: Base
     snapshot: Path
@@ -39,16 +39,16 @@ class Folded:
 
 
 def fold(store: Store, state: CorpusState, activity: Activity, *, model_hash: str | None = None) -> Folded:
-    """Publish a base that equals the state; one that is there already is returned at once.
+    """Publish a base equal to the state; an existing one is returned at once.
 
-    model_hash: what the generation says of its model; left out, what the state's first layer says.
+    model_hash: the model of the new generation; default: that of the state's first layer.
     """
     with store.lock(FOLDING):
         return fold_locked(store, state, activity, model_hash=model_hash)
 
 
 def fold_locked(store: Store, state: CorpusState, activity: Activity, *, model_hash: str | None = None) -> Folded:
-    """`fold`, where the lock of folding is held."""
+    """`fold`, with the folding lock held."""
     _sweep(store)
     view = store.view(state)
     if not view.documents:
@@ -71,10 +71,10 @@ def fold_locked(store: Store, state: CorpusState, activity: Activity, *, model_h
 
 
 def rebase(store: Store, folded_state: CorpusState, folded: Folded, now: CorpusState, embed: Embed) -> CorpusState:
-    """The state that equals `now`, with the base that `folded_state` was folded into; for the caller to make current.
+    """The state equal to `now` on the base that `folded_state` was folded into, for the caller to make current.
 
-    now: `folded_state`, or what edits have made of it since. `RealmError` where it is not, or where documents were
-    purged since: then the new base, which may hold them, is removed.
+    now: `folded_state`, or a state that edits have made from it. `RealmError` if it is not, or if documents were purged
+    since: then the new base, which may hold them, is removed.
     """
     with store.lock():
         return _rebased(store, folded_state, folded, now, embed)
@@ -93,14 +93,14 @@ def _rebased(store: Store, folded_state: CorpusState, folded: Folded, now: Corpu
     for layer in then.layers:
         lived = then.live_articles[then.articles_of_layer(layer)]
         lives = later.live_articles[later.articles_of_layer(layer)] if layer in later.layers else np.zeros_like(lived)
-        if (lives & ~lived).any():  # a segment that had gone, and came back with an edit that equals its own
+        if (lives & ~lived).any():  # a segment that was removed, and returned with an equal edit
             if layer.name == BASE:
                 raise RealmError(f"The corpus state {now.id} does not follow from {folded_state.id}; fold it itself.")
             lives = np.zeros_like(lived)
         elif layer.name in carried:
             carried.remove(layer.name)
         gone.append(lived & ~lives)
-    numbers = np.cumsum(then.live_articles) - 1  # the new base has the documents that lived, in their order
+    numbers = np.cumsum(then.live_articles) - 1  # the new base has the living documents, in their order
     dying = frozenset(numbers[np.flatnonzero(np.concatenate(gone))].tolist())
     start = CorpusState(now.name, now.block_hash, folded.base, purges=now.purges)
     rebased = without(store, store.view(start), dying, (), embed)
@@ -120,7 +120,7 @@ def _partial(folder: Path) -> Path:
 
 
 def _sweep(store: Store) -> None:
-    """Remove what a killed fold left unfinished."""
+    """Remove unfinished files of a killed fold."""
     if not store.folding_file.exists():
         return
     told = read_json(store.folding_file)
@@ -157,7 +157,7 @@ def _publish_snapshot(view: CorpusView, final: Path, activity: Activity) -> None
 
 
 def _links(view: CorpusView, folder: Path) -> int:
-    """Write the links of those blocks of the base that live, at their new rows; how many. Segments have none."""
+    """Write the links of the base's living blocks, at their new rows; returns their number. Segments have none."""
     layer = view.layers[0]
     links = layer.snapshot.manifest.get("links", 0)
     if layer.name != BASE or not links:

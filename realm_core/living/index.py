@@ -2,8 +2,8 @@
 
     search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
 
-Rows are those of `CorpusView`; of equal scores the lower row comes first. The result is that of a corpus which is built
-anew from the documents of the state. Legend: B queries, N rows, M rows of segments, D dimension, K results.
+Rows are those of `CorpusView`; of equal scores the lower row comes first. The result equals that of a corpus built from
+the documents of the state. Legend: B queries, N rows, M rows of segments, D dimension, K results.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from realm_core.text.wordpieces import Wordpieces
 
 
 class LivingIndex:
-    """A corpus state, ready to be searched; immutable, and used by several threads.
+    """A corpus state, ready to be searched; immutable and thread-safe.
 
-    corpus: its texts, for the rows that are found. `open` makes one, `at` one of a later state, `where` one that finds
-    only what passes a filter.
+    corpus: its texts, by the rows found. `open` creates one, `at` one of a later state, `where` one restricted by a
+    filter.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class LivingIndex:
         return cls(store, corpus, base, vectors, device, wanted, corpus.live_rows)
 
     def where(self, wanted: Filter) -> LivingIndex:
-        """The same state, of which only the blocks of documents that pass a filter are found."""
+        """The same state, restricted to the blocks of documents that match a filter."""
         rows_N = self.corpus.passing_rows(wanted)
         return LivingIndex(
             self._store, self.corpus, self._base, self._segment_vectors, self._device, self._wanted, rows_N
@@ -120,7 +120,7 @@ class LivingIndex:
 
 
 def check_fits(model: Model, state: CorpusState) -> None:
-    """`RealmError` unless the state's vectors are of the model's block embedder."""
+    """`RealmError` unless the state's vectors come from the model's block embedder."""
     if state.block_hash != model.block_hash:
         raise RealmError(
             f"The corpus {state.name} was embedded with another block embedder ({state.block_hash}) than the "
@@ -144,5 +144,5 @@ class LivingRetriever:
         return rows_BK.tolist(), scores_BK.tolist()
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows alone."""
+        """Only the rows."""
         return self.search(questions, k)[0]

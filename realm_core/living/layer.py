@@ -1,6 +1,6 @@
-"""One layer of a living corpus, opened: the base or a segment. Both are a snapshot and a generation of its blocks.
+"""One opened layer of a living corpus: the base or a segment. Both are a snapshot and a generation of its blocks.
 
-Everything is immutable and may be used by several threads; states that have a layer in common share the opened one.
+Layers are immutable and thread-safe; states with a common layer share the opened one.
 Legend: N blocks, A documents, D dimension.
 """
 
@@ -33,7 +33,7 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class StoredVectors:
-    """The vectors of a generation where they lie: an edit needs a few of them, whatever the size of the base."""
+    """The vectors of a generation on disk: an edit needs only a few of them, whatever the size of the base."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,11 +50,11 @@ class StoredVectors:
             raise RealmError(f"{folder / 'manifest.json'} does not describe an index: {error}.") from None
 
     def load(self) -> Tensor:
-        """All of them, float16 [N, D], checked."""
+        """All of them, float16 [N, D], verified."""
         return Generation.open(self.folder).vectors_ND
 
     def at(self, rows_M: Rows) -> Tensor:
-        """Those of some rows, float16 [M, D], their files checked."""
+        """Those of some rows, float16 [M, D], with their files verified."""
         vectors_MD = torch.empty(len(rows_M), self.dimension, dtype=torch.float16)
         shards_M = np.searchsorted(self._starts, rows_M, side="right") - 1
         for shard in np.unique(shards_M).tolist():
@@ -87,7 +87,7 @@ class Layer:
             self.document_table = _table(corpus / DOCUMENTS_FILE)
             if self.document_table.schema != DOCUMENTS_SCHEMA or len(self.document_table) != self.articles:
                 raise RealmError(f"{corpus / DOCUMENTS_FILE} is not the table of documents of this corpus.")
-        # Which document each block is of: ascending, so that a document's blocks are found by bisection.
+        # The document of each block, ascending, so that a document's blocks are found by bisection.
         self.owners_N: Rows = self.block_table.column("article").to_numpy()
         self._base_rows: dict[str, Rows] = {}
 
@@ -96,7 +96,7 @@ class Layer:
 
     @property
     def articles(self) -> int:
-        """How many documents it has, dead and living."""
+        """The number of its documents, dead and living."""
         return self.snapshot.articles
 
     def blocks_of(self, article: int) -> range:
@@ -105,7 +105,7 @@ class Layer:
         return range(first, stop)
 
     def block_ids(self, rows: range) -> list[str]:
-        """The ids of the blocks in rows that follow one another."""
+        """The ids of the blocks in consecutive rows."""
         ids: list[str] = self.block_table.column("block_id").slice(rows.start, len(rows)).to_pylist()
         return ids
 
@@ -115,8 +115,8 @@ class Layer:
         return {block_id: row for row, block_id in reversed(list(enumerate(ids)))}
 
     def row_of(self, block_id: str) -> int | None:
-        """The first row with this block id, whether its document lives or not."""
-        # A base may be large, and is looked into on the disk; a segment's ids are held in memory.
+        """The first row with this block id, dead or living."""
+        # A base may be large and is searched on disk; a segment's ids are in memory.
         return self.snapshot.row_of(block_id) if self.name == BASE else self._rows_by_id.get(block_id)
 
     @cached_property
@@ -125,7 +125,7 @@ class Layer:
         return np.frombuffer(bytes.fromhex("".join(self.block_ids(range(len(self))))), ">u8").reshape(-1, 2)
 
     def rows_in(self, base: Layer) -> Rows:
-        """For each of its blocks the base's row with the same id, −1 where there is none; looked up once."""
+        """For each of its blocks the base's row with the same id, −1 if there is none; cached."""
         key = base.snapshot.snapshot_id
         if key not in self._base_rows:
             found = (base.row_of(block_id) for block_id in self.block_ids(range(len(self))))
@@ -133,17 +133,17 @@ class Layer:
         return self._base_rows[key]
 
     def with_ids(self, ids: Collection[str]) -> dict[str, int]:
-        """The documents that have one of these ids, dead and living: id → row."""
+        """The documents with one of these ids, dead and living: id → row."""
         column = self.article_table.column("id")
         return {column[row].as_py(): row for row in self._in("id", ids).tolist()}
 
     def titled(self, titles: Collection[str]) -> list[int]:
-        """The rows of the documents that have one of these titles, dead and living."""
+        """The rows of the documents with one of these titles, dead and living."""
         rows: list[int] = self._in("title", titles).tolist()
         return rows
 
     def with_title_part(self, part: str) -> Mask:
-        """Which documents, dead and living, have a title with this part in it, in whatever case: bool [A]."""
+        """bool [A]: the documents, dead and living, whose title contains this part, ignoring case."""
         found = pc.match_substring(self.article_table.column("title"), part, ignore_case=True)
         mask: Mask = found.to_numpy()
         return mask
@@ -181,13 +181,13 @@ class Layer:
         return {known["collection"]: facts} if documents else {}
 
     def known_rows(self, start: int, stop: int) -> pa.Table:
-        """What is known of the documents in rows [start, stop), as `DOCUMENTS_SCHEMA` has it."""
+        """The metadata of the documents in rows [start, stop), in `DOCUMENTS_SCHEMA`."""
         if self.document_table is not None:
             return self.document_table.slice(start, stop - start)
         return pa.Table.from_pylist([known_of(self.snapshot.manifest)] * (stop - start), DOCUMENTS_SCHEMA)
 
     def passing(self, wanted: Filter) -> Mask:
-        """Which documents, dead and living, pass a filter: bool [A]."""
+        """bool [A]: the documents, dead and living, that match a filter."""
         passing = np.ones(self.articles, np.bool_)
         for column, values in (("id", wanted.documents), ("title", wanted.titles)):
             if values is not None:

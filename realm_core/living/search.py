@@ -1,4 +1,4 @@
-"""Exact and approximate search among those rows of a base that a mask allows.
+"""Exact and approximate search among the rows of a base that a mask allows.
 
 Legend: B queries, N vectors, M allowed ones, D dimension, K results.
 """
@@ -20,13 +20,13 @@ from realm_core.index.search import stable_top
 from realm_core.tensors import fill
 
 _SLICE_ROWS = 1 << 18  # scores of one slice are [B, slice] float32
-_PRECISE_BYTES = 8 << 30  # vectors are kept in float32 where that takes no more, as `ExactSearch` does
-_FEW = 8  # where fewer than one row in so many is allowed, the allowed ones are scored alone
-_FEW_ROWS = 10_000  # so few are searched exactly, also where search is approximate
+_PRECISE_BYTES = 8 << 30  # vectors are kept in float32 up to this size, as in `ExactSearch`
+_FEW = 8  # if fewer than one row in so many is allowed, only the allowed ones are scored
+_FEW_ROWS = 10_000  # up to so many are searched exactly, also in approximate search
 
 
 class Allowed:
-    """Which of a base's rows may be found. mask_N: bool, on the CPU."""
+    """The rows of a base that may be found. mask_N: bool, on the CPU."""
 
     def __init__(self, mask_N: Tensor, device: torch.device) -> None:
         self.count = int(mask_N.sum())

@@ -1,8 +1,8 @@
-"""What a living corpus is made of at one moment: a base, segments in order, and tombstones. Plain data with an id.
+"""One state of a living corpus: a base, segments in order, and tombstones. Plain data with an id.
 
-A **base** is a corpus snapshot and its index generation. A **segment** holds the documents of one edit with their
-blocks and vectors. A **tombstone** names a document of one of them that is gone, by its row there. All of them are
-immutable, so a state is a few names, and its id is a hash of these.
+A **base** is a corpus snapshot and its index generation. A **segment** has the documents of one edit with their blocks
+and vectors. A **tombstone** marks a removed document of a base or segment, by its row there. All of them are immutable,
+so a state is a few names, and its id is a hash of these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BASE = "base"  # the base's name among the layers
 
 @dataclass(frozen=True)
 class Base:
-    """The names of a snapshot's folder and of a generation's, which fit together."""
+    """The names of a snapshot's folder and of its generation's."""
 
     snapshot: str
     generation: str
@@ -31,10 +31,10 @@ class Base:
 
 @dataclass(frozen=True)
 class CorpusState:
-    """name: the corpus's. block_hash: the block embedder that all vectors are of.
+    """name: of the corpus. block_hash: of the block embedder of all vectors.
 
-    segments: their ids, the earliest first. tombstones: rows of documents that are gone, for each layer that has such;
-    the key of the base is `BASE`, that of a segment its id. purges: how often documents were purged so far.
+    segments: their ids, the earliest first. tombstones: rows of removed documents by layer; the key of the base is
+    `BASE`, that of a segment its id. purges: the number of purges so far.
     """
 
     name: str
@@ -61,9 +61,9 @@ class CorpusState:
         return bool(self.segments or self.tombstones)
 
     def changed(self, dead: Mapping[str, Sequence[int]], documents_of: Mapping[str, int], *added: str) -> CorpusState:
-        """The state with more tombstones and with segments added behind the others.
+        """The state with more tombstones, and with segments appended.
 
-        documents_of: how many documents each layer has; a segment without a living one is left out.
+        documents_of: the number of documents by layer; a segment without a living one is dropped.
         """
         tombstones = {
             layer: tuple(sorted({*self.tombstones.get(layer, ()), *dead.get(layer, ())}))
@@ -78,7 +78,7 @@ class CorpusState:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As a database or a file keeps it."""
+        """The form in a database or a file."""
         return {
             "format": FORMAT,
             "name": self.name,
@@ -91,7 +91,7 @@ class CorpusState:
 
     @classmethod
     def from_json(cls, told: Any) -> CorpusState:
-        """The state of what `to_json` gave; `RealmError`, to be read behind a place, for anything else."""
+        """The inverse of `to_json`; `RealmError`, as a continuation of a place, for anything else."""
         if not isinstance(told, dict) or told.get("format") != FORMAT:
             raise RealmError(f"is not a corpus state of format {FORMAT}.")
         try:
@@ -111,12 +111,12 @@ class CorpusState:
         return state
 
     def save(self, path: Path) -> None:
-        """Write the state to a file, whole or not at all."""
+        """Write the state to a file, completely or not at all."""
         write_json(path, self.to_json(), sealed=True)
 
     @classmethod
     def load(cls, path: Path) -> CorpusState:
-        """The state in a file; `RealmError` when it is missing, damaged or something else."""
+        """The state in a file; `RealmError` if it is missing, damaged or something else."""
         told = read_json(path)
         try:
             return cls.from_json(told)

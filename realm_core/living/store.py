@@ -1,11 +1,11 @@
-"""The folder of a living corpus: segments, states, and which state is the current one.
+"""The folder of a living corpus: segments, states, and the current state.
 
-    segments/SEGMENT/   published whole by a rename
+    segments/SEGMENT/   published by a rename
     states/STATE.json   states that were current once
-    current.json        the id of the current one; a caller that keeps it elsewhere leaves this file alone
-    folding.json        the fold that is under way, or was when its process died
+    current.json        the id of the current state; not used by a caller that stores it elsewhere
+    folding.json        the running fold, or one whose process died
 
-Snapshots and generations of bases lie where all others lie: `corpora`/NAME/SNAPSHOT and `indexes`/GENERATION.
+Snapshots and generations of bases are with all others: `corpora`/NAME/SNAPSHOT and `indexes`/GENERATION.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class Store:
 
     @contextmanager
     def lock(self, what: str = EDITING) -> Iterator[None]:
-        """One process at a time edits, and one folds, while others read; who comes second waits."""
+        """One process at a time edits, and one folds, while others read; another one waits."""
         with exclusive(self.folder / f".{what}.lock"):
             yield
 
     def first_state(self, name: str, base: Base) -> CorpusState:
-        """The state of an unchanged base; name: the corpus's, whose folder the snapshot lies in."""
+        """The state of an unchanged base; name: of the corpus, in whose folder the snapshot is."""
         block_hash = read_manifest(self.indexes / base.generation).get("block_hash")
         state = CorpusState(name, str(block_hash), base)
-        self.view(state)  # whether the two are there and fit together
+        self.view(state)  # raises if one is missing, or if they do not match
         return state
 
     def snapshot_folder(self, state: CorpusState) -> Path:
@@ -60,7 +60,7 @@ class Store:
         return self.corpora / state.name / state.base.snapshot
 
     def view(self, state: CorpusState) -> CorpusView:
-        """Open a state; layers that are open already are shared. `RealmError` names what is missing or damaged."""
+        """Open a state; open layers are shared. `RealmError` names what is missing or damaged."""
         return CorpusView(state, [self._layer(state, name) for name in state.layers])
 
     def _layer(self, state: CorpusState, name: str) -> Layer:
@@ -82,7 +82,7 @@ class Store:
         return layer
 
     def current(self) -> CorpusState | None:
-        """The state that `commit` was given last."""
+        """The state of the latest `commit`."""
         if not self._current.exists():
             return None
         told = read_json(self._current)
@@ -91,17 +91,18 @@ class Store:
         return CorpusState.load(self.states / f"{told['state']}.json")
 
     def commit(self, state: CorpusState) -> None:
-        """Make a state the current one, at once or not at all."""
+        """Make a state the current one, atomically."""
         state.save(self.states / f"{state.id}.json")
         write_json(self._current, {"state": state.id})
 
     def sweep(self, keep: Iterable[CorpusState] = ()) -> list[str]:
-        """Remove what is neither of the current state nor of those in `keep`: states and segments; returns their names.
+        """Remove states and segments of neither the current state nor those in `keep`; returns their names.
 
-        A fold is waited for. No state may be under way that is neither committed nor kept: its segment would go.
+        Waits for a fold. No state may be in progress that is neither committed nor kept, because its segment would be
+        removed.
         """
         with self.lock(FOLDING), self.lock():
-            for file in self.folder.glob(".*.tmp"):  # which a process that was killed was writing
+            for file in self.folder.glob(".*.tmp"):  # left by a killed process
                 file.unlink()
             current = self.current()
             kept = [*keep, *([current] if current else [])]
@@ -114,7 +115,7 @@ class Store:
             return sorted(removed)
 
     def remove_states(self, keep: set[str]) -> list[str]:
-        """Remove the files of states, but for those of the ids in `keep`."""
+        """Remove the files of states, except those with ids in `keep`."""
         removed = []
         for file in self.states.iterdir():
             if file.name.removesuffix(".json") not in keep:
@@ -123,6 +124,6 @@ class Store:
         return removed
 
     def sweep_half_written(self) -> None:
-        """Remove segments that a killed edit left unfinished; only under the lock of editing."""
+        """Remove unfinished segments of a killed edit; only under the editing lock."""
         for folder in self.segments.glob(".*.partial"):
             remove_folder(folder)

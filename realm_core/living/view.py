@@ -1,8 +1,8 @@
-"""The texts of a corpus state as one corpus: its layers behind one another, what is dead or repeated masked.
+"""The texts of a corpus state as one corpus: its layers concatenated, with dead and repeated rows masked.
 
 Documents and blocks have rows as in a `Snapshot`, counted through all layers: first the base's, then those of each
-segment. Of several living blocks with the same title and text the first counts, as when a corpus is ingested, so what
-lives is, in this order, what ingesting the living documents in their order would give.
+segment. Of several living blocks with the same title and text the first counts, as in ingesting, so the living rows are
+exactly those of a corpus ingested from the living documents in their order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from realm_core.living.state import BASE, CorpusState
 
 @dataclass(frozen=True)
 class ListedDocument:
-    """A document without its text. row: its article row. blocks: how many of its blocks are searched."""
+    """A document without its text. row: its article row. blocks: the number of its searched blocks."""
 
     row: int
     id: str
@@ -33,7 +33,7 @@ class ListedDocument:
 
 
 class CorpusView:
-    """A corpus state, opened; `len()` is the number of rows, dead ones counted."""
+    """An opened corpus state; `len()` is the number of rows, including dead ones."""
 
     def __init__(self, state: CorpusState, layers: Sequence[Layer]) -> None:
         self.state = state
@@ -57,7 +57,7 @@ class CorpusView:
         yield from zip(self.layers, self._first_rows.tolist(), self._first_articles.tolist(), strict=False)
 
     def _mask_repeated(self) -> None:
-        """Mask every living block whose id an earlier living one has; within a base there are none."""
+        """Mask every living block whose id an earlier living one has; a base has none."""
         base = next((layer for layer in self.layers if layer.name == BASE), None)
         if len(self.layers) == (base is not None):
             return
@@ -79,7 +79,7 @@ class CorpusView:
 
     @cached_property
     def blocks(self) -> int:
-        """How many blocks are searched."""
+        """The number of searched blocks."""
         return int(np.count_nonzero(self.live_rows))
 
     @cached_property
@@ -88,10 +88,11 @@ class CorpusView:
 
     @property
     def documents(self) -> int:
-        """How many documents live."""
+        """The number of living documents."""
         return len(self._listed)
 
-    # ── As of a snapshot ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── As in a snapshot
+    # ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def block(self, row: int) -> Block:
         """The block at `row`, its own and its article's row counted through all layers; IndexError beyond the last."""
@@ -112,7 +113,7 @@ class CorpusView:
         return None
 
     def article(self, row: int) -> Article:
-        """The document at an article row as a snapshot has it."""
+        """The document at an article row, in a snapshot's form."""
         layer, _, first_article = self._layer_at(row, self._first_articles)
         return layer.snapshot.article(row - first_article)
 
@@ -126,7 +127,7 @@ class CorpusView:
         ]
 
     def articles_matching(self, expression: str) -> Iterator[int]:
-        """Rows of the living documents whose text an RE2 expression matches somewhere, in whatever case; in order."""
+        """Rows of the living documents whose text an RE2 expression matches, ignoring case; in order."""
         for layer, _, first_article in self._placed():
             for row in layer.snapshot.articles_matching(expression):
                 if self.live_articles[first_article + row]:
@@ -135,7 +136,7 @@ class CorpusView:
     # ── Documents ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def listed(self, start: int, stop: int) -> list[ListedDocument]:
-        """The living documents number `start` up to `stop`, counted from 0, in their order: a page of a list."""
+        """The living documents number `start` to `stop`, counted from 0, in order: a page of a list."""
         return self.described(self._listed[start:stop].tolist())
 
     def found(self, title: str = "", without: Collection[str] = (), wanted: Filter | None = None) -> list[int]:
@@ -169,7 +170,7 @@ class CorpusView:
         return listed
 
     def document(self, row: int) -> Document:
-        """The document at an article row, with all that is known of it."""
+        """The document at an article row, with its metadata."""
         layer, _, first_article = self._layer_at(row, self._first_articles)
         return layer.document(row - first_article)
 
@@ -210,17 +211,17 @@ class CorpusView:
         return layer, row - first_article
 
     def rows_of_layer(self, layer: Layer) -> slice:
-        """Where the rows of a layer's blocks stand."""
+        """The slice of a layer's block rows."""
         number = self.layers.index(layer)
         return slice(int(self._first_rows[number]), int(self._first_rows[number + 1]))
 
     def articles_of_layer(self, layer: Layer) -> slice:
-        """Where the rows of a layer's documents stand."""
+        """The slice of a layer's article rows."""
         number = self.layers.index(layer)
         return slice(int(self._first_articles[number]), int(self._first_articles[number + 1]))
 
     def passing_rows(self, wanted: Filter) -> Mask:
-        """Which rows live and are of a document that passes a filter."""
+        """bool: the living rows whose document matches a filter."""
         passing = [layer.passing(wanted)[layer.owners_N] for layer in self.layers]
         rows_N: Mask = self.live_rows & np.concatenate([np.array([], np.bool_), *passing])
         return rows_N

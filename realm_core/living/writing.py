@@ -1,7 +1,7 @@
 """Writing a layer: the files of a snapshot, a table of documents, and the vectors of a generation.
 
-A segment is one folder that is a snapshot and a generation at once; a folded base is two. Texts pass through in
-batches, so that a base of any size can be written.
+A segment is one folder that is both a snapshot and a generation; a folded base is two folders. Texts are written in
+batches, so that a base may have any size.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TABLES = (
 
 
 class LayerWriter:
-    """Writes articles, blocks and what is known of documents into a folder; a context manager."""
+    """Writes articles, blocks and metadata of documents into a folder; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -61,7 +61,7 @@ class LayerWriter:
             self._index_ids()
 
     def add(self, articles: pa.RecordBatch, blocks: pa.RecordBatch, documents: pa.RecordBatch) -> None:
-        """One row an article in `articles` and `documents`; the blocks count articles from the first of these."""
+        """`articles` and `documents` have one row per article; the blocks count articles from the first of these."""
         blocks = tables.with_article_offset(blocks.select(tables.BLOCKS_SCHEMA.names), self.articles)
         for writer, batch in zip(self._writers, (articles, blocks, documents), strict=True):
             writer.write_batch(batch)
@@ -71,14 +71,14 @@ class LayerWriter:
         self.blocks += blocks.num_rows
 
     def _index_ids(self) -> None:
-        """What `Snapshot.row_of` searches; of equal ids the first row comes first."""
+        """Write the table that `Snapshot.row_of` searches; of equal ids the first row comes first."""
         prefixes_N = np.concatenate([np.array([], np.uint64), *self._halves])
         order_N = np.argsort(prefixes_N, kind="stable").astype(np.int64)
         save_array(self._folder / tables.ROWS_FILE, order_N)
         save_array(self._folder / tables.PREFIXES_FILE, prefixes_N[order_N])
 
     def manifest(self, snapshot_id: str, about: dict[str, Any], *other_files: str) -> dict[str, Any]:
-        """What the folder's manifest says of it as a snapshot, with the checksums of all its files."""
+        """The folder's manifest as a snapshot, with the checksums of all its files."""
         files = [*(name for name, _ in _TABLES), tables.PREFIXES_FILE, tables.ROWS_FILE, *other_files]
         return {
             "format": tables.FORMAT,
@@ -93,7 +93,7 @@ class LayerWriter:
 
 
 def write_vectors(folder: Path, pieces: Iterator[Tensor]) -> list[dict[str, Any]]:
-    """Write vectors, float16 [rows, D] a piece, as the shards of a generation; how its manifest names them."""
+    """Write vectors, float16 [rows, D] per part, as the shards of a generation; returns their manifest entries."""
     shards: list[dict[str, Any]] = []
     start = 0
     for number, vectors_RD in enumerate(pieces):
@@ -107,7 +107,7 @@ def write_vectors(folder: Path, pieces: Iterator[Tensor]) -> list[dict[str, Any]
 def generation_manifest(
     name: str, snapshot_id: str, block_hash: str, model_hash: str, dimension: int, shards: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """What a manifest says of a generation."""
+    """The manifest of a generation."""
     return {
         "format": GENERATION_FORMAT,
         "generation": name,
@@ -144,7 +144,7 @@ def write_segment(
     name: str,
     block_hash: str,
 ) -> None:
-    """Publish a segment as `folder`, whose name is its id; name: the corpus's."""
+    """Publish a segment as `folder`, whose name is its id; name: of the corpus."""
     temporary = folder.with_name(f".{folder.name}.partial")
     remove_folder(temporary)
     temporary.mkdir()
@@ -155,7 +155,7 @@ def write_segment(
 
 
 def copy_of_segment(folder: Path, layer: Layer, articles_A: Mask, *, name: str, block_hash: str) -> None:
-    """Publish a segment with some of the documents of another; nothing is packed or embedded anew."""
+    """Publish a segment with some of the documents of another; nothing is packed or embedded again."""
     temporary = folder.with_name(f".{folder.name}.partial")
     remove_folder(temporary)
     temporary.mkdir()
@@ -177,7 +177,7 @@ def _publish(
 
 
 def copy_rows(layer: Layer, articles_A: Mask, rows_N: Mask, writer: LayerWriter) -> None:
-    """Add the articles and the blocks of a layer that are marked, with what is known of the articles."""
+    """Add the marked articles and blocks of a layer, with the articles' metadata."""
     for start in range(0, layer.articles, _ARTICLES_AT_ONCE):
         stop = min(start + _ARTICLES_AT_ONCE, layer.articles)
         kept = articles_A[start:stop]
@@ -203,7 +203,7 @@ def _batch(table: pa.Table, kept: Mask) -> pa.RecordBatch:
 
 
 def vectors_of(layers: Sequence[Layer], rows: Sequence[Rows]) -> Iterator[Tensor]:
-    """The vectors of some rows of each layer, one layer after the other, in pieces of a shard."""
+    """The vectors of some rows of each layer, layer by layer, in parts of a shard."""
 
     total = sum(map(len, rows))
     firsts = np.cumsum([0, *map(len, rows)])

@@ -1,1 +1,1 @@
-"""Child processes: how they are started, locked, watched, stopped and reported. Imports neither torch nor Django."""
+"""Child processes: starting, locking, watching, stopping and reporting. Imports neither torch nor Django."""

@@ -1,8 +1,8 @@
-"""How a long activity speaks to whoever started it: progress, metrics, a result, and being stopped.
+"""Communication of a long activity with its caller: progress, metrics, result, and stopping.
 
 The same `Activity` serves a terminal, a test and a supervised subprocess. It reports into a run folder
-(runs/folder.py), and on a terminal in a line that is rewritten in place. SIGTERM and SIGINT ask it to stop: `check()`
-raises `Stopped` at the next safe point. So does, where that is wanted, the end of the process that started this one.
+(runs/folder.py), and on a terminal in a line that is rewritten in place. SIGTERM and SIGINT request a stop: `check()`
+raises `Stopped` at the next safe point, optionally also after the parent process has ended.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from realm_core.files import disk_errors, write_json
 from realm_core.runs.folder import RunFolder
 
 _PROGRESS_EVERY_S = 0.5
-_LOG_EVERY_S = 5.0  # where output is a file, lines are kept and should be few
+_LOG_EVERY_S = 5.0  # a file keeps all lines, so there should be few
 
 
 class Activity:
-    """One run of something long.
+    """One run of a long activity.
 
     run:          folder for progress, metrics and result, or None.
     quiet:        print nothing but errors.
-    with_parent:  the process that started this one, by its id: stop when it has ended, however it did. (Asked for here,
-                  the parent might be another already: a process takes seconds to come this far.)
+    with_parent:  process id of the parent: stop when it has ended. (Passed in, because reading it here might already
+                  give another one: starting up takes seconds.)
     """
 
     def __init__(self, run: Path | None = None, *, quiet: bool = False, with_parent: int | None = None) -> None:
@@ -41,7 +41,7 @@ class Activity:
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
         self._stop_requested = False
-        # Of a clock that never jumps; what is written down is the time of day.
+        # A monotonic clock; the times that are written are of the wall clock.
         self._started_at = self._last_shown_at = self._last_logged_at = -math.inf
         self._first_done = 0
         self._counting: tuple[int | None, str] | None = None
@@ -54,7 +54,7 @@ class Activity:
         """Let SIGTERM and SIGINT request a stop (only a process's main thread may call this)."""
 
         def request(_number: int, _frame: FrameType | None) -> None:
-            if self._stop_requested:  # asked twice: do not insist on a safe point
+            if self._stop_requested:  # a second signal: stop without a safe point
                 raise KeyboardInterrupt
             self._stop_requested = True
 
@@ -62,17 +62,17 @@ class Activity:
         signal.signal(signal.SIGINT, request)
 
     def check(self) -> None:
-        """Raise `Stopped` if someone asked for it. Call this wherever stopping loses nothing."""
+        """Raise `Stopped` if a stop was requested. Called wherever stopping loses nothing."""
         if self._stop_requested or (self._parent is not None and os.getppid() != self._parent):
             raise Stopped
 
     def say(self, message: str) -> None:
-        """Tell the person a sentence."""
+        """Print a message."""
         if not self._quiet:
             self._print(message)
 
     def warn(self, message: str) -> None:
-        """Tell the person what went wrong though the work goes on; said where it is quiet, too."""
+        """Print a warning, also in quiet mode."""
         self._print(f"error: {message}")
 
     def _print(self, message: str) -> None:
@@ -84,7 +84,7 @@ class Activity:
     def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
         """Report that `done` of `total` `unit`s (None: unknown) are finished; cheap to call often."""
         now = time.monotonic()
-        if self._counting != (total, unit) or done < self._first_done:  # a new count begins
+        if self._counting != (total, unit) or done < self._first_done:  # a new count starts
             self._counting = (total, unit)
             self._started_at, self._first_done, self._last_shown_at = now, done, -math.inf
         finished = total is not None and done >= total
@@ -148,13 +148,13 @@ class Activity:
                 file.write(json.dumps({"step": step, "time": time.time(), **values}) + "\n")
 
     def result(self, value: dict[str, Any]) -> None:
-        """Leave what came of it; the last thing that a successful activity does."""
+        """Write the result; the last step of a successful activity."""
         if self._folder is not None:
             write_json(self._folder.result_file, value)
 
 
 def _cut_half_row(path: Path) -> None:
-    """Remove half a row that an earlier run left at the end, on a full disk or killed; the next would go on in it."""
+    """Remove an incomplete last row, left by a full disk or a kill, to which the next row would be appended."""
     if path.exists():
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 

@@ -1,10 +1,10 @@
-"""The run folder, in which a long activity leaves what others read while it runs and afterwards.
+"""The run folder: files that a long activity writes, for readers during the run and afterwards.
 
-    task.json       what was asked for: the activity and its fields
+    task.json       the activity and its fields
     progress.json   {"done", "total", "unit", "rate", "seconds_left", "message", "time"}, replaced atomically
-    metrics.jsonl   one JSON object a line: {"step", "time", name: number, …}; only ever appended to
-    log.txt         what its processes printed, of all attempts
-    result.json     what came of it, written last
+    metrics.jsonl   one JSON object per line: {"step", "time", name: number, …}; only ever appended to
+    log.txt         output of its processes, of all attempts
+    result.json     the result, written last
     lock            held by the process that works there (launch.py, locks.py)
 
 `realm_core.runs.activity` writes progress, metrics and result, the command line the task, the runner the log.
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 LOCK = "lock"
-_ERROR = "error: "  # how `python -m realm_core` begins the sentence that says why it failed
-_SENTENCE_BYTES = 64 << 10  # of the end of a log, in which that sentence is looked for
+_ERROR = "error: "  # prefix of the error message of `python -m realm_core`
+_SENTENCE_BYTES = 64 << 10  # at the end of a log that are searched for that message
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run folder, which need not be there yet."""
+    """A run folder, which may not exist yet."""
 
     path: Path
 
@@ -54,11 +54,11 @@ class RunFolder:
         return self.path / LOCK
 
     def progress(self) -> dict[str, Any] | None:
-        """What the process last reported, or None."""
+        """The last report of the process, or None."""
         return read_object(self.progress_file)
 
     def result(self) -> dict[str, Any] | None:
-        """What came of it, or None when the process left nothing."""
+        """The result, or None if there is none."""
         return read_object(self.result_file)
 
     def log_size(self) -> int:
@@ -66,7 +66,7 @@ class RunFolder:
         return self.log_file.stat().st_size if self.log_file.exists() else 0
 
     def log_tail(self, most_bytes: int, start: int = 0) -> str:
-        """The end of the log, nothing of it from before the byte `start`."""
+        """The end of the log, without anything before the byte `start`."""
         try:
             with open(self.log_file, "rb") as file:
                 size = file.seek(0, 2)
@@ -76,23 +76,23 @@ class RunFolder:
             return ""
 
     def error_sentence(self, start: int = 0) -> str | None:
-        """The last sentence behind the byte `start` of the log with which a process explained its failure."""
+        """The last error message in the log after the byte `start`."""
         lines = self.log_tail(_SENTENCE_BYTES, start).splitlines()
         starts = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]
         return "\n".join(lines[starts[-1] :]).removeprefix(_ERROR).strip() if starts else None
 
 
 class Tail:
-    """The lines that are appended to a file. offset: bytes that have been dealt with."""
+    """Lines appended to a file. offset: bytes already processed."""
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         self._path, self.offset = path, offset
 
     def new(self) -> tuple[list[bytes], int]:
-        """(lines behind the offset that have their end, the offset behind them)."""
+        """(complete lines after the offset, the offset after them)."""
         try:
             with open(self._path, "rb") as file:
-                start = self.offset if file.seek(0, 2) >= self.offset else 0  # it may have been begun anew
+                start = self.offset if file.seek(0, 2) >= self.offset else 0  # the file may have been rewritten
                 file.seek(start)
                 chunk = file.read()
         except FileNotFoundError:
@@ -101,19 +101,19 @@ class Tail:
         return complete.splitlines(), start + len(complete)
 
     def take(self) -> list[bytes]:
-        """The new lines, which count as dealt with."""
+        """The new lines, which then count as processed."""
         lines, self.offset = self.new()
         return lines
 
 
 def metric_row(line: bytes) -> dict[str, Any] | None:
-    """A row of metrics; None for half a line, cut by the end of an earlier attempt."""
+    """A row of metrics; None for an incomplete line at the end of an earlier attempt."""
     row = _parse(line)
     return row if isinstance(row, dict) and {"step", "time"} <= row.keys() else None
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; None where there is none."""
+    """The JSON object in a file; None if there is none."""
     try:
         value = _parse(path.read_bytes())
     except FileNotFoundError:
@@ -122,7 +122,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 
 def _parse(text: bytes) -> Any:
-    """JSON, or None when it is not. NaN and infinities, which no database takes, become null."""
+    """JSON, or None if it is invalid. NaN and infinities, which databases refuse, become null."""
     try:
         return json.loads(text, parse_constant=lambda _name: None, parse_float=_finite)
     except ValueError:

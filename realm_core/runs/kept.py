@@ -1,4 +1,4 @@
-"""A process that is kept running: its log, its end, when it is started again."""
+"""A process that is kept running: its log, its end, its restarts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from subprocess import Popen
 from realm_core.runs.processes import ask_to_end, describe_end, kill_all, start
 
 _FIRST_PAUSE_S = 1.0
-_STEADY_AFTER_S = 60.0  # a process that has run so long did not die of how it was started
+_STEADY_AFTER_S = 60.0  # a process that has run so long counts as started successfully
 _LARGE_LOG_BYTES = 10 << 20
 _LOOK_S = 0.05
 
 
 class KeptProcess:
-    """A command that is started again whenever it dies, after 1 s, then 2 s, up to `longest_pause_s`.
+    """A command that is restarted whenever it dies, after 1 s, then 2 s, up to `longest_pause_s`.
 
-    Its keeper calls `look` again and again, in one thread, which must live as long as the process.
-    log: file for what it prints. folder, nice: see `start`. grace_s: from the request to end to SIGKILL.
+    The owner calls `look` repeatedly, in one thread, which must live as long as the process.
+    log: file for its output. folder, nice: see `start`. grace_s: from the request to end to SIGKILL.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class KeptProcess:
         longest_pause_s: float = 30.0,
     ) -> None:
         self.name, self.log, self._grace_s = name, log, grace_s
-        self.deaths = 0  # in a row, without a steady time between them
+        self.deaths = 0  # consecutive, without a long run in between
         self.pause_s = 0.0
         self._command, self._environment = command, environment
         self._folder, self._nice, self._longest_pause_s = folder, nice, longest_pause_s
@@ -45,7 +45,7 @@ class KeptProcess:
         self._start_at = 0.0
 
     def start(self) -> None:
-        """Start it; what it prints is added to its log."""
+        """Start it; its output is appended to the log."""
         if self.log.exists() and self.log.stat().st_size > _LARGE_LOG_BYTES:
             self.log.replace(self.log.with_suffix(".log.1"))
         with open(self.log, "ab") as output:
@@ -55,7 +55,7 @@ class KeptProcess:
         self._started_at = time.monotonic()
 
     def look(self) -> str | None:
-        """Start it if its time has come. If it has just died, says so in a clause and plans that."""
+        """Start it if it is due. If it has just died, return how, in a clause, and schedule a restart."""
         now = time.monotonic()
         if self._process is None:
             if now >= self._start_at:
@@ -64,7 +64,7 @@ class KeptProcess:
         status = self._process.poll()
         if status is None:
             return None
-        kill_all(self._process)  # helpers that it left behind
+        kill_all(self._process)  # its remaining children
         self._process = None
         if now - self._started_at > _STEADY_AFTER_S:
             self.deaths = 0
@@ -90,14 +90,14 @@ class KeptProcess:
         return self._process is not None and self._process.poll() is None
 
     def end(self, asked_at: float, impatient: Callable[[], bool] = lambda: False) -> None:
-        """Wait until it has ended, which it was asked to at `asked_at`; kill it when its time is over."""
+        """Wait until it has ended, as requested at `asked_at`; kill it after the grace period."""
         deadline = asked_at + self._grace_s
         while self.alive() and time.monotonic() < deadline and not impatient():
             time.sleep(_LOOK_S)
         self.kill()
 
     def kill(self) -> None:
-        """End it now, with all that it started."""
+        """End it now, with all its children."""
         if self._process is not None:
             kill_all(self._process)
             self._process.wait()

@@ -1,19 +1,19 @@
-"""Start a command that ends when its parent does.
+"""Starts a command that ends when its parent does.
 
     python launch.py [--lock FILE] [--nice N] PARENT COMMAND …
 
 The kernel is asked to kill this process when its parent (process id PARENT) ends, however that ends, and then COMMAND
-takes this process's place; the request survives that. Done here and not between fork and exec of the parent, because
-that is not safe in a process with threads. Linux only; elsewhere a command outlives a parent that is killed outright.
+replaces this process; the request survives the exec. Doing this between fork and exec of the parent would not be safe
+in a process with threads. Linux only; elsewhere a command outlives a killed parent.
 
 --lock: hold FILE's lock as long as COMMAND or a child with its open files lives; exit at once with status 75
 (EX_TEMPFAIL) if another process holds it. --nice: lower the priority by N, also against other sessions.
 
-A COMMAND that is torchrun starts its processes in sessions of their own, where a signal to its group does not reach
-them, and without its open files. They are started with this, too, each with --one-of-several: it ends with torchrun,
-the last COMMAND that was started so (PARENT is 0), and shares its lock.
+A COMMAND that is torchrun starts its processes in their own sessions, which a signal to its group does not reach, and
+without its open files. They are started with this program, too, each with --one-of-several: it ends with torchrun, the
+last COMMAND started in this way (PARENT is 0), and shares its lock.
 
-The lock is flock's, not filelock's: COMMAND inherits the descriptor, and several processes share the lock.
+The lock is flock's, not filelock's, because COMMAND inherits the descriptor, and several processes share the lock.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def main() -> None:
     parent = options.parent or int(os.environ[_PID_ENV])
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before the request was made
+        if os.getppid() != parent:  # the parent ended before the request
             sys.exit(1)
-    os.environ.pop(HELD_ENV, None)  # the parent's
+    os.environ.pop(HELD_ENV, None)  # inherited from the parent
     if options.lock:
         _hold(options.lock, alone=not options.one_of_several)
     lower_priority(options.nice)
@@ -58,8 +58,8 @@ def _hold(path: str, *, alone: bool) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if alone:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no process of an earlier attempt is left
-        # Several may hold it, and as long as one of them does, nobody gets it alone.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # waits for no process of an earlier attempt
+        # Several processes may share it; until all have ended, nobody gets it exclusively.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         print("Another process still works in this folder.", file=sys.stderr)
@@ -69,13 +69,13 @@ def _hold(path: str, *, alone: bool) -> None:
 
 
 def lower_priority(niceness: int) -> None:
-    """Lower the priority of this process, and give a session of our own the same.
+    """Lower the priority of this process, and of its session.
 
-    With sched_autogroup, the default of Linux on machines for people, priorities count among the processes of a session
-    only, and all sessions are equal: training would take as much as answering, which then has a thirtieth of its speed,
-    because the threads that multiply a matrix together wait for the one that does not run.
+    With sched_autogroup, the default on Linux desktops, priorities only count among the processes of a session, and all
+    sessions are equal: training would get as much time as answering, which then has a thirtieth of its speed, because
+    the threads that multiply a matrix together wait for the slowest one.
     """
-    niceness = os.nice(niceness)  # at most 19, whatever was asked for
+    niceness = os.nice(niceness)  # limited to 19
     if niceness <= 0 or os.getsid(0) != os.getpid():
         return
     for _ in range(5):
@@ -83,9 +83,9 @@ def lower_priority(niceness: int) -> None:
             with open("/proc/self/autogroup", "w") as file:
                 file.write(str(niceness))
             return
-        except BlockingIOError:  # ordinary users may ask ten times a second, all together
+        except BlockingIOError:  # limited to ten requests a second for all users
             time.sleep(0.1)
-        except OSError:  # there is no such thing here
+        except OSError:  # not supported here
             return
 
 

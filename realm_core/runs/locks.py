@@ -1,7 +1,7 @@
-"""Locks on files: the kernel releases them when the process that holds them ends, however it ends.
+"""File locks: the kernel releases them when the holding process ends, however it ends.
 
-They are filelock's where one process holds a file alone. `shared` calls flock itself: filelock's reader-writer lock is
-an SQLite database, which `exclusive` of the same file would not see.
+filelock's for one exclusive holder. `shared` calls flock itself, because filelock's reader-writer lock is an SQLite
+database, which is independent of `exclusive` on the same file.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _LOOK_S = 0.2
 
 @contextmanager
 def exclusive(path: Path, refusal: str | None = None) -> Iterator[None]:
-    """Hold a lock alone. refusal: the sentence of the `RealmError` where it is held already; None waits instead.
+    """Hold an exclusive lock. refusal: message of the `RealmError` if it is held already; None waits instead.
 
-    The file stays: removing it would let two processes lock two different files of one name.
+    The file is not removed: otherwise two processes could lock two files of the same name.
     """
-    # filelock's substitute for disks without flock would outlive a process that is killed.
+    # filelock's fallback for disks without flock would outlive a killed process.
     lock = FileLock(path, blocking=refusal is None, fallback_to_soft=False)
     try:
         with disk_errors(path):
@@ -45,7 +45,7 @@ def exclusive(path: Path, refusal: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def shared(path: Path, refusal: str | None = None) -> Iterator[None]:
-    """Hold a lock that others may share, but not while one of them holds it alone. refusal: as of `exclusive`."""
+    """Hold a shared lock, which excludes exclusive holders. refusal: as in `exclusive`."""
     with disk_errors(path):
         file = open(path, "a", encoding="ascii")  # noqa: SIM115 - closed below
     with file:
@@ -58,9 +58,9 @@ def shared(path: Path, refusal: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def only_one(folder: Path, activity: Activity) -> Iterator[None]:
-    """Make a run folder and hold its lock; another process that works there is waited for.
+    """Create a run folder and hold its lock; waits for another process that works there.
 
-    Nothing is locked where this process was started with the lock (see `processes.start`).
+    Nothing is locked if this process was started with the lock (see `processes.start`).
     """
     path = folder / LOCK
     if os.environ.get(HELD_ENV) == os.path.realpath(path):
@@ -74,12 +74,12 @@ def only_one(folder: Path, activity: Activity) -> Iterator[None]:
         _tidy(path)
 
 
-# filelock locks these descriptors, but opening them is ours: a process that waits keeps the file open that the holder
-# has locked, and so waits until that has ended, though it may remove the folder before.
+# filelock locks these descriptors, but they are opened here: a waiting process keeps the holder's file open and so
+# waits until the holder has ended, even if that removes the folder before.
 
 
 def _wait(folder: Path, activity: Activity) -> int:
-    """A descriptor of the lock, which is held."""
+    """A descriptor of the lock, which is then held."""
     waited = False
     while True:
         lock = _opened(folder)
@@ -97,11 +97,11 @@ def _wait(folder: Path, activity: Activity) -> int:
             raise
         if _is_there(lock, folder / LOCK):
             return lock
-        os.close(lock)  # the holder has removed it; others lock another file by now
+        os.close(lock)  # the holder has removed it; others lock a new file
 
 
 def _opened(folder: Path) -> int | None:
-    """The lock's file; None where the folder was removed just when it had been made."""
+    """The lock's file; None if the folder was removed just after it was created."""
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -115,19 +115,19 @@ def _opened(folder: Path) -> int | None:
 def _locked(lock: int, folder: Path) -> bool:
     try:
         return lock_descriptor(lock, blocking=False)
-    except OSError as error:  # of a network's disk that knows no locks
+    except OSError as error:  # a network file system without locks
         raise RealmError(f"{folder} cannot be locked: {error.strerror}.") from error
 
 
 def _is_there(lock: int, path: Path) -> bool:
-    """Whether what was opened is still what others would open."""
+    """Whether the open file is still the one at its path."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return os.path.samestat(os.fstat(lock), path.stat())
     return False
 
 
 def _tidy(path: Path) -> None:
-    """Remove a lock that nobody holds any more."""
+    """Remove a lock file that no process holds."""
     with suppress(OSError):
         lock = os.open(path, os.O_RDWR)
         try:

@@ -1,4 +1,4 @@
-"""Run an activity of this package as a part of another one, in a process and a run folder of its own."""
+"""Runs an activity of this package as a part of another one, in its own process and run folder."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from realm_core.runs.folder import RunFolder
 from realm_core.runs.locks import only_one
 from realm_core.runs.processes import ask_to_end, kill_all, start_in
 
-_LOOK_S = 0.2  # between looks at a part
+_LOOK_S = 0.2  # between two checks of a part
 
 
 def run_part(
     name: str, command: Sequence[str], folder: RunFolder, activity: Activity, look: Callable[[], None]
 ) -> None:
-    """Run `python -m realm_core COMMAND` to its end. When `activity` is stopped the part is stopped, too.
+    """Run `python -m realm_core COMMAND` to its end. If `activity` is stopped the part is stopped, too.
 
-    look: called again and again while it runs.
-    `Stopped` when one of them was stopped; `RealmError` says why the part failed, or where that stands.
+    look: called repeatedly while it runs.
+    `Stopped` if one of them was stopped; `RealmError` has the reason why the part failed, or where to find it.
     """
     with only_one(folder.path, activity):
-        pass  # a part that outlived its activity, as it may on a system other than Linux, has ended by now
+        pass  # waits for a part that outlived its activity, which is possible on systems other than Linux
     log_start = folder.log_size()
     bound = [f"--run={folder.path}", f"--with-parent={os.getpid()}"]
     process = start_in(folder, [sys.executable, "-m", "realm_core", *command, *bound])
@@ -38,7 +38,7 @@ def run_part(
         if process.poll() is None:
             ask_to_end(process)
         status = process.wait()
-        kill_all(process)  # helpers that it left behind
+        kill_all(process)  # its remaining children
     if status == EXIT_STOPPED:
         raise Stopped
     if status == EXIT_REFUSED and (sentence := folder.error_sentence(log_start)) is not None:

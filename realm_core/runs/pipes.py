@@ -1,9 +1,9 @@
-"""Worker processes that answer requests over pipes: bytes in, bytes out, nothing pickled.
+"""Worker processes that answer requests over pipes: bytes in, bytes out, no pickle.
 
-A worker is a module of ours, started with `python -m`, that calls `serve`. It reads requests from its standard
-input and answers on its standard output until the input ends, as it does when the parent is gone, by whatever
-cause. A frame is a length (8 bytes, big-endian) and so many bytes; a request is one frame, an answer two, of
-which an empty first one says that the second is a refusal's sentence or a traceback.
+A worker is a module of this package, started with `python -m`, that calls `serve`. It reads requests from its standard
+input and answers on its standard output until the input ends, as it does when the parent ends for any reason. A frame
+is a length (8 bytes, big-endian) and that many bytes; a request is one frame, an answer two, of which an empty first
+one means that the second is an error message or a traceback.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ import realm_core
 from realm_core.errors import RealmError
 
 _LENGTH = struct.Struct(">Q")
-_REFUSED = b"\0"  # no traceback begins with it
-_UNDER_WAY = 3  # requests for each process, so that none waits for its next
-_LOOK_UP_S = 0.2  # how soon a request to stop is noticed
+_REFUSED = b"\0"  # no traceback starts with it
+_UNDER_WAY = 3  # requests per process, so that none is idle
+_LOOK_UP_S = 0.2  # latency of a request to stop
 
 Answer = tuple[bytes, bytes]
 T = TypeVar("T")
 
 
 class Workers:
-    """Worker processes, one to a thread that waits for it.
+    """Worker processes, each with a thread that waits for it.
 
-    processes:    how many.
+    processes:    their number.
     command:      module of the worker, and its arguments.
-    task:         what they do, for the sentence that says that one died: "cleans articles".
-    environment:  variables set for them beside our own.
+    task:         what they do, for the error message about a dead one: "cleans articles".
+    environment:  additional environment variables.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Workers:
     def answers(
         self, requests: Iterable[tuple[bytes, T]], check: Callable[[], None] = lambda: None
     ) -> Iterator[tuple[Answer, T]]:
-        """The answer to each request, with what came along with the request, in the order of the requests.
+        """The answer to each request, with the object that came with the request, in the order of the requests.
 
-        check: called now and then while answers are awaited; what it raises ends the iteration.
+        check: called periodically while answers are awaited; its exception ends the iteration.
         """
         under_way: deque[tuple[Future[Answer], T]] = deque()
         for request, tag in requests:
@@ -70,7 +70,7 @@ class Workers:
             yield _first(under_way, check)
 
     def close(self) -> None:
-        """Let go of what waits, and end the workers; what they are at is lost."""
+        """Cancel waiting requests, and end the workers; their current work is lost."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         for worker in self._all:
             worker.kill()
@@ -78,7 +78,7 @@ class Workers:
         for worker in self._all:
             for stream in (worker.stdin, worker.stdout):
                 assert stream is not None
-                with suppress(BrokenPipeError):  # what was not sent yet
+                with suppress(BrokenPipeError):  # unsent data
                     stream.close()
             worker.wait()
 
@@ -116,8 +116,8 @@ class Workers:
 
 
 def serve(answer: Callable[[bytes], Answer]) -> None:
-    """Be a worker: answer requests until there are no more. `answer` must not give an empty first part."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the parent, which closes our input in its own time
+    """Be a worker: answer requests until there are no more. `answer` must not return an empty first part."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # for the parent, which closes the worker's input
         signal.signal(number, signal.SIG_IGN)
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     while (request := _read_frame(requests)) is not None:

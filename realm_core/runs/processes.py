@@ -1,7 +1,7 @@
-"""Start and end child processes, each the leader of a session of its own.
+"""Starts and ends child processes, each the leader of its own session.
 
-A session of its own keeps Ctrl-C in a terminal away from the child: its parent decides when and in which order things
-end. Standard library only.
+Its own session keeps Ctrl-C in a terminal away from the child: the parent decides the order in which processes end.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start `command` so that it ends with this process (see launch.py).
 
-    output: file for what it prints, or subprocess.PIPE; None: it shares this process's.
-    with_errors: whether its error stream goes the same way; otherwise it shares this process's.
-    folder: the one that it works in; None: this process's.
-    The thread that calls this must live as long as the child: the kernel takes its end for the parent's.
+    output: file for its output, or subprocess.PIPE; None: it shares this process's.
+    with_errors: whether its error stream goes there, too; otherwise it shares this process's.
+    folder: its working directory; None: this process's.
+    The calling thread must live as long as the child, because the kernel takes its end for the parent's.
     """
     launcher = [*_launcher(), f"--nice={nice}"]
     if lock is not None:
@@ -60,28 +60,28 @@ def start_in(
     folder: Path | None = None,
     nice: int = 0,
 ) -> subprocess.Popen[bytes]:
-    """Start `command` as `start` does, with the lock of its run folder, whose log gets what it prints.
+    """Start `command` as `start` does, with the lock of its run folder, whose log gets its output.
 
-    It ends with EXIT_LOCKED where another process holds the lock.
+    It ends with EXIT_LOCKED if another process holds the lock.
     """
     with open(run.log_file, "ab") as log:
         return start(command, output=log, environment=environment, folder=folder, lock=run.lock_file, nice=nice)
 
 
 def under_torchrun(processes: int, command: Sequence[str], lock: Path) -> list[str]:
-    """`command` in several processes, which share the lock that this is started with."""
+    """`command` in several processes, which share the lock of the parent."""
     ranks = [sys.executable, "-m", "realm_core.training.ranks", f"--processes={processes}"]
     return [*ranks, *_launcher(), f"--lock={lock}", "--one-of-several", "0", *command]
 
 
 def ask_to_end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the leader alone: it ends its own helpers in its own way."""
+    """SIGTERM to the leader only: it ends its own children."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:
-    """SIGKILL to the child and everything that it started in its group; the kernel ends what it started by `start`."""
+    """SIGKILL to the child and all processes of its group; the kernel ends those started by `start`."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

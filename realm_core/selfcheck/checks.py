@@ -1,8 +1,8 @@
-"""The checks: each compares what a device computes with the float64 reference, and has a limit for the greatest error.
+"""The checks: each compares a device's results with the float64 reference, and limits the largest error.
 
-An error is ‖computed − reference‖ of a row (a vector, the words of a mask, the spans of a pair) in units of
-‖reference − its mean‖, or of a parameter's gradient in units of ‖reference‖; the greatest of all counts. So a single
-sequence that came out wrong cannot hide among many.
+An error is ‖computed − reference‖ of a row (a vector, the words of a mask, the spans of a pair) relative to
+‖reference − its mean‖, or of a parameter's gradient relative to ‖reference‖; the largest one counts, so one wrong
+sequence among many is found.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from realm_core.model.device import fast_dtype
 from realm_core.selfcheck import losses, reference
 from realm_core.selfcheck.parts import Parts, Sample
 
-# About five times what a sound CPU with AVX-512 shows; what is wrong, not inexact, differs by more than that.
+# About five times the errors of a correct CPU with AVX-512; wrong results, unlike inexact ones, differ by more.
 _LIMITS = {"float32": 1e-4, "bfloat16": 0.1}
 _GRADIENT_LIMITS = {"float32": 1e-4, "bfloat16": 0.25}
-_SERVING_LIMITS = {"embedder": 0.1, "reader": 0.5}  # bfloat16; int8, where the machine multiplies that
+_SERVING_LIMITS = {"embedder": 0.1, "reader": 0.5}  # bfloat16, or int8 on machines that compute it
 _SEARCH_LIMIT = 1e-4
-# A gradient that is nothing (of the keys' biases, which softmax does not feel) has an error of more than its size.
+# A gradient of zero (of the keys' biases, which do not change a softmax) has an error larger than itself.
 _LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Check:
-    """What was compared, computed in which way, with which greatest error.
+class DeviceCheck:
+    """What was compared, how it was computed, and its largest error.
 
-    raised: what a kernel said that did not compute at all; the error is then not a number.
+    raised: the message of a kernel that failed; the error is then NaN.
     """
 
     what: str
@@ -50,14 +50,14 @@ class Check:
         return self.error <= self.limit
 
 
-# (what, way, limit, greatest error)
+# (what, way, limit, largest error)
 _Comparison = tuple[str, str, float, Callable[[], float]]
 
 
-def run_checks(parts: Parts, sample: Sample, device: torch.device) -> Iterator[Check]:
+def run_checks(parts: Parts, sample: Sample, device: torch.device) -> Iterator[DeviceCheck]:
     """Every check on `device`; parts and sample on the CPU."""
     exact = reference.in_double(parts)
-    own, here = _on(parts, device), sample.to(device)
+    tested, here = _on(parts, device), sample.to(device)
     with torch.no_grad():
         vectors_CD, words_BKJV = reference.vectors(exact, sample), reference.log_words(exact, sample)
         spans_NM = reference.span_logits(exact, sample)
@@ -77,11 +77,11 @@ def run_checks(parts: Parts, sample: Sample, device: torch.device) -> Iterator[C
         return _greatest_of_spans(losses.span_logits(using, here), spans_NM, sample.bodies.lengths)
 
     def gradient(what: str, dtype: torch.dtype) -> float:
-        return _greatest_of_gradients(_gradients(own, training[what](own, here, dtype)), gradients[what])
+        return _greatest_of_gradients(_gradients(tested, training[what](tested, here, dtype)), gradients[what])
 
     def forward(error: Callable[[Parts], float], dtype: torch.dtype) -> float:
         with torch.no_grad(), losses.autocast(device, dtype):
-            return error(own)
+            return error(tested)
 
     def serving(part: str, error: Callable[[Parts], float]) -> float:
         fast = copy.deepcopy(parts)
@@ -111,29 +111,29 @@ def run_checks(parts: Parts, sample: Sample, device: torch.device) -> Iterator[C
     yield from search_checks(device)
 
 
-def _compare(what: str, way: str, limit: float, error: Callable[[], float]) -> Check:
+def _compare(what: str, way: str, limit: float, error: Callable[[], float]) -> DeviceCheck:
     try:
-        return Check(what, way, error(), limit)
-    except (RuntimeError, ValueError) as raised:  # a kernel that cannot compute is what is looked for
-        return Check(what, way, math.nan, limit, str(raised).split("\n")[0])
+        return DeviceCheck(what, way, error(), limit)
+    except (RuntimeError, ValueError) as raised:  # a kernel that fails is a finding
+        return DeviceCheck(what, way, math.nan, limit, str(raised).split("\n")[0])
 
 
 def _attention(device: torch.device, dtype: torch.dtype) -> str:
-    """Which kernel attends."""
+    """The attention kernel in use."""
     if device.type == "cpu":
         return "one sequence at a time"
     return "flash attention" if flash_serves(dtype) else "padded attention"
 
 
 def _on(parts: Parts, device: torch.device) -> Parts:
-    own = copy.deepcopy(parts)
-    for part in (own.embedder, own.encoder, own.reader):
+    tested = copy.deepcopy(parts)
+    for part in (tested.embedder, tested.encoder, tested.reader):
         part.to(device)
-    return own
+    return tested
 
 
 def _gradients(parts: Parts, loss: Tensor) -> list[Tensor]:
-    """Of the loss in every parameter that it reaches; float64 on the CPU, zero where it does not reach."""
+    """The gradient of the loss for every parameter; float64 on the CPU, zero for parameters that it does not reach."""
     parameters = [
         parameter
         for part in (parts.embedder, parts.encoder, parts.reader)
@@ -148,25 +148,25 @@ def _gradients(parts: Parts, loss: Tensor) -> list[Tensor]:
 
 
 def _greatest(computed: Tensor, expected: Tensor) -> float:
-    """Over the rows, which are everything but the last axis."""
+    """The largest over the rows, which are all axes but the last."""
     rows = zip(computed.cpu().double().flatten(0, -2), expected.flatten(0, -2), strict=True)
     return _largest([_of_row(row, right) for row, right in rows])
 
 
 def _greatest_of_spans(computed_NM: Tensor, expected_NM: Tensor, lengths: tuple[int, ...]) -> float:
-    """Over the pairs; infinite where other spans were scored than there are."""
+    """The largest over the pairs; infinite if the scored spans are not the existing ones."""
     computed_NM, some_NM = computed_NM.cpu().double(), torch.isfinite(expected_NM)
     if not torch.equal(torch.isfinite(computed_NM), some_NM):
         return math.inf
     parts = zip(computed_NM.split(lengths), expected_NM.split(lengths), some_NM.split(lengths), strict=True)
-    return _largest([_of_row(own[some], right[some]) for own, right, some in parts])
+    return _largest([_of_row(row[some], right[some]) for row, right, some in parts])
 
 
 def _greatest_of_gradients(computed: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Over the parameters."""
+    """The largest over the parameters."""
     floor = _LEAST_SHARE * max(right.norm().item() for right in expected)
     pairs = zip(computed, expected, strict=True)
-    return _largest([(own - right).norm().item() / max(right.norm().item(), floor) for own, right in pairs])
+    return _largest([(one - right).norm().item() / max(right.norm().item(), floor) for one, right in pairs])
 
 
 def _of_row(computed: Tensor, expected: Tensor) -> float:
@@ -175,7 +175,7 @@ def _of_row(computed: Tensor, expected: Tensor) -> float:
 
 
 def _largest(errors: Sequence[float]) -> float:
-    """The greatest; not a number where one of them is not."""
+    """The largest; NaN if one of them is."""
     return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
@@ -184,11 +184,11 @@ def _largest(errors: Sequence[float]) -> float:
 
 def search_checks(
     device: torch.device, *, blocks: int = 300_000, queries: int = 16, k: int = 50, shards: int = 7
-) -> Iterator[Check]:
-    """Exact search: the best rows and their scores, and the same found shard by shard.
+) -> Iterator[DeviceCheck]:
+    """Exact search: the best rows and their scores, and the same with the index in shards.
 
-    Entries are small whole numbers, so that every sum is exact, many scores are equal, and the rows that must be found
-    are certain. Of vectors of any numbers, scores are compared.
+    Entries are small integers, so every sum is exact, many scores are equal, and the right rows are certain. For
+    vectors of arbitrary numbers only scores are compared.
     """
     draw = torch.Generator().manual_seed(0)
     whole_ND = torch.randint(-3, 4, (blocks, 64), generator=draw).float()
@@ -196,14 +196,14 @@ def search_checks(
     rows_BK, scores_BK = _best(query_BD, whole_ND, k)
     found_BK, own_BK = ExactSearch(whole_ND, device).search(query_BD.to(device), k)
     wrong = (found_BK != rows_BK).sum().item() + (own_BK.double() != scores_BK).sum().item()
-    yield Check("rows found by search", "whole numbers", float(wrong), 0.0)
+    yield DeviceCheck("rows found by search", "whole numbers", float(wrong), 0.0)
     found_BK, own_BK = _search_in_shards(whole_ND, query_BD, k, shards, device)
     wrong = (found_BK != rows_BK).sum().item() + (own_BK.double() != scores_BK).sum().item()
-    yield Check("rows found by search", f"whole numbers, {shards} shards", float(wrong), 0.0)
+    yield DeviceCheck("rows found by search", f"whole numbers, {shards} shards", float(wrong), 0.0)
     any_ND = torch.randn(blocks, 64, generator=draw)
     query_BD = torch.randn(queries, 64, generator=draw)
     own_BK = ExactSearch(any_ND, device).search(query_BD.to(device), k)[1]
-    yield Check("scores of search", "float32", _greatest(own_BK, _best(query_BD, any_ND, k)[1]), _SEARCH_LIMIT)
+    yield DeviceCheck("scores of search", "float32", _greatest(own_BK, _best(query_BD, any_ND, k)[1]), _SEARCH_LIMIT)
 
 
 def _best(query_BD: Tensor, vectors_ND: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -216,7 +216,7 @@ def _best(query_BD: Tensor, vectors_ND: Tensor, k: int) -> tuple[Tensor, Tensor]
 def _search_in_shards(
     vectors_ND: Tensor, query_BD: Tensor, k: int, shards: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The best of what was found in each shard, as several machines would have it."""
+    """The best results merged from all shards, as with several machines."""
     rows, scores, start = [], [], 0
     for shard_ND in vectors_ND.tensor_split(shards):
         found_BK, own_BK = ExactSearch(shard_ND, device).search(query_BD.to(device), k)

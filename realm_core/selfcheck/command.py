@@ -1,8 +1,8 @@
-"""Is this machine's arithmetic right, and how fast is it? `python -m realm_core selfcheck`
+"""Checks this machine's arithmetic and measures its speed: `python -m realm_core selfcheck`
 
-Compares what the device computes (vectors, words, spans, gradients, search) with float64 on the CPU, then measures it.
-Needs neither a corpus nor a model nor the web application: torch and transformers are enough. Exit status 1 when a
-check has failed.
+Compares the device's results (vectors, words, spans, gradients, search) with float64 on the CPU, then measures speeds.
+It needs neither a corpus nor a model nor the web application, only torch and transformers. Exit status 1 if a check
+failed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from realm_core.model.device import pick_device
 from realm_core.runs.activity import Activity
 from realm_core.selfcheck import cost
-from realm_core.selfcheck.checks import Check, run_checks
+from realm_core.selfcheck.checks import DeviceCheck, run_checks
 from realm_core.selfcheck.parts import Parts, default_parts, draw_sample, random_parts
 from realm_core.selfcheck.speed import K, Speed, measure_speed
 from realm_core.selfcheck.tasks import SelfCheck
@@ -28,7 +28,7 @@ EXIT_FAILED = 1
 
 
 def main(task: SelfCheck, activity: Activity) -> None:
-    """Check, measure, print; `SystemExit` with status 1 when a check has failed."""
+    """Check, measure, print; `SystemExit` with status 1 if a check failed."""
     device = pick_device(task.device)
     parts = default_parts(task.base)
     machine = _machine(device)
@@ -51,7 +51,7 @@ def main(task: SelfCheck, activity: Activity) -> None:
         "checks": [
             {
                 **dataclasses.asdict(check),
-                "error": check.error if math.isfinite(check.error) else None,  # JSON has no other numbers
+                "error": check.error if math.isfinite(check.error) else None,  # JSON has neither NaN nor infinity
                 "passed": check.passed,
             }
             for check in checks
@@ -61,10 +61,10 @@ def main(task: SelfCheck, activity: Activity) -> None:
     activity.result(report)
     print(json.dumps(report, indent=1) if task.as_json else _speed_lines(speed, timed))
     if task.cost and not task.as_json:
-        here = cost.Device("this device", speed.peak_flops, speed.training_share, speed.embedding_share)
+        here = cost.DeviceProfile("this device", speed.peak_flops, speed.training_share, speed.embedding_share)
         kept = cost.kept_bytes(device)
         activations = (
-            f"A training keeps {kept / 1024:.0f} KiB for each wordpiece in each layer on this device, "
+            f"A training keeps {kept / 1024:.0f} KiB per wordpiece and layer on this device, "
             f"{cost.activation_bytes(kept) / 2**30:.2f} GiB for a sentence with its blocks."
         )
         print("", cost.formulas(), "", activations, "", cost.table([*cost.DATASHEETS, here]), sep="\n")
@@ -83,7 +83,7 @@ def _machine(device: torch.device) -> dict[str, Any]:
     }
 
 
-def _line(check: Check) -> str:
+def _line(check: DeviceCheck) -> str:
     verdict = "ok  " if check.passed else "FAIL"
     line = f"{verdict}  {check.what:<24} {check.way:<36} {check.error:8.1e}  (limit {check.limit:.1e})  {check.raised}"
     return line.rstrip()

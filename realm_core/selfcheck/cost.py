@@ -1,7 +1,7 @@
-"""What the paper's full pre-training costs on other machines: operations and bytes from formulas, times from shares of
-peak.
+"""The cost of the paper's full pre-training on other machines: operations and bytes from formulas, times from shares of
+the peak.
 
-Every sequence is taken at its limit, so the numbers are upper bounds. Legend: W hidden width, D dimension.
+Every sequence has its maximum length, so the numbers are upper bounds. Legend: W hidden width, D dimension.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from realm_core.model.operations import PretrainingWork, encoder_flops
 from realm_core.model.packed import Packed, encode
 
 BERT_BASE = Architecture()
-ASSUMED_SHARE = 0.4  # of a datasheet's peak, where nothing was measured
-COUNTS = (1, 8, 64)  # devices that train
+ASSUMED_SHARE = 0.4  # of a datasheet's peak, for devices that were not measured
+COUNTS = (1, 8, 64)  # of devices that train
 
 # Guu et al. (2020), section 4.2; the number of blocks is the release's.
 BLOCKS = 13_353_718
 STEPS = 200_000
 BATCH = 512
-K = 8  # the null block among them
+K = 8  # including the null block
 DIMENSION = 128
-REFRESH_STEPS = 500  # between two indexes, about
+REFRESH_STEPS = 500  # about; between two indexes
 TRAINERS_TO_BUILDERS = 4  # 64 devices train, 16 build
-# Limits in wordpieces: of join(x), join(z) and join(x, z) with [CLS] and [SEP], the same of the null block; of a mask.
+# Limits in wordpieces: of join(x), join(z) and join(x, z) with [CLS] and [SEP], of those with the null block; of a
+# mask.
 QUERY, BLOCK, PAIR, NULL_BLOCK, NULL_PAIR, MASKS = 64, 288, 64 + 288 - 2, 3, 65, 10
 
 
 @dataclass(frozen=True)
-class Device:
-    """peak_flops: bfloat16, dense, operations a second; shares: what training and embedding reach of it."""
+class DeviceProfile:
+    """peak_flops: bfloat16, dense, operations per second; shares: the parts of it that training and embedding reach."""
 
     name: str
     peak_flops: float
@@ -46,13 +47,13 @@ class Device:
 
 # bfloat16 on tensor cores without sparsity, from NVIDIA's datasheets of the SXM modules.
 DATASHEETS = tuple(
-    Device(name, peak, ASSUMED_SHARE, ASSUMED_SHARE)
+    DeviceProfile(name, peak, ASSUMED_SHARE, ASSUMED_SHARE)
     for name, peak in (("A100", 312e12), ("H100, H200", 989e12), ("B200", 2250e12))
 )
 
 
 def step_flops() -> float:
-    """Of one step, all devices together, forward and backward."""
+    """Operations of one step, all devices together, forward and backward."""
     return PretrainingWork(
         queries=(QUERY,) * BATCH,
         blocks=(BLOCK,) * (BATCH * (K - 1)) + (NULL_BLOCK,),  # the null block is embedded once
@@ -63,37 +64,37 @@ def step_flops() -> float:
 
 
 def corpus_flops() -> float:
-    """Of embedding every block once."""
+    """Operations of embedding every block once."""
     return BLOCKS * encoder_flops(BERT_BASE, [BLOCK])
 
 
 def search_flops() -> float:
-    """Of the inner products of one step's sentences with all blocks."""
+    """Operations of the inner products of one step's sentences with all blocks."""
     return 2.0 * BATCH * BLOCKS * DIMENSION
 
 
 def trained_parameters() -> int:
-    """Of embedder and encoder together, the embeddings of words, positions and segments left out; heads too, which are
-    under one in a hundred."""
+    """Number of parameters of embedder and encoder, without the embeddings of words, positions and segments; the heads
+    have less than one in a hundred."""
     width, inner = BERT_BASE.hidden_size, BERT_BASE.intermediate_size
     layer = 4 * (width**2 + width) + 2 * width * inner + inner + width + 4 * width
     return 2 * BERT_BASE.num_hidden_layers * layer
 
 
 def index_bytes(bytes_each: int) -> int:
-    """Of all block vectors, at 2 bytes (float16) or 4 (float32) a number."""
+    """Bytes of all block vectors, at 2 bytes (float16) or 4 (float32) per number."""
     return BLOCKS * DIMENSION * bytes_each
 
 
 def kept_bytes(device: torch.device, architecture: Architecture = BERT_BASE) -> float:
-    """What a layer keeps of each wordpiece for the backward pass, measured with the autocast of training.
+    """Bytes that a layer keeps per wordpiece for the backward pass, measured with the autocast of training.
 
-    From two lengths and two depths, so that weights and whatever is kept once fall out of the differences.
+    Two lengths and two depths are measured, so that weights and other constant parts cancel.
     """
 
     def kept(layers: int, sequences: int) -> int:
         bert = Bert(replace(architecture, num_hidden_layers=layers, attention_probs_dropout_prob=0.0)).to(device)
-        storages: dict[int, torch.UntypedStorage] = {}  # held, so that no address comes twice
+        storages: dict[int, torch.UntypedStorage] = {}  # references, so that no address is reused
 
         def keep(tensor: Tensor) -> Tensor:
             storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
@@ -111,17 +112,17 @@ def kept_bytes(device: torch.device, architecture: Architecture = BERT_BASE) -> 
 
 
 def activation_bytes(kept: float) -> float:
-    """Of one sentence with its blocks and both encoders. kept: as of `kept_bytes`."""
+    """Bytes of one sentence with its blocks and both encoders. kept: from `kept_bytes`."""
     wordpieces = QUERY + (K - 1) * BLOCK + NULL_BLOCK + (K - 1) * PAIR + NULL_PAIR
     return BERT_BASE.num_hidden_layers * wordpieces * kept
 
 
-def step_s(device: Device, count: int) -> float:
-    """Seconds of a step on `count` devices."""
+def step_s(device: DeviceProfile, count: int) -> float:
+    """Seconds per step on `count` devices."""
     return step_flops() / (count * device.peak_flops * device.training_share)
 
 
-def corpus_s(device: Device, count: int) -> float:
+def corpus_s(device: DeviceProfile, count: int) -> float:
     """Seconds of embedding the corpus once on `count` devices."""
     return corpus_flops() / (count * device.peak_flops * device.embedding_share)
 
@@ -144,7 +145,7 @@ def formulas() -> str:
     return "\n".join(["| what | how much |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)])
 
 
-def table(devices: Sequence[Device]) -> str:
+def table(devices: Sequence[DeviceProfile]) -> str:
     """Times on 1, 8 and 64 of each device, a Markdown table."""
     lines = [
         f"| device | peak, TFLOP/s | share, training / embedding | train + build | a step | {STEPS:,} steps "
@@ -170,7 +171,7 @@ def _short(value: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """With the unit that makes it readable."""
+    """A duration in a readable unit."""
     for name, unit_s in (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * unit_s:
             return f"{seconds / unit_s:,.1f} {name}"

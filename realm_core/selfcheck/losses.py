@@ -1,4 +1,4 @@
-"""What is computed on the device under test: the modules and formulas that training runs, put together once.
+"""The computations of training, from its modules and formulas, as the device under test runs them.
 
 Legend: B sentences, K blocks, P pairs, J masks, S spans of a block, N body wordpieces, M widest span, D dimension,
 V vocabulary.
@@ -17,7 +17,7 @@ from realm_core.selfcheck.parts import Parts, Sample
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[None]:
-    """How training computes in `dtype`: bfloat16 where it multiplies, float32 in between."""
+    """Autocast as in training: products in bfloat16, float32 in between."""
     context: AbstractContextManager[None] = torch.autocast(
         device.type, dtype=torch.bfloat16, enabled=dtype == torch.bfloat16
     )

@@ -1,6 +1,6 @@
-"""What is checked: REALM's three networks, and sequences for them whose wordpieces are drawn.
+"""The networks to check, REALM's three, and random sequences for them.
 
-Neither a corpus nor a vocabulary is needed: arithmetic is the same for sequences that mean nothing.
+Neither a corpus nor a vocabulary is needed: arithmetic does not depend on meaning.
 
 Legend: B sentences, K blocks of each, P pairs (B · K), J masks, T wordpieces of all sequences, N body wordpieces of all
 pairs, M widest span, D dimension.
@@ -25,18 +25,18 @@ from realm_core.model.packed import Packed
 from realm_core.model.reader import Bodies, Reader
 from realm_core.training.loop import freeze
 
-# Weights large enough for attention to prefer some wordpieces to others; with BERT's own 0.02 it would not.
+# Weights large enough that attention is not uniform, as it nearly is with BERT's own 0.02.
 SMALL = Architecture(
     hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512, initializer_range=0.06
 )
 _DEFAULTS = ModelConfig()
-_SCORE_SCALE = 10.0  # of f(x, z) = scale × cosine: a prior that is neither flat nor settled
-_WORD_SHARE = 0.6  # of the wordpieces that begin a word
+_SCORE_SCALE = 10.0  # of f(x, z) = scale × cosine: a prior that is neither uniform nor one-hot
+_WORD_SHARE = 0.6  # share of the wordpieces that start a word
 
 
 @dataclass(frozen=True)
 class Parts:
-    """name: whose weights they have. On the CPU, float32, dropout off; embeddings frozen, as in training."""
+    """name: of the weights. On the CPU, float32, without dropout; embeddings frozen, as in training."""
 
     name: str
     embedder: Embedder
@@ -50,8 +50,8 @@ class Parts:
 
 
 def default_parts(base: str | None = None) -> Parts:
-    """With the weights of `base` (a package or a folder; None: the default package), or of a small BERT drawn at random
-    where the default package is not installed."""
+    """Networks with the weights of `base` (a package or a folder; None: the default package), or a small BERT with
+    random weights if the default package is not installed."""
     if base is None and importlib.util.find_spec(_DEFAULTS.base) is None:
         return random_parts("a small BERT of random weights", SMALL)
     name = base or _DEFAULTS.base
@@ -59,10 +59,10 @@ def default_parts(base: str | None = None) -> Parts:
 
 
 def random_parts(name: str, config: Architecture) -> Parts:
-    """With weights drawn at random, always the same."""
+    """Networks with random weights, always the same."""
     torch.manual_seed(0)
     parts = _parts(name, [Bert(config).eval() for _ in range(3)])
-    parts.reader.allow_int8 = False  # it is fitted to sentences, for which a vocabulary is needed
+    parts.reader.allow_int8 = False  # its scales are fitted on sentences, which need a vocabulary
     return parts
 
 
@@ -84,7 +84,7 @@ class Sample:
     queries: join(x), B of them; blocks: join(z), P of them; pairs: join(x, z), P of them.
     masked_BKJ: positions in T of the pairs; targets_BJ: wordpieces that stood there.
     matrix_BKD: frozen vectors of each sentence's blocks, as fine-tuning has them.
-    bodies: where the pairs' bodies lie; right_N: bool, a right answer begins at this wordpiece, whatever its width.
+    bodies: positions of the pairs' bodies; right_N: bool, a right answer starts at this wordpiece, whatever its width.
     """
 
     queries: Packed
@@ -113,9 +113,9 @@ class Sample:
 def draw_sample(
     config: Architecture, *, sentences: int, k: int, query: tuple[int, int], body: tuple[int, int], masks: int
 ) -> Sample:
-    """Wordpieces, lengths and masks drawn at random, always the same.
+    """Random wordpieces, lengths and masks, always the same.
 
-    query, body: shortest and longest, special tokens not counted.
+    query, body: shortest and longest, without special tokens.
     """
     draw = torch.Generator().manual_seed(0)
 

@@ -1,5 +1,5 @@
-"""The same quantities by another way, in float64 on the CPU: transformers' own BertModel, one sequence at a time, and
-the formulas as the paper writes them, without logarithms or tricks.
+"""The reference: the same quantities in float64 on the CPU, by transformers' own BertModel, one sequence at a time, and
+by the paper's formulas without logarithms or optimisations.
 
 Legend as in losses.py; L wordpieces of one sequence, W hidden width, H width of the span MLP.
 """
@@ -22,7 +22,7 @@ from realm_core.selfcheck.parts import Parts, Sample
 
 
 def in_double(parts: Parts) -> Parts:
-    """A copy in float64, whose BERTs are transformers' and attend in the plain way."""
+    """A copy in float64, whose BERTs are transformers' with unoptimised attention."""
     twin = copy.deepcopy(parts)
     for part in (twin.embedder, twin.encoder, twin.reader):
         part.bert = _plain(part.bert)
@@ -31,11 +31,11 @@ def in_double(parts: Parts) -> Parts:
 
 
 def _plain(bert: Bert) -> Any:
-    """transformers' BertModel with these weights, of which the same are trained."""
+    """transformers' BertModel with these weights and the same trainable parameters."""
     from transformers import (
         BertConfig,
         BertModel,
-    )  # here, because nothing else needs it, and it takes seconds to import
+    )  # imported here, because only this needs it, and it takes seconds
 
     config = BertConfig(**dataclasses.asdict(bert.config), attn_implementation="eager")
     plain = BertModel(config, add_pooling_layer=False).eval()
@@ -62,7 +62,7 @@ def embed(embedder: Embedder, batch: Packed) -> Tensor:
 
 
 def vectors(parts: Parts, sample: Sample) -> Tensor:
-    """Of all queries, then of all blocks [B + P, D]."""
+    """Vectors of all queries, then of all blocks [B + P, D]."""
     return torch.cat([embed(parts.embedder, sample.queries), embed(parts.embedder, sample.blocks)])
 
 
@@ -79,7 +79,7 @@ def span_logits(parts: Parts, sample: Sample) -> Tensor:
     """MLP([h_first; h_last]) − MLP([h_CLS; h_CLS]) of the spans of whole words [N, M], −inf elsewhere."""
     reader, bodies = parts.reader, sample.bodies
     hidden = reader.norm.normalized_shape[0]
-    # The reader keeps the first Dense as two, one over each end; here it is one again.
+    # The reader splits the first Dense into two, one per end; here it is one matrix again.
     weight_HX = torch.cat([reader.ends.weight[:hidden], reader.ends.weight[hidden:]], dim=1)
     bias_H = reader.ends.bias[:hidden] + reader.ends.bias[hidden:]
 

@@ -1,7 +1,7 @@
-"""How fast a device is: its matrix peak, blocks embedded a second, sequences trained a second, the memory that took.
+"""The speed of a device: matrix peak, blocks embedded per second, sequences trained per second, memory.
 
-A share of the peak is what the layers' products would take at the peak, divided by the time that everything took:
-tokenising apart, which needs a vocabulary. Operations are counted in `model/operations.py`.
+A share of the peak is the time that the layers' products would take at the peak, divided by the time of everything
+except tokenising, which needs a vocabulary. Operations are counted in `model/operations.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DROPOUT = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """What was measured, in the dtype in which the device is fastest. Shares are of `peak_flops` (a second)."""
+    """Measured in the dtype in which the device is fastest. Shares are of `peak_flops` (per second)."""
 
     dtype: str
     peak_flops: float
@@ -47,7 +47,7 @@ class Speed:
 
 
 def measure_speed(parts: Parts, device: torch.device, seconds: float) -> Speed:
-    """Work on each for `seconds`, and at least three times; medians. `parts` stays as it is."""
+    """Repeat each measurement for `seconds`, and at least three times; medians. `parts` does not change."""
     gpu = device.type == "cuda"
     dtype = fast_dtype(device)
     large = _LARGE_GPU if gpu else _LARGE_CPU
@@ -68,7 +68,7 @@ def measure_speed(parts: Parts, device: torch.device, seconds: float) -> Speed:
 
 
 def fastest_product_s(shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device, seconds: float) -> float:
-    """Seconds of [m, k] × [k, n] by torch.mm, the fastest of the tries within `seconds`."""
+    """Seconds of [m, k] × [k, n] by torch.mm, the fastest try within `seconds`."""
     m, k, n = shape
     left, right = torch.randn(m, k, device=device).to(dtype), torch.randn(k, n, device=device).to(dtype)
     out = torch.empty(m, n, dtype=dtype, device=device)
@@ -76,7 +76,7 @@ def fastest_product_s(shape: tuple[int, int, int], dtype: torch.dtype, device: t
 
 
 def _times(work: Callable[[], object], device: torch.device, seconds: float) -> list[float]:
-    """Seconds of each run of `work` after a first that prepares kernels."""
+    """Seconds of each run of `work` after a first one that compiles and allocates."""
     times: list[float] = []
     until = 0.0
     while len(times) < _LEAST_RUNS + 1 or time.perf_counter() < until:
@@ -90,7 +90,7 @@ def _times(work: Callable[[], object], device: torch.device, seconds: float) -> 
 
 
 def _embedding(parts: Parts, device: torch.device, blocks: int, seconds: float) -> tuple[float, float]:
-    """(blocks a second, operations a second) of the embedder as the index builder has it."""
+    """(blocks per second, operations per second) of the embedder as the index builder runs it."""
     embedder = copy.deepcopy(parts.embedder)
     embedder.for_inference(device)
     batch = draw_sample(parts.config, sentences=1, k=blocks, query=_QUERY, body=_BODY, masks=_MASKS).blocks
@@ -101,18 +101,18 @@ def _embedding(parts: Parts, device: torch.device, blocks: int, seconds: float) 
 
 
 def _training(parts: Parts, device: torch.device, sentences: int, seconds: float) -> tuple[float, float]:
-    """(sequences a second, operations a second) of pre-training: forward, backward and optimizer."""
-    own = dataclasses.replace(parts, embedder=copy.deepcopy(parts.embedder), encoder=copy.deepcopy(parts.encoder))
-    for part in (own.embedder, own.encoder):
+    """(sequences per second, operations per second) of pre-training: forward, backward and optimiser."""
+    copies = dataclasses.replace(parts, embedder=copy.deepcopy(parts.embedder), encoder=copy.deepcopy(parts.encoder))
+    for part in (copies.embedder, copies.encoder):
         part.to(device).train()
         no_dropout_in_attention(part.bert, _DROPOUT)
-    trained = [p for part in (own.embedder, own.encoder) for p in part.parameters() if p.requires_grad]
+    trained = [p for part in (copies.embedder, copies.encoder) for p in part.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.0, fused=True)
     sample = draw_sample(parts.config, sentences=sentences, k=K, query=_QUERY, body=_BODY, masks=_MASKS)
     here = sample.to(device)
 
     def step() -> None:
-        losses.pretraining_loss(own, here, fast_dtype(device)).backward()
+        losses.pretraining_loss(copies, here, fast_dtype(device)).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
@@ -128,6 +128,6 @@ def _training(parts: Parts, device: torch.device, sentences: int, seconds: float
 
 
 def _resident_bytes() -> int:
-    """The most memory that this process has had."""
+    """Peak memory of this process."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

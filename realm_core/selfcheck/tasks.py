@@ -1,4 +1,4 @@
-"""Checking the machine."""
+"""The check of the machine."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from realm_core.task import Task, runtime
 
 
 class SelfCheck(Task):
-    """This machine's arithmetic and speed."""
+    """Check of this machine's arithmetic and speed."""
 
     activity = "selfcheck"
-    summary = "is this machine's arithmetic right, and how fast is it?"
+    summary = "check this machine's arithmetic and measure its speed"
     code = "realm_core.selfcheck.command"
 
     device: str = runtime("auto", help=DEVICE)
     base: str | None = runtime(None, help="package or folder of BERT weights to check with (default: the models' own)")
-    seconds: float = runtime(2.0, help="how long each speed is measured")
+    seconds: float = runtime(2.0, help="time of each measurement, in seconds")
     cost: bool = runtime(
         False,
-        help="measure speeds with a BERT-base of random weights, and say what the paper's pre-training would cost here",
+        help="measure speeds with a BERT-base of random weights, and what the paper's pre-training would cost here",
     )
     as_json: bool = runtime(False, help="print JSON", flag="--json")

@@ -1,16 +1,16 @@
-"""The paper's ablations on any corpus: `python -m realm_core ablate`. One command for the rows of table 2.
+"""The paper's ablations on any corpus: `python -m realm_core ablate`. One command makes the rows of table 2.
 
-    main → settings and inputs checked → Plan (ablation.py) → each stage a process of its own → tables
+    main → settings and inputs checked → AblationPlan (ablation.py) → each stage in its own process → tables
 
-Every stage is one of this package's commands. What is there is not made again, and a stage that was stopped or killed
-goes on from its checkpoint, so the same command run again finishes what is missing. In the output folder:
+Every stage is a command of this package. Results that exist are not made again, and a stage that was stopped or killed
+resumes from its checkpoint, so the same command run again completes what is missing. In the output folder:
 
-    plan.json                     what it is of; another plan needs another folder
+    plan.json                     the inputs and settings; another plan needs another folder
     models/ indexes/ tuned/       what the stages make
     runs/STAGE/                   progress, metrics, log and result of each; metrics and log are passed on, too
     predictions/ROW.SET.jsonl     for `compare`
-    seconds.json                  that each stage took, over all its attempts
-    results.md, results.json      rows that are finished
+    seconds.json                  the time of each stage, over all its attempts
+    results.md, results.json      the finished rows
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from realm_core.runs.folder import LOCK, RunFolder
 from realm_core.runs.locks import only_one
 from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
-from realm_core.training.ablation import BM25, ROWS, AblationConfig, Inputs, Plan, Stage
+from realm_core.training.ablation import BM25, ROWS, AblationConfig, AblationInputs, AblationPlan, AblationStage
 from realm_core.training.relay import Relay, passed_on
 from realm_core.training.tasks import Ablate
 
-_NOTE_S = 5.0  # between notes of the seconds that it has taken
-_TOLD = ("seed", "seconds", "refreshes", "index_lag_steps", "made")  # of each stage, in the table of what was run
-_INDEX_STEP, _LAG_STEPS = "pretrain.index_step", "pretrain.index_lag_steps"  # as pre-training reports them
+_NOTE_S = 5.0  # between two writes of a running stage's time
+_STAGE_COLUMNS = ("seed", "seconds", "refreshes", "index_lag_steps", "made")  # of the table of stages
+_INDEX_STEP, _LAG_STEPS = "pretrain.index_step", "pretrain.index_lag_steps"  # metrics of pre-training
 
 
 def main(arguments: Ablate, activity: Activity) -> None:
-    """Run what is missing, and print the table."""
+    """Run the missing stages, and print the table."""
     names = [name for name in ROWS if name in arguments.rows]
     settings = arguments.settings
     inputs, identity = _inputs(arguments, settings)
-    plan = Plan(names, inputs, settings, arguments.output)
+    plan = AblationPlan(names, inputs, settings, arguments.output)
     with only_one(arguments.output, activity):
         _claim(arguments.output, {**identity, "settings": settings.model_dump()})
         stages = _Stages(plan, arguments.output, activity)
@@ -59,8 +59,8 @@ def main(arguments: Ablate, activity: Activity) -> None:
         for name in names:
             stages.run(name)
             results, text = _results(plan, inputs, names[: names.index(name) + 1], stages.seconds)
-            own = {stage.name for stage in plan.rows[name]}
-            for sentence in _never_replaced(stage for stage in results["stages"] if stage["name"] in own):
+            stages_of_row = {stage.name for stage in plan.rows[name]}
+            for sentence in _never_replaced(stage for stage in results["stages"] if stage["name"] in stages_of_row):
                 activity.warn(sentence)
             write_json(arguments.output / "results.json", {"of": read_json(arguments.output / "plan.json"), **results})
             _write_text(arguments.output / "results.md", text)
@@ -68,13 +68,13 @@ def main(arguments: Ablate, activity: Activity) -> None:
     activity.result(results)
 
 
-def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[Inputs, dict[str, Any]]:
-    """(what the ablation starts from, what identifies it); every file is opened and looked at."""
+def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[AblationInputs, dict[str, Any]]:
+    """(inputs of the ablation, what identifies them); every file is opened and checked."""
     for device in (arguments.device, arguments.builder_device):
         pick_device(device)
     questions, dev = ({path.stem: path for path in paths} for paths in (arguments.questions, arguments.dev))
     if len(questions) < len(arguments.questions) or len(dev) < len(arguments.dev):
-        raise RealmError("Question files are told apart by their names; two of them have the same.")
+        raise RealmError("Two question files have the same name, by which settings and results refer to them.")
     repeat = settings.finetune.repeat
     unknown = sorted(set(repeat) - set(questions))
     if unknown:
@@ -86,8 +86,8 @@ def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[Inputs, dict[s
         read_titles(excluded)
     learnt = {path: read_questions(path) for path in arguments.questions}
     measured = {path: read_questions(path) for path in arguments.dev}
-    _refuse_common({path: own for path, own in learnt.items() if repeat.get(path.stem, 1)}, measured)
-    inputs = Inputs(
+    _refuse_common({path: rows for path, rows in learnt.items() if repeat.get(path.stem, 1)}, measured)
+    inputs = AblationInputs(
         model=arguments.model,
         corpus=arguments.corpus,
         spans=arguments.spans,
@@ -97,8 +97,8 @@ def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[Inputs, dict[s
         device=arguments.device,
         builder_device=arguments.builder_device,
         blocks=len(snapshot),
-        asked=sum(len(own) * repeat.get(path.stem, 1) for path, own in learnt.items()),
-        dev_asked={path.stem: len(own) for path, own in measured.items()},
+        asked=sum(len(rows) * repeat.get(path.stem, 1) for path, rows in learnt.items()),
+        dev_asked={path.stem: len(rows) for path, rows in measured.items()},
     )
     return inputs, {
         "model": read_hashes(arguments.model)[0],
@@ -111,20 +111,20 @@ def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[Inputs, dict[s
 
 
 def _refuse_common(learnt: dict[Path, list[Question]], measured: dict[Path, list[Question]]) -> None:
-    """Questions to measure by are not learnt from; fine-tuning itself doesn't know which these are."""
-    for path, own in learnt.items():
-        asked = {normalise_answer(one.question) for one in own}
+    """Refuse to train on questions that are measured by; fine-tuning itself does not know the latter."""
+    for path, trained_on in learnt.items():
+        asked = {normalise_answer(one.question) for one in trained_on}
         common = {dev: sum(normalise_answer(one.question) in asked for one in rows) for dev, rows in measured.items()}
         if any(common.values()):
             where = ", ".join(f"{count:,} of {dev}" for dev, count in common.items() if count)
             raise RealmError(
-                f"{path} holds questions that are to be measured by, {where}; these must not be learnt from. "
-                "`questions --format own --without` leaves them out."
+                f"{path} holds questions that are measured by, {where}; these must not be trained on. "
+                "`questions --format own --without` removes them."
             )
 
 
 def _claim(output: Path, identity: dict[str, Any]) -> None:
-    """Mark an empty folder as this ablation's, or see that it was."""
+    """Mark an empty folder as this ablation's, or check that it is."""
     path = output / "plan.json"
     if not path.exists():
         if any(child.name != LOCK for child in output.iterdir()):
@@ -134,21 +134,21 @@ def _claim(output: Path, identity: dict[str, Any]) -> None:
     differing = sorted(key for key in known | wanted if known.get(key) != wanted.get(key))
     if differing:
         raise RealmError(
-            f"{output} holds another ablation ({', '.join(differing)}: not the same); choose another folder."
+            f"{output} holds another ablation (it differs in {', '.join(differing)}); choose another folder."
         )
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Nested JSON objects as one, with dots between their keys."""
+    """Nested JSON objects as one, with their keys joined by dots."""
     if not isinstance(value, dict):
         return {prefix: value}
     return {k: v for name, one in value.items() for k, v in _flat(one, f"{prefix}.{name}".lstrip(".")).items()}
 
 
 class _Stages:
-    """Runs stages, one after the other, as parts of the ablation. `seconds`: what each has taken."""
+    """Runs stages one after the other, as parts of the ablation. `seconds`: the time of each."""
 
-    def __init__(self, plan: Plan, output: Path, activity: Activity) -> None:
+    def __init__(self, plan: AblationPlan, output: Path, activity: Activity) -> None:
         self._plan, self._activity = plan, activity
         self._kept = output / "seconds.json"
         self.seconds: dict[str, float] = read_json(self._kept) if self._kept.exists() else {}
@@ -157,20 +157,20 @@ class _Stages:
         passed = passed_on(activity)
         self._relays = {stage.name: Relay(stage, plan.run(stage.name), passed, activity) for stage in plan.stages}
         for relay in self._relays.values():
-            relay.look()  # at what stages measured when an earlier attempt could not pass it on any more
+            relay.look()  # metrics that an earlier attempt was not able to pass on
 
     def run(self, row: str) -> None:
-        """Run those of a row that have left nothing yet."""
+        """Run the stages of a row that have no output yet."""
         for stage in self._plan.rows[row]:
             self._activity.check()
             found = stage.output.exists()
             if not found:
                 self._run(stage)
             self._done += stage.sequences
-            if not found or self._done == self._total:  # what was found took no time: no rate may be told from it
+            if not found or self._done == self._total:  # a found stage says nothing of the rate
                 self._activity.progress(self._done, self._total, "sequences", stage.name)
 
-    def _run(self, stage: Stage) -> None:
+    def _run(self, stage: AblationStage) -> None:
         folder, relay = self._plan.run(stage.name), self._relays[stage.name]
         before, started = self.seconds.get(stage.name, 0.0), time.monotonic()
         noted = started
@@ -189,27 +189,31 @@ class _Stages:
             relay.look()
             self._note(stage, before + time.monotonic() - started)
 
-    def _report(self, stage: Stage, folder: RunFolder) -> None:
-        """Pass a stage's progress on as a part of the whole."""
-        own = folder.progress() or {}
-        share = own["done"] / own["total"] if own.get("unit") == stage.unit and own["total"] else 0.0
-        message = f"{stage.name}: {own['done']:,} {own['unit']}" if own else stage.name
+    def _report(self, stage: AblationStage, folder: RunFolder) -> None:
+        """Report a stage's progress as a part of the whole."""
+        progress = folder.progress() or {}
+        share = (
+            progress["done"] / progress["total"] if progress.get("unit") == stage.unit and progress["total"] else 0.0
+        )
+        message = f"{stage.name}: {progress['done']:,} {progress['unit']}" if progress else stage.name
         done = self._done + int(min(1.0, share) * stage.sequences)
         self._activity.progress(min(done, self._total - 1), self._total, "sequences", message)
 
-    def _note(self, stage: Stage, seconds: float) -> None:
+    def _note(self, stage: AblationStage, seconds: float) -> None:
         self.seconds[stage.name] = round(seconds, 1)
         write_json(self._kept, self.seconds)
 
 
-def _results(plan: Plan, inputs: Inputs, names: Sequence[str], seconds: dict[str, float]) -> tuple[dict[str, Any], str]:
+def _results(
+    plan: AblationPlan, inputs: AblationInputs, names: Sequence[str], seconds: dict[str, float]
+) -> tuple[dict[str, Any], str]:
     """The finished rows as JSON and as Markdown."""
     sets = list(inputs.dev_asked)
     rows = []
     for name in names:
         row = ROWS[name]
         after = {dev: _result(plan, f"evaluate-{name}.{dev}") for dev in sets}
-        before = after  # BM25 does not learn
+        before = after  # BM25 is not trained
         if row.retriever != BM25:
             before = {dev: _result(plan, f"zero-shot-{row.retriever}.{dev}") for dev in sets}
         rows.append(
@@ -226,14 +230,14 @@ def _results(plan: Plan, inputs: Inputs, names: Sequence[str], seconds: dict[str
     return results, _markdown(results, [compare.Run.of(plan.predictions(n, dev)) for dev in sets for n in names])
 
 
-def _result(plan: Plan, name: str) -> Any:
+def _result(plan: AblationPlan, name: str) -> Any:
     return read_json(plan.run(name).result_file)
 
 
-def _stage_record(stage: Stage, folder: RunFolder, seconds: dict[str, float]) -> dict[str, Any]:
-    """What a finished stage was, took and made: the hash of a model, or of an index's block embedder.
+def _stage_record(stage: AblationStage, folder: RunFolder, seconds: dict[str, float]) -> dict[str, Any]:
+    """Description of a finished stage, its time, and the hash of the model or block embedder that it made.
 
-    Of pre-training also how often its index was replaced, and by how many steps that was behind on average.
+    For pre-training also the number of index replacements, and by how many steps the index lagged on average.
     """
     made, held_out, refreshes, lag_steps = None, None, None, None
     if stage.command[0] == "pretrain":
@@ -257,10 +261,10 @@ def _stage_record(stage: Stage, folder: RunFolder, seconds: dict[str, float]) ->
 
 
 def _freshness(metrics: Path) -> tuple[int, float | None]:
-    """(indexes that a pre-training moved to, mean lag of its index in steps), from its metrics."""
+    """(number of index replacements, mean lag of the index in steps) of a pre-training, from its metrics."""
     rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
     moved_to = {row[_INDEX_STEP] for row in rows if _INDEX_STEP in row}
-    # A run that goes on from a checkpoint reports some steps once more; each row is a mean since the one before.
+    # A resumed run reports some steps twice; each row is a mean since the one before.
     lags, before = 0.0, 0
     for step, lag in sorted({row["step"]: row[_LAG_STEPS] for row in rows if _LAG_STEPS in row}.items()):
         lags, before = lags + lag * (step - before), step
@@ -268,11 +272,11 @@ def _freshness(metrics: Path) -> tuple[int, float | None]:
 
 
 def _never_replaced(stages: Iterable[dict[str, Any]]) -> list[str]:
-    """A sentence for each pre-training that no new index reached, though all were to be given some."""
+    """A sentence for each pre-training whose index was never replaced, although it should have been."""
     return [
-        f"{stage['name']} ended with the index that it began with (refreshes: 0): none that was built of its own "
-        "parameters arrived in time, so its rows are not what they are called. Give it more steps, or its builder a "
-        "device of its own."
+        f"{stage['name']} ended with the index that it started with (refreshes: 0): no index of newer "
+        "parameters arrived in time, so its rows are not what their names say. Give it more steps, or its builder "
+        "a device of its own."
         for stage in stages
         if stage["refreshes"] == 0
     ]
@@ -292,7 +296,7 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
         [
             stage["name"],
             stage["budget"],
-            *("" if stage[key] is None else str(stage[key]) for key in _TOLD),
+            *("" if stage[key] is None else str(stage[key]) for key in _STAGE_COLUMNS),
         ]
         for stage in results["stages"]
     ]
@@ -300,10 +304,10 @@ def _markdown(results: dict[str, Any], runs: Sequence[compare.Run]) -> str:
         [
             "EM: exact match after fine-tuning. R@5: one of the best five blocks holds an answer, before fine-tuning.",
             compare.markdown_table(columns, rows),
-            "After fine-tuning, by set of questions.",
+            "After fine-tuning, by question set.",
             compare.markdown(runs),
-            "What was run.",
-            compare.markdown_table(["stage", "budget", *(key.replace("_", " ") for key in _TOLD)], stages),
+            "The stages.",
+            compare.markdown_table(["stage", "budget", *(key.replace("_", " ") for key in _STAGE_COLUMNS)], stages),
             *_never_replaced(results["stages"]),
         ]
     )

@@ -1,9 +1,9 @@
-"""What an ablation consists of: the rows of the paper's table 2, and the stages that they share.
+"""The plan of an ablation: the rows of the paper's table 2, and the stages that they share.
 
     ict → mlm = the baseline → index → pretrain, four variants → index         (each once)
     combine (the retriever of one, the encoder of another) → finetune → evaluate     (each row)
 
-A stage is a command of this package and what it leaves, so that there is one way to do each thing.
+A stage is a command of this package and its output, so there is one way to do each thing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from realm_core.settings import SettingError, Settings, flat, setting
 from realm_core.training.config import FinetuneConfig, IctConfig, MlmConfig, PretrainConfig
 
 BASELINE, BM25 = "baseline", "bm25"
-STALE = 30  # times fewer refreshes, as in the paper
-_BACKWARD = 3  # a sequence that is learnt from costs about as much as three that are only read
+STALE = 30  # refreshes are this many times rarer, as in the paper
+_BACKWARD = 3  # training on a sequence costs about three times as much as reading it
 
 
 @dataclass(frozen=True)
-class Row:
-    """retriever, encoder: the models that they come from; BM25 is a retriever without a model."""
+class AblationRow:
+    """retriever, encoder: the models that they are taken from; BM25 is a retriever without a model."""
 
     title: str
     retriever: str
@@ -35,27 +35,27 @@ class Row:
 
 
 ROWS = {
-    "realm": Row("REALM", "realm", "realm"),
-    "realm-retriever": Row("REALM retriever + baseline encoder", "realm", BASELINE),
-    "realm-encoder": Row("baseline retriever + REALM encoder", BASELINE, "realm"),
-    "baseline": Row("baseline (ORQA)", BASELINE, BASELINE),
-    "uniform": Row("REALM, random uniform masks", "uniform", "uniform"),
-    "span": Row("REALM, random span masks", "span", "span"),
-    "stale": Row(f"REALM, {STALE}× stale index", "stale", "stale"),
-    "bm25": Row("BM25 + reader", BM25, BASELINE),
+    "realm": AblationRow("REALM", "realm", "realm"),
+    "realm-retriever": AblationRow("REALM retriever + baseline encoder", "realm", BASELINE),
+    "realm-encoder": AblationRow("baseline retriever + REALM encoder", BASELINE, "realm"),
+    "baseline": AblationRow("baseline (ORQA)", BASELINE, BASELINE),
+    "uniform": AblationRow("REALM, random uniform masks", "uniform", "uniform"),
+    "span": AblationRow("REALM, random span masks", "span", "span"),
+    "stale": AblationRow(f"REALM, {STALE}× stale index", "stale", "stale"),
+    "bm25": AblationRow("BM25 + reader", BM25, BASELINE),
 }
 
 
 class AblationPretrainConfig(PretrainConfig):
-    """What the pre-trainings of all rows have in common."""
+    """Settings that all rows share in pre-training."""
 
-    masking: Literal["salient", "uniform", "span"] = "salient"  # not a setting: rows differ in it
+    masking: Literal["salient", "uniform", "span"] = "salient"  # not a setting: it differs between rows
     refresh: Literal["process", "in-loop"] = setting(
         "process",
         "how the index follows the parameters. process: a builder process that training starts; in-loop: training "
         "waits for it",
     )
-    # Often enough for the row stale to have an index of its own, too.
+    # Short enough that the row `stale` gets a new index, too.
     refresh_every: int = setting(
         25,
         f"steps between the snapshots that the index is rebuilt from; for the row stale {STALE} times as many",
@@ -74,7 +74,7 @@ class AblationPretrainConfig(PretrainConfig):
 
 
 class AblationConfig(Settings):
-    """Of every stage; on disk, a section each."""
+    """The settings of all stages; on disk, one section each."""
 
     ict: IctConfig = IctConfig()
     mlm: MlmConfig = MlmConfig()
@@ -83,20 +83,20 @@ class AblationConfig(Settings):
     evaluate: EvaluateConfig = EvaluateConfig()
 
     def check_rows(self, names: Collection[str]) -> None:
-        """Refuse a budget under which one of these rows would not be what it is called."""
+        """Refuse a budget that is too small for one of these rows."""
         every = STALE * self.pretrain.refresh_every
         if "stale" in names and every >= self.pretrain.steps:
             raise SettingError(
                 "pretrain.refresh_every",
                 f"must be less, or the index of the row stale would never be refreshed: {STALE} times as many must be "
                 f"less than the {self.pretrain.steps:,} steps, not {every:,}. Raise steps, lower refresh_every, or "
-                "name the other rows alone.",
+                "choose only other rows.",
             )
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What an ablation starts from. blocks, asked, dev_asked: how many blocks and questions these hold."""
+class AblationInputs:
+    """The inputs of an ablation. blocks, asked, dev_asked: the numbers of blocks and questions."""
 
     model: Path
     corpus: Path
@@ -112,8 +112,8 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Of:
-    """What a stage is of. row: a row, or the model that rows share. questions: the set that it measures by."""
+class StageId:
+    """Identifies a stage. row: a row, or a model that rows share. questions: the set that it measures by."""
 
     stage: str
     row: str = ""
@@ -122,21 +122,21 @@ class Of:
     def __str__(self) -> str:
         return self.stage + (f"-{self.row}" if self.row else "") + (f".{self.questions}" if self.questions else "")
 
-    def said(self) -> dict[str, str]:
-        """What stands beside its figures."""
+    def labels(self) -> dict[str, str]:
+        """Labels of the stage's metrics."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value}
 
 
 @dataclass(frozen=True)
-class Stage:
+class AblationStage:
     """A command to be run once.
 
-    command:    the activity and its options. output: what is there when it is done.
+    command:    the activity and its options. output: exists when the stage is done.
     unit:       of the progress that counts. sequences: how many it reads, a measure of its work.
-    budget:     for the table. seed: of its draws, None if it draws nothing.
+    budget:     for the table. seed: of its random numbers, None if it draws none.
     """
 
-    of: Of
+    id: StageId
     command: tuple[str, ...]
     output: Path
     unit: str = ""
@@ -146,28 +146,28 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """Such as pretrain-realm and evaluate-realm.plain-dev."""
-        return str(self.of)
+        """For example pretrain-realm or evaluate-realm.plain-dev."""
+        return str(self.id)
 
 
-class Plan:
-    """The stages of an ablation in `output`, in an order in which they can be run: `rows[name]` lists a row's own.
+class AblationPlan:
+    """The stages of an ablation in `output`, in an order in which they can run: `rows[name]` lists the stages of a row.
 
-    A stage that several rows need stands in the list of the first.
+    A stage that several rows need is in the list of the first of them.
     """
 
-    def __init__(self, names: list[str], inputs: Inputs, settings: AblationConfig, output: Path) -> None:
+    def __init__(self, names: list[str], inputs: AblationInputs, settings: AblationConfig, output: Path) -> None:
         self._inputs, self._settings, self._output = inputs, settings, output
-        self._stages: dict[str, Stage] = {}
-        self.rows: dict[str, list[Stage]] = {}
+        self._stages: dict[str, AblationStage] = {}
+        self.rows: dict[str, list[AblationStage]] = {}
         for name in names:
             before = len(self._stages)
             self._row(name, ROWS[name])
             self.rows[name] = list(self._stages.values())[before:]
 
     @property
-    def stages(self) -> list[Stage]:
-        """All of them."""
+    def stages(self) -> list[AblationStage]:
+        """All stages."""
         return list(self._stages.values())
 
     def run(self, name: str) -> RunFolder:
@@ -175,10 +175,10 @@ class Plan:
         return RunFolder(self._output / "runs" / name)
 
     def predictions(self, row: str, dev: str) -> Path:
-        """The predictions of a row on a set of questions."""
+        """The predictions file of a row and a question set."""
         return self._output / "predictions" / f"{row}.{dev}.jsonl"
 
-    def _row(self, name: str, row: Row) -> None:
+    def _row(self, name: str, row: AblationRow) -> None:
         inputs, settings = self._inputs, self._settings
         learnt_by = self._combined(row)
         if row.retriever == BM25:
@@ -199,24 +199,24 @@ class Plan:
             kept = [*found_by, "--predictions", str(self.predictions(name, dev.stem))]
             self._evaluate("evaluate", name, dev, tuned, settings.evaluate.k, kept)
 
-    def _combined(self, row: Row) -> Path:
-        """A model whose reader begins where the encoder of another ended."""
+    def _combined(self, row: AblationRow) -> Path:
+        """A model whose reader starts from the encoder of another model."""
         retriever = BASELINE if row.retriever == BM25 else row.retriever
         parts = self._model(retriever), self._model(row.encoder)
         output = self._output / "models" / f"{retriever}+{row.encoder}"
         command = ("combine", "--retriever", str(parts[0]), "--encoder", str(parts[1]), "--output", str(output))
-        self._add(Stage(Of("combine", output.name), command, output))
+        self._add(AblationStage(StageId("combine", output.name), command, output))
         return output
 
     def _model(self, name: str) -> Path:
-        """The baseline, or what a variant of pre-training makes of it."""
+        """The baseline, or the model of a variant of pre-training."""
         output, settings = self._output / "models" / name, self._settings
         if name == BASELINE:
             warm = self._output / "models" / "ict"
             self._scheduled("ict", "", settings.ict, self._inputs.model, warm, [], 2)
             self._scheduled("mlm", "", settings.mlm, warm, output, [], 1)
             return output
-        # Of this variant alone: a budget may be too small for that of another row.
+        # The settings of this variant alone: a budget may be too small for another row.
         differing: dict[str, dict[str, Any]] = {
             "realm": {},
             "uniform": {"masking": "uniform"},
@@ -236,7 +236,9 @@ class Plan:
         command = ["index", "--model", str(self._model(name)), "--corpus", str(self._inputs.corpus)]
         command += ["--output", str(output), "--generation", name, "--device", self._inputs.device]
         blocks = self._inputs.blocks
-        self._add(Stage(Of("index", name), tuple(command), output / name, "blocks", blocks, f"{blocks:,} blocks"))
+        self._add(
+            AblationStage(StageId("index", name), tuple(command), output / name, "blocks", blocks, f"{blocks:,} blocks")
+        )
         return output / name
 
     def _scheduled(
@@ -268,16 +270,16 @@ class Plan:
         command += [*more, "--device", self._inputs.device]
         for key, value in flat(config).items():
             command += ["--set", f"{key}={in_toml(value)}"]
-        of = Of(activity, row)
-        self._add(Stage(of, tuple(command), output, "steps", _BACKWARD * sequences, budget, config.seed))
+        stage_id = StageId(activity, row)
+        self._add(AblationStage(stage_id, tuple(command), output, "steps", _BACKWARD * sequences, budget, config.seed))
 
     def _evaluate(self, kind: str, row: str, dev: Path, model: Path, k: int, more: list[str]) -> None:
         command = ["evaluate", "--model", str(model), "--corpus", str(self._inputs.corpus), "--questions", str(dev)]
         command += [*more, "--k", str(k), "--device", self._inputs.device]
         asked = self._inputs.dev_asked[dev.stem]
-        of = Of(kind, row, dev.stem)
-        done = self.run(str(of)).result_file
-        self._add(Stage(of, tuple(command), done, "questions", asked * (1 + k), f"{asked:,} questions"))
+        stage_id = StageId(kind, row, dev.stem)
+        done = self.run(str(stage_id)).result_file
+        self._add(AblationStage(stage_id, tuple(command), done, "questions", asked * (1 + k), f"{asked:,} questions"))
 
-    def _add(self, stage: Stage) -> None:
+    def _add(self, stage: AblationStage) -> None:
         self._stages.setdefault(stage.name, stage)

@@ -1,4 +1,4 @@
-"""What can be set of each training."""
+"""The settings of each training."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ from realm_core.settings import (
 )
 from realm_core.text.joins import TITLE_WORDPIECES
 
-_WIDEST = 384  # of the base model's states, which a warm start projects
+_WIDEST = 384  # width of the base model's states, which a warm start projects
 _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
 _TITLE = TITLE_WORDPIECES + 1  # the longest title and [SEP]
 
-_SEED = "of every draw"
-_BATCH = "examples a step, over all processes"
-_AT_ONCE = "examples whose graph is in memory together; a larger batch is worked off in parts"
+_SEED = "of all random numbers"
+_BATCH = "examples per step, over all processes"
+_AT_ONCE = "examples whose graph is in memory together; a larger batch is computed in parts"
 _WARMUP = "share of the steps in which the learning rate rises; then it falls linearly to zero"
-_DECAY = "AdamW's decay, not of LayerNorm and biases"
+_DECAY = "AdamW's weight decay, not applied to LayerNorm and biases"
 _CLIP = "largest gradient norm"
 _DROPOUT = "in the hidden layers, not in attention"
-_CHECKPOINT = "steps between checkpoints, and between measures of the held-out share"
-_METRICS = "steps between rows of metrics and of progress, each a mean over them; 1: a row for every step"
-_METRICS_AT_MOST = 100  # steps, so that whoever watches sees that a training goes on
+_CHECKPOINT = "steps between checkpoints, and between measurements of the held-out share"
+_METRICS = "steps between rows of metrics, each a mean over them; 1: a row for every step"
+_METRICS_AT_MOST = 100  # steps, so that a running training reports often enough
 
 
 class WarmstartConfig(Settings):
-    """How a first model is made of a sentence encoder."""
+    """How a first model is made from a sentence encoder."""
 
     dimension: int = setting(128, "D, the length of a vector", ge=8, le=_WIDEST)
-    sample: int = setting(2000, "blocks looked at, not fewer than dimension", ge=8)
+    sample: int = setting(2000, "blocks to compute the projection from, at least as many as dimension", ge=8)
     scale: Positive = setting(20.0, "f(x, z) = scale × cosine at the start")
-    seed: Seed = setting(0, "of the sample, and of the span scores that the reader starts with")
+    seed: Seed = setting(0, "of the sample, and of the reader's first span scores")
     reader_base: Literal["embedder", "all_mpnet_base_v2"] = setting(
         "embedder", "base weights of the reader: the embedder's, or MPNet-base"
     )
 
     def check_together(self) -> None:
-        """There are as many blocks as directions at least."""
+        """The sample has at least as many blocks as the projection has dimensions."""
         if self.sample < self.dimension:
             raise SettingError("sample", f"must be at least {self.dimension}, the dimension, not {self.sample}.")
 
 
 class Schedule(Settings):
-    """What every training of a whole corpus has in common."""
+    """The settings that all trainings on a corpus share."""
 
     seed: Seed = setting(1, _SEED)
-    steps: int = setting(1000, "of the training", ge=1)
+    steps: int = setting(1000, "of training", ge=1)
     batch: int = setting(16, _BATCH, ge=1)
     at_once: int = setting(16, _AT_ONCE, ge=1)
     learning_rate: Positive = setting(3e-5, "peak")
@@ -69,12 +69,12 @@ class Schedule(Settings):
     metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
     holdout: Share = setting(
         0.01,
-        "share of the passages never learnt from, the same in all stages of this share; at most 512 are measured on",
+        "share of the passages held out, the same in all stages with this share; at most 512 are measured on",
     )
 
 
 class IctConfig(Schedule):
-    """Inverse Cloze Task: which block did this sentence come from?"""
+    """Inverse Cloze Task: find the block that a sentence came from."""
 
     batch: int = setting(64, _BATCH, ge=2)
     # In-batch softmax: the examples of one part are each other's negatives.
@@ -95,7 +95,7 @@ class MlmConfig(Schedule):
 class PretrainConfig(Schedule):
     """REALM's pre-training."""
 
-    k: int = setting(8, "blocks read for a sentence, the null block counted (paper: 8)", ge=2)
+    k: int = setting(8, "blocks read for a sentence, including the null block (paper: 8)", ge=2)
     masking: Literal["salient", "uniform", "span"] = setting(
         "salient",
         "salient: names and dates, as the paper; uniform: 15 % of the wordpieces, at most 10; span: a "
@@ -114,7 +114,7 @@ class PretrainConfig(Schedule):
     )
     pair_wordpieces: int = setting(
         MASKED_PAIR_WORDPIECES,
-        f"the same of sentence and block together (release: 384), {_ROOM} more than query_wordpieces at least, and "
+        f"wordpieces of sentence and block together (release: 384), at least {_ROOM} more than query_wordpieces, and "
         f"with title {_TITLE} more than that",
         ge=32,
         le=POSITIONS,
@@ -122,21 +122,21 @@ class PretrainConfig(Schedule):
     title: bool = setting(False, "put the block's title between sentence and body; paper and release leave it out")
     refresh: Literal["process", "elsewhere", "in-loop", "never"] = setting(
         "process",
-        "how the index follows the parameters. process: a builder process that this one starts; elsewhere: one that "
-        "someone else starts; in-loop: training waits for it; never: the first index stays",
+        "how the index follows the parameters. process: training starts a builder process; elsewhere: another program "
+        "starts it; in-loop: training waits for each rebuild; never: the first index stays",
     )
     refresh_every: int = setting(
         500, "steps between the snapshots that the index is rebuilt from (paper: about 500)", ge=1
     )
 
     def check_together(self) -> None:
-        """The sentence leaves room for some of a block."""
+        """The sentence leaves room for a part of the block."""
         least = self.query_wordpieces + _ROOM + (_TITLE if self.title else 0)
         if self.pair_wordpieces < least:
             behind = " and the title" if self.title else ""
             raise SettingError(
                 "pair_wordpieces",
-                f"must be at least {least}, so that some of a block is read behind the {self.query_wordpieces} of "
+                f"must be at least {least}, so that a part of the block is read after the {self.query_wordpieces} of "
                 f"query_wordpieces{behind}, not {self.pair_wordpieces}; raise it, up to {POSITIONS}, or lower "
                 "query_wordpieces.",
             )
@@ -146,39 +146,37 @@ class MineConfig(Settings):
     """Reading rows from questions."""
 
     seed: Seed = setting(1, _SEED)
-    take: Counts = setting({}, "how many questions of a file are taken, by its name without the ending")
-    depth: int = setting(20, "blocks retrieved in which answers are looked for", ge=1, le=100)
-    read: int = setting(5, "blocks retrieved that are set against the question where they hold none", ge=1, le=100)
-    not_here: Share = setting(0.15, "how often each of these is taken")
-    same_article: Share = setting(0.2, "how often a passage of the same article without the answer is taken")
-    false_premise: Share = setting(0.3, "how often the question is asked of another article")
-    window: int = setting(600, "characters of a passage that are read", ge=100)
+    take: Counts = setting({}, "number of questions to use of each file, by its name without the ending")
+    depth: int = setting(20, "retrieved blocks in which answers are searched for", ge=1, le=100)
+    read: int = setting(5, "retrieved blocks without an answer that become “not here” rows", ge=1, le=100)
+    not_here: Share = setting(0.15, "probability of using each of these")
+    same_article: Share = setting(0.2, "probability of using a passage of the same article without the answer")
+    false_premise: Share = setting(0.3, "probability of asking the question about another article")
+    window: int = setting(600, "length of a passage, in characters", ge=100)
     agreement: Share = setting(
         0.0,
-        "least p(answer|z, x) of the model's own reader at which a retrieved block counts as holding the answer; 0: "
-        "its string is enough and nothing is read",
+        "smallest p(answer|z, x) of the model's own reader at which a retrieved block counts as holding the answer; 0: "
+        "a match of the string is enough and nothing is read",
     )
     candidates: int = setting(3, "blocks with the answer's string that the reader chooses among", ge=1, le=100)
-    unanswerable_blocks: int = setting(2, "blocks that a question without an answer is set against", ge=1, le=100)
+    unanswerable_blocks: int = setting(2, "rows made of a question without an answer", ge=1, le=100)
 
 
 class ReaderConfig(Settings):
-    """Reading comprehension: the reader alone, on questions that are each set against one block."""
+    """Reading comprehension: the reader alone, on questions that are each paired with one block."""
 
     seed: Seed = setting(1, _SEED)
-    steps: int = setting(1000, "of the training", ge=1)
-    batch: int = setting(32, "rows a step", ge=1)
+    steps: int = setting(1000, "of training", ge=1)
+    batch: int = setting(32, "rows per step", ge=1)
     at_once: int = setting(16, "rows whose graph is in memory together", ge=1)
     frozen_layers: Count = setting(0, "layers of the reader, from the first, that are not trained")
     casual: Share = setting(
-        0.0, "share of the questions that are typed casually: without capitals, as keywords, misspelt"
+        0.0, "share of the questions rewritten as casually typed: without capitals, as keywords, misspelt"
     )
-    teacher_share: WholeShare = setting(
-        0.7, "share of the teacher's spans and “not here” in the loss, where there is a teacher"
-    )
+    teacher_share: WholeShare = setting(0.7, "weight of the divergence from the teacher in the loss, with a teacher")
     reader_lr: Positive = setting(4e-5, "peak learning rate of the reader's layers")
-    head_lr: Positive = setting(5e-4, "peak learning rate of the span scores, which start from nothing")
-    holdout: Share = setting(0.01, "share of the questions measured on, drawn by a hash of the question")
+    head_lr: Positive = setting(5e-4, "peak learning rate of the span scores, which start untrained")
+    holdout: Share = setting(0.01, "share of the questions held out, chosen by a hash of the question")
     checkpoint_every: int = setting(100, _CHECKPOINT, ge=1)
     metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
     warmup: Share = setting(0.06, _WARMUP)
@@ -192,31 +190,29 @@ class FinetuneConfig(Settings):
 
     seed: Seed = setting(1, _SEED)
     epochs: int = setting(2, "passes over the questions", ge=1)
-    batch: int = setting(16, "questions a step, over all processes", ge=1)
+    batch: int = setting(16, "questions per step, over all processes", ge=1)
     at_once: int = setting(8, "questions whose graph is in memory together", ge=1)
     k: int = setting(5, "blocks read for a question (release: 5)", ge=1)
-    beam: Count = setting(0, "blocks whose softmax the retriever's loss is (release: 5000); 0: all of the corpus")
+    beam: Count = setting(0, "blocks in the softmax of the retriever's loss (release: 5000); 0: the whole corpus")
     examined: int = setting(
         200,
-        "blocks of the beam at most where answers are regular expressions, which are looked for in each of them",
+        "most blocks of the beam where answers are regular expressions, which are searched for in each of them",
         ge=1,
-        le=5000,  # as many as the released beam has
+        le=5000,  # the released beam
     )
     normalisation: Normalisation = setting(
         "joint",
-        "how span scores become probabilities, in the reader's loss and in the model made (release: joint)",
+        "how span scores become probabilities, in the reader's loss and in the trained model (release: joint)",
     )
-    pairs: NotNegative = setting(0.5, "weight of the loss that teaches “not here”; 0 is the released recipe")
+    pairs: NotNegative = setting(0.5, "weight of the “not here” loss; 0: as released")
     supply: bool = setting(
-        True, "where the best k blocks hold no answer, read the best one that does in the last place"
+        True, "if none of the best k blocks holds an answer, replace the last by the best block that does"
     )
-    query_lr: NotNegative = setting(2e-5, "peak learning rate of the query embedder; 0 leaves it as it is")
+    query_lr: NotNegative = setting(2e-5, "peak learning rate of the query embedder; 0: not trained")
     reader_lr: Positive = setting(1e-4, "peak learning rate of the reader's BERT")
-    head_lr: Positive = setting(5e-4, "peak learning rate of the span scores, which start from nothing")
-    repeat: Counts = setting({}, "how often the questions of a file count in an epoch, by its name without the ending")
-    holdout: Share = setting(
-        0.03, "share of the questions measured on and never learnt from, drawn by a hash of the question"
-    )
+    head_lr: Positive = setting(5e-4, "peak learning rate of the span scores, which start untrained")
+    repeat: Counts = setting({}, "repetitions per epoch of each file's questions, by its name without the ending")
+    holdout: Share = setting(0.03, "share of the questions held out, chosen by a hash of the question")
     checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)
     metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
     warmup: Share = setting(0.06, _WARMUP)

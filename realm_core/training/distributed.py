@@ -1,6 +1,6 @@
-"""Synchronous data parallelism under torchrun: every process takes its share of a batch, gradients are averaged.
+"""Synchronous data parallelism under torchrun: every process computes a share of a batch, gradients are averaged.
 
-Without torchrun there is one process and nothing is communicated. gloo on CPUs, NCCL on GPUs.
+Without torchrun there is one process and no communication. gloo on CPUs, NCCL on GPUs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-# All wait while one of them tokenises the corpus or builds an index, which may take hours (torch's own patience is ten
-# to thirty minutes). That a process has died is for torchrun to notice.
-_PATIENCE = timedelta(days=1)
+# All wait while one process tokenises the corpus or builds an index, which may take hours (torch's own timeout is ten
+# to thirty minutes). torchrun notices a process that has died.
+_TIMEOUT = timedelta(days=1)
 
 
 def leads() -> bool:
-    """Whether this process will be the one that writes and speaks, before it has met the others."""
+    """Whether this process will be the one that writes and reports; known before the process group exists."""
     return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK") == "0"
 
 
@@ -35,33 +35,33 @@ class World:
 
     @classmethod
     def join(cls, device: torch.device) -> World:
-        """Meet the other processes, if torchrun started any."""
+        """Join the other processes, if torchrun started any."""
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls()
         if not dist.is_initialized():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
-            # Its threads must end before the interpreter does, or now and then the process aborts with its work done.
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_TIMEOUT)
+            # Its threads must end before the interpreter does, or the process sometimes aborts after its work is done.
             atexit.register(_leave)
         return cls(dist.get_rank(), dist.get_world_size())
 
     @property
     def leads(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes and reports."""
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """Which of `count` examples this process takes; the shares of all are as equal as can be."""
+        """Which of `count` examples this process computes; the shares are of nearly equal size."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def weight(self, part: int, batch: int) -> float:
-        """What the mean loss of a process's part of a batch counts, so that the processes' mean is the batch's mean.
+        """The weight of the mean loss of a process's part, such that the processes' mean is the batch's mean.
 
-        part, batch: how many examples (or whatever the loss is a mean of) there are in it, and over all processes.
+        part, batch: the number of terms in the part's loss, and in the batch's over all processes.
         """
         return part * self.size / batch
 
     def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Put into each gradient the mean over the processes; one that is missing counts as zero."""
+        """Replace each gradient by its mean over the processes; a missing one counts as zero."""
         if self.size == 1:
             return
         own = list(parameters)
@@ -72,14 +72,14 @@ class World:
             parameter.grad = part.view_as(parameter).clone()
 
     def gather(self, own_ND: Tensor, counts: Sequence[int]) -> Tensor:
-        """The rows of all processes, by rank; counts: how many each has. Gradients flow back to their process."""
+        """The rows of all processes, by rank; counts: how many each has. Gradients return to the row's process."""
         if self.size == 1:
             return own_ND
         gathered: Tensor = _Gather.apply(own_ND, counts, self.rank)  # type: ignore[no-untyped-call]
         return gathered
 
     def sum(self, values: dict[str, float], device: torch.device) -> dict[str, float]:
-        """The sum of each figure over the processes; one that a process does not have is zero there."""
+        """The sum of each figure over the processes; a figure that a process does not have counts as zero."""
         if self.size == 1:
             return values
         names = self._names_of_all(values, device)
@@ -90,7 +90,7 @@ class World:
         return dict(zip(names, flat.tolist(), strict=True))
 
     def _names_of_all(self, names: Iterable[str], device: torch.device) -> list[str]:
-        """Names that any process has, in the same order everywhere: without them sums would be of different lengths."""
+        """Names that any process has, in the same order everywhere, so that all sum vectors of one length."""
         own = torch.tensor(list(" ".join(names).encode()), dtype=torch.uint8, device=device)
         lengths = torch.zeros(self.size, dtype=torch.long, device=device)
         lengths[self.rank] = len(own)
@@ -112,20 +112,20 @@ class World:
         return bool(answer.item())
 
     def wait(self) -> None:
-        """Until every process is here."""
+        """Wait for all processes."""
         if self.size > 1:
             dist.barrier()
 
 
 class _Gather(torch.autograd.Function):
-    """All processes' rows; the gradient of a row is the sum of what it gets in every process."""
+    """All processes' rows; the gradient of a row is the sum of its gradients in all processes."""
 
     @staticmethod
     def forward(ctx: Any, own_ND: Tensor, counts: Sequence[int], rank: int) -> Tensor:
         """The rows [sum of counts, D]."""
         first = sum(counts[:rank])
         ctx.own = slice(first, first + counts[rank])
-        padded = own_ND.new_zeros(max(counts), own_ND.shape[1])  # tensors of one size alone can be gathered
+        padded = own_ND.new_zeros(max(counts), own_ND.shape[1])  # only tensors of equal size can be gathered
         padded[: len(own_ND)] = own_ND
         parts = [torch.empty_like(padded) for _ in counts]
         dist.all_gather(parts, padded)
@@ -145,7 +145,7 @@ def _leave() -> None:
 
 
 def places(device: torch.device) -> list[torch.device]:
-    """The devices of the processes on this machine, by local rank: under torchrun each takes a GPU of its own."""
+    """The devices of the processes on this machine, by local rank: under torchrun each has a GPU of its own."""
     processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device.type == "cuda" and device.index is None:
         return [torch.device("cuda", rank) for rank in range(processes)]

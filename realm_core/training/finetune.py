@@ -2,8 +2,8 @@
 
     main → supervision (where the answers stand) → FinetuneStep in a loop → model folder
 
-Blocks are found by the model, whose query embedder learns, or by BM25: the baseline in which the reader alone does.
-Block vectors never change. The run folder holds the checkpoints; the same command run again goes on where it stopped.
+Blocks are retrieved by the model, whose query embedder is trained, or by BM25, the baseline in which only the reader
+is. Block vectors never change. The run folder holds the checkpoints; the same command run again resumes there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import FinetuneConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
-from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
+from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
 from realm_core.training.stage import identity_of, publish, run_folder
 from realm_core.training.tasks import Finetune
@@ -66,7 +66,7 @@ def _make(config: FinetuneConfig, run: Path, task: Finetune, activity: Activity)
     if unknown:
         raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
     model, snapshot = load_model(task.model), Snapshot.open(corpus_of(task.index, task.corpus))
-    # What the reader is trained under is what it answers under.
+    # The reader answers under the normalisation that it is trained under.
     if config.pairs and not model.config.not_here:
         raise RealmError(f"pairs must be 0, not {config.pairs}: {task.model} has no score of “not here”.")
     reading = dataclasses.replace(model.config, normalisation=config.normalisation)
@@ -75,19 +75,21 @@ def _make(config: FinetuneConfig, run: Path, task: Finetune, activity: Activity)
     score_scale = None
     if matrix_ND is None:
         score_scale = task.score_scale
-        config = config.model_copy(update={"query_lr": 0.0})  # what the query embedder says is not asked
-    told = activity if world.leads else Activity(quiet=True)  # what every process does, one of them reports
+        config = config.model_copy(update={"query_lr": 0.0})  # BM25 retrieves, so the query embedder is not used
+    reporting = activity if world.leads else Activity(quiet=True)  # all processes do this, one reports
     if world.leads:
-        open_tokens(snapshot, told)
+        open_tokens(snapshot, reporting)
     world.wait()
-    tokens = open_tokens(snapshot, told)
+    tokens = open_tokens(snapshot, reporting)
     excluded_N = _excluded(task.exclude_titles, snapshot)
-    learnt, held_out = _supervision(files, excluded_N, config, model, retriever, score_scale, snapshot, tokens, told)
-    del retriever  # and with it a second copy of the block vectors
+    learnt, held_out = _supervision(
+        files, excluded_N, config, model, retriever, score_scale, snapshot, tokens, reporting
+    )
+    del retriever  # frees a second copy of the block vectors
     questions_a_step = min(len(learnt), config.batch)
     if questions_a_step < world.size:
-        raise RealmError(f"{world.size} processes cannot share the questions of a step, which are {questions_a_step}.")
-    told.say(f"{len(learnt):,} questions to learn from, {len(held_out):,} held out.")
+        raise RealmError(f"{world.size} processes cannot share a step's questions: it has {questions_a_step}.")
+    reporting.say(f"{len(learnt):,} questions to train on, {len(held_out):,} held out.")
     for part in (model.query, model.reader):
         part.to(device)
         freeze(part.bert.embeddings)
@@ -119,7 +121,7 @@ def _make(config: FinetuneConfig, run: Path, task: Finetune, activity: Activity)
 
 
 def _retriever(task: Finetune, model: Model, snapshot: Snapshot) -> tuple[Retriever, torch.Tensor | None, str]:
-    """(what finds blocks, vectors of all blocks where the model does, what it is called)."""
+    """(retriever, vectors of all blocks if the model retrieves, the retriever's name)."""
     if task.retriever == "bm25":
         return SparseRetriever(snapshot, task.bm25_cache), None, "BM25"
     assert task.index is not None
@@ -151,10 +153,10 @@ def _supervision(
     tokens: BlockTokens,
     activity: Activity,
 ) -> tuple[list[Supervised], list[Supervised]]:
-    """(learnt, held out): learnt are questions whose answer stands somewhere in the corpus, as often as is asked for;
-    held out are others, wherever their answer stands.
+    """(to train on, held out): the first are questions with an answer in the corpus, repeated as configured; the
+    others are held out whether the corpus holds their answer or not.
 
-    score_scale: None where the model finds blocks; else each question brings its ranking, with scores times this.
+    score_scale: None if the model retrieves; otherwise each question gets its ranking, with scores times this.
     """
     questions = [(group, question) for group, own in files.items() for question in own]
     found = find_all(
@@ -184,10 +186,10 @@ def _supervision(
             unwanted += config.repeat.get(group, 1) == 0
     if not learnt:
         standing = sum(bool(len(one.occurrences.rows_O)) for one in held_out) + unwanted
-        why = "No answer of the questions stands in the corpus"
+        why = "The corpus holds an answer to none of the questions"
         if standing:
-            why = f"The questions whose answer stands in the corpus, {standing:,}, are all held out or repeated 0 times"
-        raise RealmError(f"{why}; there is nothing to learn from.")
+            why = f"The questions with an answer in the corpus, {standing:,}, are all held out or repeated 0 times"
+        raise RealmError(f"{why}; there is nothing to train on.")
     return learnt, held_out
 
 
@@ -217,10 +219,12 @@ def _loop(
     activity: Activity,
     world: World,
 ) -> Loop:
-    groups = [Group(model.reader.bert, config.reader_lr)]
-    groups += [Group(part, config.head_lr) for part in (model.reader.ends, model.reader.norm, model.reader.score)]
+    groups = [ParameterGroup(model.reader.bert, config.reader_lr)]
+    groups += [
+        ParameterGroup(part, config.head_lr) for part in (model.reader.ends, model.reader.norm, model.reader.score)
+    ]
     if config.query_lr:
-        groups.append(Group(model.query, config.query_lr))
+        groups.append(ParameterGroup(model.query, config.query_lr))
     free = ("epochs", "checkpoint_every", "metrics_every", "at_once")
     return Loop(
         "finetune",
@@ -271,6 +275,9 @@ def _train(
     measured = loop.run(losses_of, lambda: _measure(step, held_out, config.at_once))
     step.eval()
     return measured
+
+
+"""Held-out recall and accuracy of the best span; also by question set where that has enough questions."""
 
 
 def _measure(step: FinetuneStep, held_out: Sequence[Supervised], at_once: int) -> dict[str, float]:

@@ -5,10 +5,10 @@
            + pairs · mean over the k of −log p(correct spans, or "not here")  so that "not here" means something
 
 The first two are the released recipe (paper, section 3.3; ORQA's early and main loss); each is zero where nothing is
-correct. Where answers are regular expressions, a block is known to be right or wrong only once they were matched in it,
-so the beam is the `examined` best blocks of the moment at most. Gradients reach reader and query embedder; block
-vectors never change, so an index stays right. Where blocks were ranked by something else (BM25), f is its scores: the
-first term is a constant, and only the reader learns.
+correct. Regular expressions have to be matched in a block before it is known to be correct, so then the beam is at
+most the `examined` best blocks of the moment. Gradients reach the reader and the query embedder; block vectors never
+change, so an index stays valid. If BM25 ranked the blocks, f is its scores: the first term is constant, and only the
+reader is trained.
 
 Legend: B questions, N blocks, R ranked, K read, S spans of a block (longest body × M), D dimension, M widest span.
 """
@@ -39,7 +39,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Ranking:
-    """The blocks that another retriever thinks best for a question. scores_R: prior logits, highest first."""
+    """A question's best blocks by another retriever. scores_R: prior logits, highest first."""
 
     rows_R: _Array
     scores_R: _Array
@@ -47,10 +47,10 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Supervised:
-    """A question as it is learnt from. ids: its wordpieces; group: the set that it comes from.
+    """A question to train on. ids: its wordpieces; group: the question set that it comes from.
 
-    ranking: its blocks, where not the query embedder finds them. expressions: what matches its answers in blocks of
-    which `occurrences` tell nothing.
+    ranking: its blocks, if the query embedder does not retrieve. expressions: for answers that are regular
+    expressions, which are matched in blocks that `occurrences` does not cover.
     """
 
     ids: list[int]
@@ -60,14 +60,14 @@ class Supervised:
     expressions: Expressions | None = None
 
     def within(self, rows_R: _Array, excluded_N: _Array) -> Occurrences:
-        """Where its answers stand in these blocks, and perhaps in others."""
+        """Where its answers occur in these blocks, and perhaps in others."""
         if self.expressions is None:
             return self.occurrences
         return self.expressions.within(rows_R[~excluded_N[rows_R]].tolist())
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadBatch:
     """What was read of a batch. rows_BK: blocks; correct_BKS: spans that read an answer."""
 
     rows_BK: _Array
@@ -77,12 +77,12 @@ class Read:
 
 
 class FinetuneStep(nn.Module):
-    """The trainable parts and how a batch of questions goes through them.
+    """The trainable modules and the computation of a batch of questions.
 
-    matrix_ND: block vectors, float32; None where every question brings its ranking. excluded_N: bool, blocks that are
-    never retrieved. k: blocks read; beam: blocks whose softmax the retriever's loss is (0: all); examined: of these
-    at most, where answers are expressions; pairs: weight of the pairs' loss; supply: read a correct block in the last
-    place where the best k hold none.
+    matrix_ND: block vectors, float32; None if every question brings its ranking. excluded_N: bool, blocks that are
+    never retrieved. k: blocks read; beam: blocks in the softmax of the retriever's loss (0: all); examined: most of
+    these if answers are expressions; pairs: weight of the pairs' loss; supply: if none of the best k blocks is correct,
+    replace the last by the best correct one.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class FinetuneStep(nn.Module):
         self._config, self._joiner = config, joiner
         self._matrix_ND, self._excluded_N = matrix_ND, excluded_N
         self._unread_N: _Array = excluded_N.cpu().numpy()
-        self._k = min(k, int((~excluded_N).sum()))  # of fewer blocks, those that are excluded would be among the best
+        self._k = min(k, int((~excluded_N).sum()))  # more than that would retrieve excluded blocks
         self._beam, self._examined, self._pairs, self._supply = beam, examined, pairs, supply
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
         wordpieces = Wordpieces.default()
@@ -121,9 +121,9 @@ class FinetuneStep(nn.Module):
         log_answer_B = log_answer_marginal(weight, likelihood, read.correct_BKS)
         reader_loss, readable = mean_over_possible(log_answer_B)
         pair_loss = _pair_loss(read)
-        # A batch where nothing is correct teaches nothing, rather than dividing by none.
+        # A batch without any correct block has loss zero; the mean over none would divide by zero.
         loss = retriever_loss * (retrievable / len(batch)) + reader_loss * (readable / len(batch))
-        # To the marginals what is no number is not there; a model that diverged must not pass for one without a loss.
+        # The marginals skip NaN; a model that diverged must not appear to have no loss.
         sound = (scores_BN < math.inf).all() & (read.logits_BKS < math.inf).all()
         loss = torch.where(sound, loss + self._pairs * pair_loss, math.nan)
         return loss, {
@@ -136,7 +136,7 @@ class FinetuneStep(nn.Module):
 
     @torch.no_grad()
     def figures(self, batch: Sequence[Supervised]) -> list[dict[str, bool]]:
-        """For each question: is a correct block among the best 1, 5, 20, and is the best span correct?"""
+        """For each question: is a correct block among the best 1, 5 and 20, and is the best span correct?"""
         scores_BN = self._scores(batch)
         best_BK = scores_BN.topk(min(20, scores_BN.shape[1])).indices.cpu().numpy()
         read = self.read(batch, scores_BN, supply=False)
@@ -149,7 +149,7 @@ class FinetuneStep(nn.Module):
             results.append({"span": right, **{f"recall@{k}": bool(hits_K[:k].any()) for k in (1, 5, 20)}})
         return results
 
-    def read(self, batch: Sequence[Supervised], scores_BN: Tensor, *, supply: bool) -> Read:
+    def read(self, batch: Sequence[Supervised], scores_BN: Tensor, *, supply: bool) -> ReadBatch:
         """Read the k best blocks of each question."""
         best_BK = scores_BN.detach().topk(self._k).indices.cpu().numpy()
         if supply:
@@ -165,7 +165,7 @@ class FinetuneStep(nn.Module):
             correct_PS[pairs, spans] = True
         correct_PS &= torch.isfinite(logits_PS)
         shape = (*best_BK.shape, logits_PS.shape[1])
-        return Read(best_BK, scores_BN.gather(1, rows_BK), logits_PS.view(shape), correct_PS.view(shape))
+        return ReadBatch(best_BK, scores_BN.gather(1, rows_BK), logits_PS.view(shape), correct_PS.view(shape))
 
     def _scores(self, batch: Sequence[Supervised]) -> Tensor:
         """f(x, z) [B, N] of every block, with a gradient to the query embedder."""
@@ -175,11 +175,11 @@ class FinetuneStep(nn.Module):
         queries = Pieces.of([question.ids for question in batch], device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._autocast):
             query_BD = self.query(self._joiner.queries(queries))
-        scores_BN: Tensor = query_BD.float() @ self._matrix_ND.T  # in full precision: differences are what counts
+        scores_BN: Tensor = query_BD.float() @ self._matrix_ND.T  # float32: the loss depends on small differences
         return scores_BN.masked_fill(self._excluded_N, -math.inf)
 
     def _ranked(self, batch: Sequence[Supervised]) -> Tensor:
-        """Scores [B, N] of rankings. Blocks beyond a ranking get its last score, the most that they can have."""
+        """Scores [B, N] of rankings. Blocks beyond a ranking get its last score, an upper bound."""
         scores_BN = torch.empty(len(batch), len(self._excluded_N), device=self._excluded_N.device)
         for own_N, question in zip(scores_BN, batch, strict=True):
             assert question.ranking is not None
@@ -227,7 +227,7 @@ class FinetuneStep(nn.Module):
         return logits_NM.float(), tuple(length_P.tolist())
 
     def _bodies(self, pairs: Packed, first_P: _Array, length_P: _Array) -> Bodies:
-        """Where the bodies lie, from vocabulary and lengths alone."""
+        """The positions of the bodies, from vocabulary and lengths alone."""
         device = self._joiner.device
         total = int(length_P.sum())
         starts_P = np.cumsum(length_P) - length_P
@@ -237,14 +237,14 @@ class FinetuneStep(nn.Module):
         positions_N = place_N + table[0][owner_N]
         room_N = table[1][owner_N] - place_N
         begins_N = ~self._continues_V[pairs.ids_T[positions_N]]
-        # A word ends where the next wordpiece begins one; behind the last wordpiece of a body nothing goes on.
+        # A word ends where the next wordpiece starts another one, or at the end of the body.
         ends_N = torch.cat([begins_N[1:], begins_N.new_ones(1)]) | (room_N == 1)
         return Bodies(positions_N, room_N, begins_N, ends_N, tuple(length_P.tolist()))
 
     def _correct(
         self, batch: Sequence[Supervised], rows_BK: _Array, lengths: tuple[int, ...], widest: int
     ) -> tuple[_Array, _Array]:
-        """(pairs, places in S) of every correct span that was read whole."""
+        """(pairs, indices in S) of every correct span that was read completely."""
         pairs, spans = [], []
         for number, question in enumerate(batch):
             occurrences = question.within(rows_BK[number], self._unread_N)
@@ -257,13 +257,13 @@ class FinetuneStep(nn.Module):
         return np.concatenate(pairs), np.concatenate(spans)
 
 
-def _pair_loss(read: Read) -> Tensor:
+def _pair_loss(read: ReadBatch) -> Tensor:
     """Mean over all pairs of −log p(correct spans), or of "not here" where there are none, under `block+null`."""
     logits_P1S = read.logits_BKS.flatten(0, 1).unsqueeze(1)
     correct_P1S = read.correct_BKS.flatten(0, 1).unsqueeze(1)
     weight, likelihood, null = log_reading(logits_P1S, logits_P1S.new_zeros(len(logits_P1S), 1), "block+null")
     assert null is not None
-    # "Not here" joins the spans as one more reading, right where no span is.
+    # "Not here" is one more outcome beside the spans, correct where no span is.
     readings = torch.cat([likelihood, null.unsqueeze(-1)], dim=-1)
     right = torch.cat([correct_P1S, ~correct_P1S.any(-1, keepdim=True)], dim=-1)
     return -log_answer_marginal(weight, readings, right).mean()

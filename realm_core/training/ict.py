@@ -1,8 +1,7 @@
-"""Inverse Cloze Task: `python -m realm_core ict` warms the embedder up: which block did this sentence come from?
+"""Inverse Cloze Task: `python -m realm_core ict` warms up the embedder, which learns to find a sentence's block.
 
-A sentence is drawn from each block and, nine times in ten, taken out of it; the other blocks of the batch are what it
-must be told apart from (Lee, Chang, Toutanova, 2019; paper, section 3.4), those of all processes of the training. One
-embedder serves both sides.
+A sentence is drawn from each block and, nine times in ten, removed from it; the other blocks of the batch, in all
+processes, are the negatives (Lee, Chang, Toutanova, 2019; paper, section 3.4). One embedder is used for both sides.
 
 Legend: B examples of this process, A of all processes, D dimension.
 """
@@ -32,10 +31,10 @@ from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import IctConfig
 from realm_core.training.distributed import World, place
-from realm_core.training.loop import Group, freeze, no_dropout_in_attention
+from realm_core.training.loop import ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
     HELD_OUT_BY,
-    Ahead,
+    Prefetch,
     check_batch,
     identity_of,
     publish,
@@ -51,7 +50,7 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Cloze:
-    """A batch. queries: ids of the sentences; rows_B: their blocks; first_B, stop_B: body wordpieces taken out."""
+    """A batch. queries: ids of the sentences; rows_B: their blocks; first_B, stop_B: body wordpieces removed."""
 
     queries: list[list[int]]
     rows_B: _Array
@@ -59,28 +58,30 @@ class Cloze:
     stop_B: _Array
 
     def part(self, which: slice) -> Cloze:
-        """Some of the batch's examples."""
+        """A slice of the batch."""
         return Cloze(self.queries[which], self.rows_B[which], self.first_B[which], self.stop_B[which])
 
 
 class ClozeBatches:
-    """Draws sentences. limit: wordpieces of join(x); keep: how often the sentence stays in its block."""
+    """Draws sentences. limit: wordpieces of join(x); keep: probability that the sentence stays in its block."""
 
     def __init__(self, snapshot: Snapshot, *, limit: int, keep: float) -> None:
         self._snapshot, self._limit, self._keep = snapshot, limit - 2, keep
         self._wordpieces = Wordpieces.default()
 
     def __call__(self, rows: Sequence[int], seed: str) -> Cloze:
-        """A sentence of each block, the same whatever the others are. A block of one sentence keeps it."""
+        """A sentence of each block, independent of the other rows. A block of one sentence keeps it."""
         texts = [self._snapshot.block(row).text for row in rows]
         sentences = [sentence_spans(text) for text in texts]
         draws = [random.Random(f"{seed} {row}") for row in rows]
-        drawn = [draw.choice(own) for draw, own in zip(draws, sentences, strict=True)]
-        keeps = [draw.random() < self._keep or len(own) == 1 for draw, own in zip(draws, sentences, strict=True)]
+        drawn = [draw.choice(choices) for draw, choices in zip(draws, sentences, strict=True)]
+        keeps = [
+            draw.random() < self._keep or len(choices) == 1 for draw, choices in zip(draws, sentences, strict=True)
+        ]
         found = self._wordpieces.ids_and_places(texts, [(start, end - 1) for start, end in drawn])
         queries, firsts, stops = [], [], []
         for (ids, (first, last)), keep in zip(found, keeps, strict=True):
-            if first is None or last is None:  # a sentence that begins or ends with what the vocabulary drops
+            if first is None or last is None:  # the sentence begins or ends with characters that the vocabulary drops
                 first, last, keep = 0, len(ids) - 1, True
             queries.append(ids[first : min(last + 1, first + self._limit)])
             firsts.append(0 if keep else first)
@@ -104,8 +105,8 @@ def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
     learnt, held_out = split_passages(tokens.text_hashes_N, config.holdout)
     if len(learnt) < 2 * world.size:
         raise RealmError(
-            f"{task.corpus} holds {len(learnt)} blocks to learn from; a sentence's block needs others to be told "
-            f"from, so there must be at least {2 * world.size}, two for each process."
+            f"{task.corpus} holds {len(learnt)} blocks to train on; at least {2 * world.size} are needed, two for each "
+            "process, so that every sentence has a negative.",
         )
     examples = min(config.batch, len(learnt))
     _check_parts(examples, config.at_once, world)
@@ -117,11 +118,11 @@ def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
     no_dropout_in_attention(embedder.bert, config.dropout)
     draw_batch = ClozeBatches(snapshot, limit=model.config.query_wordpieces, keep=config.keep_sentence)
 
-    def made(step: int) -> Cloze:
+    def draw_step(step: int) -> Cloze:
         seed = f"{config.seed} cloze {step}"
         return draw_batch(random.Random(seed).sample(learnt, examples)[world.share(examples)], seed)
 
-    ahead = Ahead(made)
+    ahead = Prefetch(draw_step)
 
     def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         batch = ahead(step)
@@ -150,7 +151,7 @@ def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
         HELD_OUT_BY,
         [item for item in config.model_dump().items() if item[0] not in free],
     )
-    loop = stage_loop("ict", [Group(embedder, config.learning_rate)], config, identity, run, activity, world)
+    loop = stage_loop("ict", [ParameterGroup(embedder, config.learning_rate)], config, identity, run, activity, world)
     embedder.train()
     try:
         measured = loop.run(losses_of, measure)
@@ -165,7 +166,7 @@ def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
 
 
 def shared_parts(examples: int, at_once: int, processes: int) -> list[list[slice]]:
-    """For each process the parts of its share, of at most `at_once` examples; all have as many parts.
+    """For each process the parts of its share, of at most `at_once` examples; all processes have equally many parts.
 
     The examples of a part, in all processes, are each other's negatives.
     """
@@ -175,11 +176,11 @@ def shared_parts(examples: int, at_once: int, processes: int) -> list[list[slice
 
 
 def _check_parts(examples: int, at_once: int, world: World) -> None:
-    """Refuse parts of one example, which has nothing to be told from: with parts of up to three there are none."""
+    """Refuse parts of one example, which has no negative: parts of up to three always have more."""
     if at_once == 2 and world.size == 1 and examples % 2:
         raise RealmError(
-            f"at_once must be at least 3, not 2, where a step has an odd number of examples, {examples} (batch, or as "
-            "many blocks as there are to learn from): one would be a part by itself, with no other to be told from."
+            f"at_once must be at least 3, not 2, where a step has an odd number of examples, {examples} (batch, or the "
+            "number of blocks to train on): a part of one example would have no negative."
         )
 
 
@@ -193,9 +194,9 @@ def cloze_vectors(embedder: Embedder, joiner: Joiner, batch: Cloze, limit: int) 
 
 
 def in_batch_loss(scores_BA: Tensor, first: int) -> tuple[Tensor, float]:
-    """Mean −log softmax of the right block among all processes', and how often it is the best.
+    """Mean −log softmax of the right block among those of all processes, and how often it ranks first.
 
-    first: where the blocks of this process begin.
+    first: the position of this process's first block.
     """
     truth_B = torch.arange(first, first + len(scores_BA), device=scores_BA.device)
     accuracy = (scores_BA.detach().argmax(1) == truth_B).float().mean().item()
@@ -203,6 +204,6 @@ def in_batch_loss(scores_BA: Tensor, first: int) -> tuple[Tensor, float]:
 
 
 def recall(scores_BB: Tensor) -> dict[str, float]:
-    """How often the right block is among the best 1, 5 and 20 of those held out."""
+    """How often the right block is among the best 1, 5 and 20 of the held-out blocks."""
     better_B = (scores_BB > scores_BB.diagonal().unsqueeze(1)).sum(1)
     return {f"recall@{k}": (better_B < k).float().mean().item() for k in _RECALL_AT}

@@ -1,15 +1,16 @@
-"""The index that a trainer retrieves from while its parameters move on, and how it is replaced.
+"""The index that a trainer retrieves from while its parameters change, and how it is replaced.
 
     trainer   writes snapshots/step-N/ (a model folder) every `refresh_every` steps
     builder   another process (`refresh.py`): newest snapshot → generations/step-N/
-    trainer   moves to the newest generation that is complete, between two steps, without waiting for it
+    trainer   changes to the newest complete generation, between two steps, without waiting for it
 
-Both folders change by renames alone, so either side may be killed at any instant and be started again. A trainer that
-goes on from a checkpoint may go back behind a snapshot that a builder is still at: snapshots/known.json has a random id
-for each snapshot of this run's parameters, and a generation of another id is neither published nor taken.
+Both folders are changed only by renames, so either process may be killed at any time and started again. A trainer that
+resumes from a checkpoint may return to a step before a snapshot that a builder is still reading: snapshots/known.json
+has a random id for each snapshot of this run's parameters, and a generation of another id is neither published nor
+used.
 
-`Never` and `InLoop` are the schedule's two ends: an index that grows old, and one that is rebuilt while training waits
-(deterministic: for tests and small corpora).
+`FixedIndex` and `InLoopRefresh` are the two extremes: an index that is never replaced, and one that is rebuilt while
+training waits (deterministic: for tests and small corpora).
 
 Legend: B queries, N blocks, D dimension, K results.
 """
@@ -39,14 +40,14 @@ from realm_core.training.distributed import World
 from realm_core.training.threads import TrainerThreads
 
 KNOWN = "known.json"
-_BEGAN = "began.json"  # when the first index's parameters were the trainer's, in seconds since the epoch
+_BEGAN = "began.json"  # when the trainer had the parameters of the first index, in seconds since the epoch
 _POLL_S = 0.2
-_LONGEST_PAUSE_S = 10.0  # between two attempts to take an index, each of which waits twice as long as the one before
+_LONGEST_PAUSE_S = 10.0  # between two attempts to load an index; each pause is twice as long as the one before
 
 
 class LiveIndex:
-    """One generation on the trainer's device. step: of the parameters it was made with; parameters_at: when they were
-    those of the trainer (seconds since the epoch)."""
+    """One generation on the trainer's device. step: of the parameters that it was made with; parameters_at: when the
+    trainer had these (seconds since the epoch)."""
 
     def __init__(self, generation: Generation, step: int, parameters_at: float, device: torch.device) -> None:
         self.generation, self.step, self.parameters_at = generation.name, step, parameters_at
@@ -59,18 +60,18 @@ class LiveIndex:
 
 
 def step_name(step: int) -> str:
-    """The folder of what was made at a step; names sort as steps do."""
+    """The folder of what was made at a step; sorting the names sorts the steps."""
     return f"step-{step:09d}"
 
 
 def newest_step(folder: Path) -> int | None:
-    """The last step of which `folder` holds something whole."""
+    """The last step for which `folder` holds something complete."""
     steps = [int(path.name[5:]) for path in folder.glob("step-*") if path.name[5:].isdecimal()]
     return max(steps, default=None)
 
 
 def known_snapshots(snapshots: Path) -> dict[str, str]:
-    """The ids of this run's snapshots by their names, also of those that were removed for newer ones."""
+    """The ids of this run's snapshots by name, including those that newer ones have replaced."""
     known = read_json(snapshots / KNOWN) if (snapshots / KNOWN).exists() else {}
     if not isinstance(known, dict):
         raise RealmError(f"{snapshots / KNOWN} does not hold the ids of snapshots.")
@@ -78,25 +79,25 @@ def known_snapshots(snapshots: Path) -> dict[str, str]:
 
 
 def forget_after(folder: Path, step: int) -> None:
-    """Remove snapshots and generations of later steps than `step`: a run that goes on there takes them anew.
+    """Remove snapshots and generations of later steps than `step`: a run that resumes there makes them again.
 
-    What a killed run made behind its last checkpoint is of parameters that are lost, or even of another model. The ids
-    go first, because a builder may publish at any instant.
+    What a killed run made after its last checkpoint belongs to parameters that are lost, or even to another model. The
+    ids are removed first, because a builder may publish at any time.
     """
     if (folder / "snapshots").exists():
         ids = {name: one for name, one in known_snapshots(folder / "snapshots").items() if name <= step_name(step)}
         write_json(folder / "snapshots" / KNOWN, ids)
-    if step == 0:  # the run begins again
+    if step == 0:  # the run starts from the beginning
         (folder / "snapshots" / _BEGAN).unlink(missing_ok=True)
     for path in [*folder.glob("snapshots/step-*"), *folder.glob("generations/step-*")]:
         if path.name > step_name(step):
             remove_folder(path)
 
 
-class Refreshing(ABC):
-    """Keeps a trainer's index: `before(step)` returns the one to use in this step.
+class IndexRefresh(ABC):
+    """Holds a trainer's index: `before(step)` returns the one to use in this step.
 
-    first: the generation to begin with. folder: of snapshots/ and generations/. every: steps between snapshots.
+    first: the generation to start with. folder: of snapshots/ and generations/. every: steps between snapshots.
     """
 
     def __init__(
@@ -112,31 +113,31 @@ class Refreshing(ABC):
     def before(self, step: int) -> LiveIndex:
         """The index for a step."""
 
-    def close(self) -> None:  # noqa: B027 — most have nothing to end
-        """Training is over."""
+    def close(self) -> None:  # noqa: B027 — most have nothing to close
+        """Release what the index uses."""
 
     def _began_at(self) -> float:
-        """When this run began, however often it was killed."""
+        """When this run started, however often it was killed since."""
         path = self._snapshots / _BEGAN
         if self._world.leads and not path.exists():
             write_json(path, time.time())
         return float(read_json(path)) if path.exists() else time.time()
 
     def _write_snapshot(self, step: int) -> Path:
-        """Publish the parameters for a builder; only the newest is ever built from, so older ones go."""
+        """Publish the parameters for a builder; older ones are removed, because only the newest are built from."""
         folder = self._snapshots / step_name(step)
         if not folder.exists():
-            own = uuid.uuid4().hex
-            write_json(self._snapshots / KNOWN, known_snapshots(self._snapshots) | {folder.name: own})
-            with self._own_draws():
-                save_model(dataclasses.replace(self._model, encoder=None), folder, about={"snapshot": own})
+            snapshot_id = uuid.uuid4().hex
+            write_json(self._snapshots / KNOWN, known_snapshots(self._snapshots) | {folder.name: snapshot_id})
+            with self._keep_random_state():
+                save_model(dataclasses.replace(self._model, encoder=None), folder, about={"snapshot": snapshot_id})
         for path in self._snapshots.glob("step-*"):
             if path.name < folder.name:
                 remove_folder(path)
         return folder
 
-    def _own_draws(self) -> AbstractContextManager[None]:
-        """Models begin with random numbers; the trainer's dropout shall not notice that some were drawn."""
+    def _keep_random_state(self) -> AbstractContextManager[None]:
+        """Keep the trainer's random numbers: creating a model draws some, and dropout must not depend on that."""
         return torch.random.fork_rng([self._device] if self._device.type == "cuda" else [])
 
     def _open(self, step: int) -> LiveIndex:
@@ -149,19 +150,19 @@ class Refreshing(ABC):
                 remove_folder(path)
 
 
-class Never(Refreshing):
-    """The index of the start, for ever."""
+class FixedIndex(IndexRefresh):
+    """The first index, never replaced."""
 
     def before(self, step: int) -> LiveIndex:
         return self._index
 
 
-class InLoop(Refreshing):
+class InLoopRefresh(IndexRefresh):
     """Rebuilt every `every` steps while training waits.
 
-    A run that is resumed finds the generation of its last refresh on the disk, so it is the same to the bit.
-    build(model folder, generations folder, step): publishes the generation of a step. back: a run that is killed goes
-    on at most this many steps before; the generations from there on are kept.
+    A resumed run loads the generation of its last refresh from the disk, so its results are bitwise the same.
+    build(model folder, generations folder, step): publishes the generation of a step. back: the number of steps that a
+    killed run can lose at most; the generations of these are kept.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class InLoop(Refreshing):
                     f"{self._generations / step_name(due)} is gone; a run cannot be resumed without the index it used."
                 )
             if self._world.leads:
-                with self._own_draws():
+                with self._keep_random_state():
                     self._build(self._write_snapshot(step), self._generations, step)
         self._world.wait()
         self._index = self._open(due)
@@ -198,8 +199,8 @@ class InLoop(Refreshing):
         return self._index
 
 
-class HandedOver(Refreshing):
-    """Built by another process; a thread loads what it publishes, so that training never waits."""
+class BackgroundRefresh(IndexRefresh):
+    """Built by another process; a thread loads what that publishes, so that training never waits."""
 
     def __init__(
         self,
@@ -232,31 +233,31 @@ class HandedOver(Refreshing):
         self._thread.join()
         self._threads.restore()
 
-    def _is_ours(self, step: int) -> bool:
+    def _belongs_to_this_run(self, step: int) -> bool:
         manifest = read_manifest(self._generations / step_name(step))
         return bool(manifest.get("snapshot") == known_snapshots(self._snapshots).get(step_name(step)))
 
     def _watch(self) -> None:
-        seen, said, pause_s = 0, (0, object), _POLL_S
+        seen, reported, pause_s = 0, (0, object), _POLL_S
         while not self._closed.wait(pause_s):
             newest = newest_step(self._generations)
             if newest is None or newest <= seen:
                 continue
             try:
-                if not self._is_ours(newest):  # of parameters that a killed run has lost
+                if not self._belongs_to_this_run(newest):  # it belongs to parameters that a killed run has lost
                     if self._world.leads:
                         remove_folder(self._generations / step_name(newest))
                     continue
                 self._arrived = self._open(newest)
-            except Exception as error:  # whatever it is (a device has no room for two), training goes on
+            except Exception as error:  # training continues whatever it is, such as a device without room for two
                 if newest_step(self._generations) != newest:
-                    continue  # another trainer's process removed it for a newer one
-                if (newest, type(error)) != said:  # the text may have changing numbers of bytes in it
+                    continue  # another process of the training removed it for a newer one
+                if (newest, type(error)) != reported:  # not the text, in which numbers of bytes may change
                     self._activity.warn(
-                        f"The index of step {newest:,} cannot be taken: {str(error).rstrip('.')}. Training goes on "
-                        "with the one before, and tries again."
+                        f"The index of step {newest:,} cannot be loaded: {str(error).rstrip('.')}. Training continues "
+                        "with the previous one, and tries again."
                     )
-                said, pause_s = (newest, type(error)), min(2 * pause_s, _LONGEST_PAUSE_S)
+                reported, pause_s = (newest, type(error)), min(2 * pause_s, _LONGEST_PAUSE_S)
                 continue
             seen, pause_s = newest, _POLL_S
             if self._world.leads:

@@ -1,7 +1,7 @@
-"""The loop of every training: optimiser, schedule, checkpoints, resume, metrics, and being stopped.
+"""The training loop: optimiser, schedule, checkpoints, resuming, metrics and stopping.
 
-A checkpoint is a folder `checkpoint-STEP/` of safetensors and JSON that appears whole; the one before it is removed
-only then. A resumed run goes on with the same batches: they follow from the step's number and the seed.
+A checkpoint is a folder `checkpoint-STEP/` of safetensors and JSON. It is published by a rename, and the previous one
+is removed afterwards. A resumed run gets the same batches, because they depend only on the step's number and the seed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TENSORS = "state.safetensors"
 
 
 @dataclass(frozen=True)
-class Group:
+class ParameterGroup:
     """Parameters that share a peak learning rate."""
 
     module: nn.Module
@@ -36,14 +36,15 @@ class Group:
 class Loop:
     """Trains the parameters of `groups` that require a gradient.
 
-    folder: where checkpoints live. name: of this stage, the prefix of its metrics. identity: of rows and settings that
-    decide what a step's batch is; a checkpoint of another identity is refused, one of another number of steps is not.
+    folder: where checkpoints are kept. name: of this stage, the prefix of its metrics. identity: of the rows and
+    settings that decide each step's batch; a checkpoint of another identity is refused, one with another number of
+    steps is not.
     """
 
     def __init__(
         self,
         name: str,
-        groups: Sequence[Group],
+        groups: Sequence[ParameterGroup],
         *,
         steps: int,
         warmup: float,
@@ -90,12 +91,12 @@ class Loop:
         losses_of: Callable[[int], Iterable[tuple[Tensor, dict[str, float]]]],
         measure: Callable[[], dict[str, float]],
     ) -> dict[str, float]:
-        """Train to the last step; returns the last held-out measure.
+        """Train to the last step; returns the last held-out measurement.
 
-        losses_of(step) yields the parts of a step's loss (they are summed; memory holds one part's graph at a time),
-        each with figures to report: `sequences`, how many the part holds (1 unless given), and others, whose mean over
-        the sequences of all processes is reported. A part's loss has its weight already; the processes' mean counts.
-        measure() is called at each checkpoint and at the end, by every process, and all measure the same.
+        losses_of(step) yields the parts of a step's loss, which are summed; memory holds the graph of one part at a
+        time. Each comes with figures to report: `sequences`, the size of the part (1 by default), and others, which are
+        averaged over the sequences of all processes. A part's loss is weighted already. measure() is called at each
+        checkpoint and at the end, by every process, and all measure the same.
         """
         measured = self.resume()
         device = next(iter(self._named.values())).device
@@ -104,7 +105,7 @@ class Loop:
         self._show("computing the first step" if self.step == 0 else "resumed from its checkpoint")
         while self.step < self.steps:
             self._stop_if_asked(device, measured)
-            torch.manual_seed(self._seed * 1_000_003 + self.step)  # dropout, too, follows from the step's number
+            torch.manual_seed(self._seed * 1_000_003 + self.step)  # so that dropout depends on the step's number, too
             for key, value in self._gradients(losses_of(self.step)).items():
                 sums[key] = sums.get(key, 0.0) + value
             self._world.average_gradients(self._named.values())
@@ -135,12 +136,12 @@ class Loop:
         return measured or measure()
 
     def _show(self, message: str) -> None:
-        """Report the step; of a figure in the message this process's own."""
+        """Report the step; figures in the message are those of this process."""
         if self._world.leads:
             self._activity.progress(self.step, self.steps, "steps", f"{self.name} {message}")
 
     def _stop_if_asked(self, device: torch.device, measured: dict[str, float]) -> None:
-        """Checkpoint and raise `Stopped` if any process was asked to stop: they stop at the same step."""
+        """Save a checkpoint and raise `Stopped` if any process was asked to stop: all stop at the same step."""
         asked = False
         try:
             self._activity.check()
@@ -151,18 +152,18 @@ class Loop:
             raise Stopped
 
     def _gradients(self, losses: Iterable[tuple[Tensor, dict[str, float]]]) -> dict[str, float]:
-        """Add up a step's gradients; returns its loss, its sequences, and the sum of each figure over these."""
+        """Add up a step's gradients; returns its loss, its number of sequences, and each figure summed over them."""
         sums: dict[str, float] = {"loss": 0.0, _SEQUENCES: 0.0}
-        for loss, own in losses:
+        for loss, figures in losses:
             if not torch.isfinite(loss):
                 raise RealmError(
                     f"{self.name}: the loss of step {self.step} is {loss.item()}; lower the learning rate."
                 )
             loss.backward()
             sums["loss"] += loss.item()
-            sequences = own.get(_SEQUENCES, 1)
+            sequences = figures.get(_SEQUENCES, 1)
             sums[_SEQUENCES] += sequences
-            for key, value in own.items():
+            for key, value in figures.items():
                 if key != _SEQUENCES:
                     sums[key] = sums.get(key, 0.0) + value * sequences
         return sums
@@ -218,7 +219,7 @@ class Loop:
         return max((int(path.name.rpartition("-")[2]) for path in self._folder.glob("checkpoint-*")), default=None)
 
     def resume(self) -> dict[str, float]:
-        """Go to the last checkpoint, if there is one; returns what was measured there.
+        """Load the last checkpoint, if there is one; returns what was measured there.
 
         With `step` equal to `steps` afterwards there is nothing left to do.
         """
@@ -228,9 +229,9 @@ class Loop:
         folder = self._folder / f"checkpoint-{saved}"
         state = read_json(folder / "state.json")
         if state.get("identity") != self._identity:
-            raise RealmError(f"{folder} is of other rows or settings than this run's; choose another run folder.")
+            raise RealmError(f"{folder} belongs to other rows or settings than this run's; choose another run folder.")
         if state["steps"] != self.steps:
-            self._activity.say(f"{self.name}: {self.steps:,} steps are wanted now, not {state['steps']:,} as before.")
+            self._activity.say(f"{self.name}: the number of steps is now {self.steps:,}; it was {state['steps']:,}.")
         tensors = load_tensors(folder / _TENSORS)
         if state.get("step") != saved or sha256_of_file(folder / _TENSORS) != state.get("sha256"):
             raise RealmError(f"{folder} is damaged: {_TENSORS} or state.json is not what was written there.")
@@ -239,26 +240,26 @@ class Loop:
                 for name, parameter in self._named.items():
                     parameter.copy_(tensors[f"parameter.{name}"])
                     self._optimizer.state[parameter] = {
-                        key: tensors[f"{key}.{name}"].to(parameter.device)  # the fused AdamW wants "step" there, too
+                        key: tensors[f"{key}.{name}"].to(parameter.device)  # fused AdamW requires "step" there, too
                         for key in ("step", "exp_avg", "exp_avg_sq")
                         if f"{key}.{name}" in tensors
                     }
         except (KeyError, RuntimeError) as error:
-            raise RealmError(f"{folder} is of another model: {error}.") from None
+            raise RealmError(f"{folder} belongs to another model: {error}.") from None
         self.step = state["step"]
-        self._activity.say(f"{self.name}: going on at step {self.step:,} of {self.steps:,}.")
+        self._activity.say(f"{self.name}: resuming at step {self.step:,} of {self.steps:,}.")
         measured: dict[str, float] = state.get("measured", {})
         return measured
 
 
 def no_dropout_in_attention(bert: nn.Module, dropout: float) -> None:
-    """Set the hidden layers' dropout; attention's is off, because with it the fast kernels cannot be used."""
+    """Set the dropout of the hidden layers; attention has none, because the fast kernels do not support it."""
     for name, module in bert.named_modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0 if name.endswith("attention.self.dropout") else dropout
 
 
 def freeze(module: nn.Module) -> None:
-    """Take no gradients for a module's parameters: they stay the base's and need not be stored."""
+    """Disable gradients for a module's parameters: they stay those of the base model and need not be stored."""
     for parameter in module.parameters():
         parameter.requires_grad_(False)

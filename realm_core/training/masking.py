@@ -1,12 +1,12 @@
-"""Masked sentences to pre-train on: one passage, one of its sentences, some of its wordpieces hidden.
+"""Masked sentences for pre-training: one passage, one of its sentences, some of its wordpieces masked.
 
     salient  one salient span of the sentence, whole (paper, section 3.4); at most 10 wordpieces
-    uniform  15 % of the sentence's wordpieces, each drawn alone, at most 10; what is drawn becomes [MASK] (paper's
+    uniform  15 % of the sentence's wordpieces, drawn independently, at most 10; each becomes [MASK] (the paper's
              ablation)
     span     a run of wordpieces whose length is drawn as in SpanBERT: geometric, p = 0.2, at most 10 (ablation)
 
-All three draw the same passages and sentences for a step, so that ablations differ in the mask alone. Batches follow
-from the seed and the step's number.
+All three draw the same passages and sentences for a step, so ablations differ only in the masks. Batches depend only on
+the seed and the step's number.
 
 Legend: B examples, J masks of an example.
 """
@@ -31,14 +31,14 @@ MASKINGS: tuple[str, ...] = get_args(Masking)
 MOST_MASKS = 10
 _UNIFORM_SHARE = 0.15
 _SPAN_STOP = 0.2
-_DRAWS = 4  # a span may be too long or fall between wordpieces; then another one of the passage is tried
+_DRAWS = 4  # a span may be too long or start within a wordpiece; then another span of the passage is drawn
 
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
 class MaskedSentences:
-    """A batch. queries: ids with [MASK]; masks: their places in the query; targets: what stood there.
+    """A batch. queries: ids with [MASK]; masks: their positions in the query; targets: the masked ids.
 
     passage_hashes_B: uint64, the text hash of the passage that each sentence came from.
     """
@@ -52,7 +52,7 @@ class MaskedSentences:
         return len(self.queries)
 
     def part(self, which: slice) -> MaskedSentences:
-        """Some of the batch's examples."""
+        """A slice of the batch."""
         return MaskedSentences(
             self.queries[which], self.masks[which], self.targets[which], self.passage_hashes_B[which]
         )
@@ -61,7 +61,7 @@ class MaskedSentences:
 class MaskedBatches:
     """Draws masked sentences.
 
-    passages: indexes into spans.rows_N to draw from. limit: wordpieces of join(x), special tokens counted.
+    passages: indices into spans.rows_N to draw from. limit: wordpieces of join(x), including special tokens.
     """
 
     def __init__(
@@ -81,27 +81,27 @@ class MaskedBatches:
         self._epoch, self._order = -1, self._passages
 
     def __call__(self, step: int) -> MaskedSentences:
-        """The batch of a step. Passages come in a new order each epoch; the last of an epoch go on into the next."""
+        """The batch of a step. Each epoch has a new order; a batch may span two epochs."""
         first = step * self._batch
         chosen = [self._passage(number) for number in range(first, first + self._batch)]
         return self.masked(chosen, random.Random(f"{self._seed} masks {step}"))
 
     def masked(self, passages: Sequence[int], draw: random.Random) -> MaskedSentences:
-        """A masked sentence of each passage; passages without a span that can be masked are left out."""
+        """A masked sentence of each passage; passages without a span that can be masked are omitted."""
         spans, texts, places = [], [], []
         for passage in passages:
-            own = range(self._spans.first_N1[passage], self._spans.first_N1[passage + 1])
-            drawn = [self._spans.spans_M5[draw.choice(own)].tolist() for _ in range(_DRAWS)]
+            passage_spans = range(self._spans.first_N1[passage], self._spans.first_N1[passage + 1])
+            drawn = [self._spans.spans_M5[draw.choice(passage_spans)].tolist() for _ in range(_DRAWS)]
             spans.append(drawn)
             texts.append(self._snapshot.block(drawn[0][0]).text)
             places.append([place for span in drawn for place in (span[1], span[2] - 1, span[3], span[4] - 1)])
         queries, masks, targets, hashes = [], [], [], []
         for text, (ids, found) in zip(texts, self._wordpieces.ids_and_places(texts, places), strict=True):
-            # What a mask draws for one example does not move the draws of the next.
-            own_draw = random.Random(draw.getrandbits(64))
-            made = self._sentence(ids, found, own_draw)
-            if made is not None:
-                query, hidden = made
+            # The draws of one example do not depend on how many another one took.
+            example_draw = random.Random(draw.getrandbits(64))
+            masked_sentence = self._sentence(ids, found, example_draw)
+            if masked_sentence is not None:
+                query, hidden = masked_sentence
                 queries.append([self._wordpieces.mask_id if i in set(hidden) else one for i, one in enumerate(query)])
                 masks.append(hidden)
                 targets.append([query[i] for i in hidden])
@@ -123,7 +123,7 @@ class MaskedBatches:
         for first, last, start, end in zip(places[::4], places[1::4], places[2::4], places[3::4], strict=True):
             if first is None or last is None or start is None or end is None or not 0 <= last - first < MOST_MASKS:
                 continue
-            if end + 1 - start > self._limit:  # a long sentence is cut around the span
+            if end + 1 - start > self._limit:  # a long sentence is cut to a window around the span
                 start = min(max(start, (first + last - self._limit) // 2), end + 1 - self._limit)
                 end = start + self._limit - 1
             query = ids[start : end + 1]

@@ -2,16 +2,16 @@
 
 For each question, what the reader is to learn from:
 
-    its own passage, where the set has one, cut to a few sentences around an answer          → the answer
-    else a block that holds an answer's string, of those retrieved (`depth`)                 → the answer
-    blocks retrieved (`read`) and a passage of the same article, that hold no answer         → "not here"
-    the best blocks of a question that has no answer (with a title: of that article)         → "not here"
-    the question with its article's title exchanged for another's, against the other's block → "not here"
+    its own passage, if the set has one, cut to a few sentences around an answer             → the answer
+    otherwise a retrieved block that holds an answer's string (`depth`)                      → the answer
+    retrieved blocks (`read`) and a passage of the same article, without an answer           → "not here"
+    the best blocks of a question without an answer (with a title: of that article)          → "not here"
+    the question with its article's title replaced by another's, with that article's block   → "not here"
 
-A match far down the ranking is mostly a coincidence (of Natural Questions' best string matches half stand behind rank
-20), so none beyond `depth` is taken. Without `agreement` it is the best-ranked. With it, the model's own reader reads
-the first `candidates` of them; the one with the highest posterior p(z|y, x) is taken, and none where the reader does
-not find the answer in it. The last kind are questions with a false premise.
+A match far down the ranking is mostly a coincidence (for Natural Questions half of the best string matches are below
+rank 20), so blocks beyond `depth` are not used. Without `agreement` the highest match is used. With it, the model's own
+reader reads the first `candidates` of them; the one with the highest posterior p(z|y, x) is used, and none if the
+reader does not find the answer in it. The last kind are questions with a false premise.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from realm_core.training.reading_rows import ReadingRow
 from realm_core.training.tasks import Mine
 
 _QUESTIONS_AT_ONCE = 256
-_LEAST_TITLE = 4  # characters of a title that is exchanged
+_LEAST_TITLE = 4  # characters; shorter titles are not replaced
 
 
 def main(task: Mine, activity: Activity) -> None:
-    """Write the rows and say how many of each kind there are."""
+    """Write the rows and report how many of each kind there are."""
     config = task.settings
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
@@ -66,18 +66,18 @@ def main(task: Mine, activity: Activity) -> None:
     )
     questions: list[Question] = []
     for path in (*task.questions, *task.unanswerable):
-        own = read_questions(path, answerable=path not in task.unanswerable)
-        own = [q for q in own if normalise_answer(q.question) not in left_out]
-        own = [q for q in own if normalise_answer(q.title or "") not in excluded or not q.title]
-        random.Random(f"{config.seed} {path.stem}").shuffle(own)
+        file_questions = read_questions(path, answerable=path not in task.unanswerable)
+        file_questions = [q for q in file_questions if normalise_answer(q.question) not in left_out]
+        file_questions = [q for q in file_questions if normalise_answer(q.title or "") not in excluded or not q.title]
+        random.Random(f"{config.seed} {path.stem}").shuffle(file_questions)
         wanted = config.take.get(path.stem)
-        questions += own if wanted is None else own[:wanted]
+        questions += file_questions if wanted is None else file_questions[:wanted]
     snapshot = Snapshot.open(corpus_of(task.index, task.corpus))
     generation = Generation.open(task.index)
     model = load_model(task.model, frozen=fast_dtype(pick_device("auto")))
     check_fit(model, generation, snapshot)
     if config.agreement and not model.config.not_here:
-        raise RealmError(f"agreement must be 0: {task.model} has no score of “not here” to weigh answers against.")
+        raise RealmError(f"agreement must be 0: {task.model} has no score of “not here” to compare answers with.")
     reader = _AgreeingReader(model) if config.agreement else None
     miner = _Miner(config, DenseRetriever(model, generation), snapshot, excluded, reader)
     counts: dict[str, int] = defaultdict(int)
@@ -94,7 +94,7 @@ def main(task: Mine, activity: Activity) -> None:
 
 @dataclass(frozen=True)
 class _Retrieved:
-    """A block that was retrieved for a question. held: whether it holds the string of an answer."""
+    """A block retrieved for a question. held: whether it holds the string of an answer."""
 
     block: Block
     score: float
@@ -106,10 +106,10 @@ class _Retrieved:
 
 
 class _AgreeingReader:
-    """The model's own reader, asked in which block it finds a question's answer."""
+    """The model's own reader, which decides which block holds a question's answer."""
 
     def __init__(self, model: Model) -> None:
-        # As the reader was trained: a calibration asks more of a block than that it holds the answer.
+        # As the reader was trained: a calibration would demand more of a block than that it holds the answer.
         config = dataclasses.replace(model.config, reading_temperature=1.0, reading_bias=0.0, prior_temperature=1.0)
         model.reader.for_inference(pick_device("auto"))
         self._reading = BlockReading(model.reader, config, model="", index="", corpus="")
@@ -131,7 +131,7 @@ class _AgreeingReader:
         return chosen
 
     def _log_likelihood(self, question: Question, read: ReadBlock) -> float:
-        """log p(y|z, x) of all spans that read an answer, against the block's other spans and "not here"."""
+        """log p(y|z, x) of all spans that read an answer, normalised over the block's spans and "not here"."""
         text, width = read.block.text, read.logits_LM.shape[1]
         correct_LM = torch.zeros_like(read.logits_LM, dtype=torch.bool)
         for first, last in answer_spans(
@@ -146,9 +146,9 @@ class _AgreeingReader:
 
 
 class _Miner:
-    """Makes the rows of questions. excluded: normalised titles whose blocks are not taken.
+    """Makes the rows of questions. excluded: normalised titles whose blocks are not used.
 
-    reader: what has to agree that a block holds an answer; None: the answer's string is enough.
+    reader: has to agree that a block holds an answer; None: a match of the string is enough.
     """
 
     def __init__(
@@ -174,8 +174,8 @@ class _Miner:
             batch = questions[start : start + _QUESTIONS_AT_ONCE]
             retrieved = self._retrieved(batch)
             right = self._right(batch, retrieved)
-            for question, own, block in zip(batch, retrieved, right, strict=True):
-                yield from self._of(question, own, block, passages.get(question.title or "", []))
+            for question, blocks, block in zip(batch, retrieved, right, strict=True):
+                yield from self._rows_of(question, blocks, block, passages.get(question.title or "", []))
             activity.progress(start + len(batch), len(questions), "questions")
 
     def _retrieved(self, batch: Sequence[Question]) -> list[list[_Retrieved]]:
@@ -183,34 +183,34 @@ class _Miner:
         return [
             [
                 _Retrieved(block, score, holds_answer(block.text, question.answers, question.answer_type))
-                for block, score in ((self._snapshot.block(row), score) for row, score in zip(*own, strict=True))
+                for block, score in ((self._snapshot.block(row), score) for row, score in zip(*ranking, strict=True))
                 if normalise_answer(block.title) not in self._excluded
             ]
-            for question, *own in zip(batch, rows, scores, strict=True)
+            for question, *ranking in zip(batch, rows, scores, strict=True)
         ]
 
     def _right(self, batch: Sequence[Question], retrieved: Sequence[Sequence[_Retrieved]]) -> list[Block | None]:
-        """The block that is taken for right, of each question without a passage of its own."""
+        """For each question without its own passage, the block assumed to be correct."""
         holding = [
             [
                 one
-                for one in own
+                for one in blocks
                 if one.held and (not question.title or normalise_answer(question.title) == one.normal_title)
             ]
             if question.context is None
             else []
-            for question, own in zip(batch, retrieved, strict=True)
+            for question, blocks in zip(batch, retrieved, strict=True)
         ]
         if self._reader is None:
-            return [own[0].block if own else None for own in holding]
-        candidates = [own[: self._config.candidates] for own in holding]
+            return [blocks[0].block if blocks else None for blocks in holding]
+        candidates = [blocks[: self._config.candidates] for blocks in holding]
         asked = [
-            (question, [one.block for one in own], [one.score for one in own])
-            for question, own in zip(batch, candidates, strict=True)
+            (question, [one.block for one in blocks], [one.score for one in blocks])
+            for question, blocks in zip(batch, candidates, strict=True)
         ]
         return self._reader.chosen(asked, self._config.agreement)
 
-    def _of(
+    def _rows_of(
         self, question: Question, retrieved: Sequence[_Retrieved], right: Block | None, passages: Sequence[str]
     ) -> Iterator[tuple[str, ReadingRow]]:
         config, draw = self._config, self._draw
@@ -218,7 +218,10 @@ class _Miner:
             context = cut_around(question.context, question.answers, config.window, draw)
             yield "of passages", ReadingRow(question.question, question.title or "", context, question.answers)
         elif right is not None:
-            yield "of blocks", ReadingRow(question.question, right.title, right.text, _said(question, right.text))
+            yield (
+                "of blocks",
+                ReadingRow(question.question, right.title, right.text, answer_strings(question, right.text)),
+            )
         for rank, one in enumerate(retrieved[: config.read], start=1):
             block = one.block
             if not question.answers:
@@ -243,8 +246,8 @@ class _Miner:
                 yield "false premises", ReadingRow(asked, other.title, other.text, ())
 
 
-def _said(question: Question, text: str) -> tuple[str, ...]:
-    """The answers as strings: of regular expressions, what matches them in the text."""
+def answer_strings(question: Question, text: str) -> tuple[str, ...]:
+    """The answers as strings; for regular expressions, their matches in the text."""
     if question.answer_type != "regex":
         return question.answers
     return tuple(
@@ -255,7 +258,7 @@ def _said(question: Question, text: str) -> tuple[str, ...]:
 
 
 def cut_around(text: str, answers: Sequence[str], window: int, draw: random.Random) -> str:
-    """Whole sentences of `text`, `window` characters at most but for one longer, with one that holds an answer."""
+    """Whole sentences of `text`, at most `window` characters unless one is longer, one of them with an answer."""
     if len(text) <= window:
         return text
     spans = sentence_spans(text)

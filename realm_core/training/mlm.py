@@ -1,7 +1,7 @@
-"""Masked-language warm-up: `python -m realm_core mlm` gives the encoder a head, and practice, before retrieval.
+"""Masked-language warm-up: `python -m realm_core mlm` trains the encoder and its head before retrieval.
 
-Weights that come from a sentence encoder have no masked-language head. Here blocks alone are read, with a share of
-their wordpieces hidden as in BERT: 80 % become [MASK], 10 % another word, 10 % stay (Devlin et al., 2019).
+Weights of a sentence encoder have no masked-language head. Blocks are read alone, with a share of their wordpieces
+hidden as in BERT: 80 % become [MASK], 10 % another word, 10 % stay (Devlin et al., 2019).
 
 Legend: B blocks, T wordpieces of all of them, M hidden ones.
 """
@@ -28,7 +28,7 @@ from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import MlmConfig
 from realm_core.training.distributed import World, place
-from realm_core.training.loop import Group, freeze, no_dropout_in_attention
+from realm_core.training.loop import ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
     HELD_OUT_BY,
     check_batch,
@@ -41,8 +41,8 @@ from realm_core.training.stage import (
 )
 from realm_core.training.tasks import Mlm
 
-_FIRST_WORD = 1996  # of the vocabulary; before it stand special tokens, single characters and unused places
-_HEAD_FASTER = 5.0  # the head begins with nothing
+_FIRST_WORD = 1996  # of the vocabulary; lower ids are special tokens, single characters and unused
+_HEAD_FASTER = 5.0  # the head starts untrained
 
 
 def main(task: Mlm, activity: Activity) -> None:
@@ -65,7 +65,7 @@ def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
     joiner, limit = Joiner(tokens, device), model.config.block_wordpieces
     learnt, held_out = (np.array(rows) for rows in split_passages(tokens.text_hashes_N, config.holdout))
     if not len(learnt):
-        raise RealmError(f"{task.corpus} holds no blocks to learn from.")
+        raise RealmError(f"{task.corpus} holds no blocks to train on.")
 
     def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         draw = np.random.default_rng([config.seed, step, 1])
@@ -92,7 +92,10 @@ def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
             "accuracy": sum(right for _, right, _ in results) / total,
         }
 
-    groups = [Group(encoder.bert, config.learning_rate), Group(encoder.head, config.learning_rate * _HEAD_FASTER)]
+    groups = [
+        ParameterGroup(encoder.bert, config.learning_rate),
+        ParameterGroup(encoder.head, config.learning_rate * _HEAD_FASTER),
+    ]
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
     identity = identity_of(
         model.hash,
@@ -106,14 +109,14 @@ def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
     if not world.leads:
         return
     recipe = f"masked-language warm-up from {model.hash} on {snapshot.snapshot_id}: {config.model_dump()}"
-    made = dataclasses.replace(model, encoder=encoder.eval())
-    publish(made, task.output, recipe, measured, run, activity, left=["mlm"])
+    trained = dataclasses.replace(model, encoder=encoder.eval())
+    publish(trained, task.output, recipe, measured, run, activity, left=["mlm"])
 
 
 def _loss(
     encoder: Encoder, blocks: Packed, share: float, draw: np.random.Generator, device: torch.device
 ) -> tuple[Tensor, int, int]:
-    """Mean −log p of the hidden wordpieces, how many of their likeliest words are right, and how many are hidden."""
+    """Mean −log p of the hidden wordpieces, the number predicted right, and the number hidden."""
     masked, hidden_M = hide(blocks, share, draw)
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
         logits_MV = encoder.word_logits(encoder.encode(masked)[hidden_M])
@@ -123,7 +126,7 @@ def _loss(
 
 
 def hide(blocks: Packed, share: float, draw: np.random.Generator) -> tuple[Packed, Tensor]:
-    """The blocks with a share of their wordpieces hidden, and the places of those."""
+    """The blocks with a share of their wordpieces hidden, and the positions of these."""
     wordpieces = Wordpieces.default()
     ids_T, device = blocks.ids_T, blocks.ids_T.device
     fate_T = torch.from_numpy(draw.random(len(ids_T), dtype=np.float32)).to(device)

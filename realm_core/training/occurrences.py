@@ -1,14 +1,14 @@
-"""Distant supervision, all of it: every place in the corpus where the answer of a question stands.
+"""Distant supervision: finds every occurrence of a question's answer in the corpus.
 
-Answers are looked for as runs of wordpieces, punctuation and articles left out on both sides, from their rarest
-wordpiece: the corpus is sorted once, and an answer then costs as much as its rarest wordpiece occurs. This is
-`holds_answer` on wordpieces, which know neither accents nor spaces: "Dvorak" is found as "Dvořák", "Spider-Man" as
-"Spider Man". What only equals after joining over punctuation ("U.S." and "US") is missed, and so is what the vocabulary
-lacks. Regular expressions (CuratedTREC) need text: they are matched in the blocks that a retriever thinks best, and
-later in each block that training looks at. Of other blocks it is not known whether they are right.
+Answers are searched for as sequences of wordpieces, without punctuation and articles on both sides, starting from their
+rarest wordpiece: the corpus is sorted once, and the cost of an answer is the number of occurrences of its rarest
+wordpiece. This is `holds_answer` on wordpieces, which drop accents and spaces: "Dvorak" is found as "Dvořák",
+"Spider-Man" as "Spider Man". Not found are answers that are equal only after joining over punctuation ("U.S." and "US")
+and those with characters outside the vocabulary. Regular expressions (CuratedTREC) need text: they are matched in the
+blocks that a retriever ranks highest, and later in each block that training reads. Other blocks are of unknown label.
 
-A question that names its article is answered by blocks of that article alone, and one that brings its context by blocks
-within that context.
+A question that names its article is answered only by blocks of that article, and one that brings its context only by
+blocks within that context.
 
 Legend: N blocks, T wordpieces of all bodies, C those that count (no punctuation, no articles), O occurrences.
 """
@@ -30,22 +30,22 @@ from realm_core.questions.question_file import Question
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 
-_MOST = 20_000  # occurrences kept of an answer that stands nearly everywhere
+_MOST = 20_000  # most occurrences kept of one answer
 _ARTICLE = re.compile(r"\b(a|an|the)\b", re.IGNORECASE)
-_SPREAD = 4  # a run may be this many times as long in the text as in the answer, punctuation and articles counted
+_SPREAD = 4  # longest match in the text, relative to the answer, including punctuation and articles
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
 class Occurrences:
-    """Of one question, ordered by row. rows_O: blocks; first_O, last_O: wordpieces of the body, both included."""
+    """The occurrences for one question, by row. rows_O: blocks; first_O, last_O: wordpieces of the body, inclusive."""
 
     rows_O: _Array
     first_O: _Array
     last_O: _Array
 
     def blocks(self) -> _Array:
-        """The different rows."""
+        """The distinct rows."""
         return np.unique(self.rows_O)
 
     def chosen(self, chosen_O: _Array) -> Occurrences:
@@ -66,22 +66,22 @@ _NONE = Occurrences(np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0, np
 
 
 class ExpressionSearch:
-    """Matches regular expressions in the text of blocks that it is given: they know no wordpieces to be found by."""
+    """Matches regular expressions in the text of given blocks; the wordpieces cannot be searched for them."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot, self._wordpieces = snapshot, Wordpieces.default()
         self._continues_V = _continues(self._wordpieces)
 
     def find(self, question: Question, blocks: Iterable[int]) -> Occurrences:
-        """Matches in these blocks; with a context, in those of them that stand in it."""
+        """Matches in these blocks; with a context, only in blocks that are part of it."""
         found: list[tuple[int, int, int]] = []
         rows = sorted(set(blocks))
         texts = [self._snapshot.block(row).text for row in rows]
         matches = [
             sorted({span for one in question.answers for span in answer_pattern(one).spans(text)}) for text in texts
         ]
-        places = [[place for start, end in own for place in (max(start - 1, 0), start, end - 1)] for own in matches]
-        hits = [number for number, own in enumerate(matches) if own]
+        places = [[place for start, end in spans for place in (max(start - 1, 0), start, end - 1)] for spans in matches]
+        hits = [number for number, spans in enumerate(matches) if spans]
         encoded = self._wordpieces.ids_and_places([texts[i] for i in hits], [places[i] for i in hits])
         for number, (ids, pieces) in zip(hits, encoded, strict=True):
             continues = [*self._continues_V[ids].tolist(), False]
@@ -89,8 +89,8 @@ class ExpressionSearch:
                 matches[number], pieces[::3], pieces[1::3], pieces[2::3], strict=True
             ):
                 if first is None or last is None or continues[first] or (start > 0 and before == first):
-                    continue  # it begins between two words, or within one
-                while continues[last + 1]:  # a match may end within a word; spans are of whole words
+                    continue  # it starts between two words, or within one
+                while continues[last + 1]:  # a match may end within a word; spans are whole words
                     last += 1
                 found.append((rows[number], first, last))
         table = np.array(sorted(set(found)), np.int64).reshape(-1, 3)
@@ -99,7 +99,7 @@ class ExpressionSearch:
 
 
 class Expressions:
-    """The expressions of one question: matched in each block when it first comes up, and remembered."""
+    """The expressions of one question, matched in each block on first use, and cached."""
 
     def __init__(self, question: Question, search: ExpressionSearch) -> None:
         self._question, self._search = question, search
@@ -113,16 +113,16 @@ class Expressions:
             found = self._search.find(self._question, new)
             self._known |= dict.fromkeys(new, _NONE)
             self._known |= {row: found.chosen(found.rows_O == row) for row in found.blocks().tolist()}
-        own = [self._known[row] for row in rows]
+        known = [self._known[row] for row in rows]
         return Occurrences(
-            np.concatenate([_NONE.rows_O, *(one.rows_O for one in own)]),
-            np.concatenate([_NONE.first_O, *(one.first_O for one in own)]),
-            np.concatenate([_NONE.last_O, *(one.last_O for one in own)]),
+            np.concatenate([_NONE.rows_O, *(one.rows_O for one in known)]),
+            np.concatenate([_NONE.first_O, *(one.first_O for one in known)]),
+            np.concatenate([_NONE.last_O, *(one.last_O for one in known)]),
         )
 
 
 class OccurrenceFinder:
-    """Looks answers up in one corpus."""
+    """Searches one corpus for answers."""
 
     def __init__(self, snapshot: Snapshot, tokens: BlockTokens) -> None:
         self._snapshot, self._tokens = snapshot, tokens
@@ -141,9 +141,9 @@ class OccurrenceFinder:
         self._row_of_title: dict[str, list[int]] | None = None
 
     def find(self, question: Question, candidates: Callable[[], Sequence[int]]) -> Occurrences:
-        """Where the question's answers stand.
+        """The occurrences of the question's answers.
 
-        candidates(): rows in which regular expressions are looked for, unless the question names its article.
+        candidates(): rows to match regular expressions in, unless the question names its article.
         """
         rows = None if question.title is None else self._rows_of(question.title)
         if question.answer_type == "regex":
@@ -154,11 +154,11 @@ class OccurrenceFinder:
         return found if question.context is None else _within(self._snapshot, found, question.context)
 
     def _runs(self, answer: str) -> tuple[_Array, _Array]:
-        """(first, last) places in T of every run that reads the answer."""
+        """(first, last) positions in T of every sequence that reads the answer."""
         all_ids = np.asarray(self._wordpieces.ids([answer])[0], np.int64)
         counts = self._counts(all_ids)
         ids = all_ids[counts]
-        if not len(ids) or self._wordpieces.unknown_id in ids:  # as which everything reads that is unknown
+        if not len(ids) or self._wordpieces.unknown_id in ids:  # everything outside the vocabulary has this id
             return np.empty(0, np.int64), np.empty(0, np.int64)
         occurring = self._starts_V1[ids + 1] - self._starts_V1[ids]
         rarest = int(occurring.argmin())
@@ -185,7 +185,7 @@ class OccurrenceFinder:
         return firsts[whole & close], lasts[whole & close]
 
     def _counts(self, ids_T: _Array) -> _Array:
-        """bool [T]: neither punctuation nor an article; "a" that goes on ("a", "##bc") is none."""
+        """bool [T]: neither punctuation nor an article; "a" that continues ("a", "##bc") is no article."""
         counts_T: _Array = ~self._silent_V[ids_T]
         counts_T[:-1] |= self._continues_V[ids_T[1:]] & ~self._continues_V[ids_T[:-1]]
         return counts_T
@@ -210,13 +210,13 @@ class OccurrenceFinder:
         if self._row_of_title is None:
             self._row_of_title = {}
             for start in range(0, len(self._snapshot), 10_000):
-                for number, own in enumerate(self._snapshot.titles_texts(start, start + 10_000)[0]):
-                    self._row_of_title.setdefault(normalise_answer(own), []).append(start + number)
+                for number, stored_title in enumerate(self._snapshot.titles_texts(start, start + 10_000)[0]):
+                    self._row_of_title.setdefault(normalise_answer(stored_title), []).append(start + number)
         return np.array(self._row_of_title.get(normalise_answer(title), []), np.int64)
 
 
 def _within(snapshot: Snapshot, found: Occurrences, context: str) -> Occurrences:
-    """Occurrences in blocks whose text stands in the context."""
+    """Occurrences in blocks whose text is part of the context."""
     context = " ".join(context.split())
     blocks = found.blocks()
     inside = [" ".join(snapshot.block(row).text.split()) in context for row in blocks.tolist()]
@@ -224,12 +224,12 @@ def _within(snapshot: Snapshot, found: Occurrences, context: str) -> Occurrences
 
 
 def _continues(wordpieces: Wordpieces) -> _Array:
-    """bool [V]: wordpieces that go on with a word."""
+    """bool [V]: wordpieces that continue a word."""
     return np.array([piece.startswith("##") for piece in wordpieces.pieces(range(wordpieces.vocabulary_size))])
 
 
 def _has_article_in_a_word(answer: str) -> bool:
-    """Whether something that reads as an article is part of a word ("a.m.", "Jack-in-the-box"), and so counts."""
+    """Whether the answer has a word with a part that looks like an article ("a.m.", "Jack-in-the-box")."""
     return any(normalise_answer(word) and _ARTICLE.search(word) for word in answer.split())
 
 
@@ -240,11 +240,11 @@ def find_all(
     candidates: Callable[[Sequence[str]], list[list[int]]],
     activity: Activity,
 ) -> list[tuple[Occurrences, Expressions | None]]:
-    """Occurrences of every question; for those that have expressions in some blocks alone, what matches them in others.
+    """Occurrences of every question; questions with expressions get a way to match them in further blocks.
 
-    candidates(questions): rows that a retriever thinks best, in which expressions are matched at once.
+    candidates(questions): rows that a retriever ranks highest, in which expressions are matched at once.
     """
-    activity.say("Looking the answers up in the corpus.")
+    activity.say("Searching the corpus for the answers.")
     finder = OccurrenceFinder(snapshot, tokens)
     partly = [i for i, question in enumerate(questions) if question.answer_type == "regex" and question.title is None]
     best = dict(zip(partly, candidates([questions[i].question for i in partly]), strict=True))

@@ -2,11 +2,10 @@
 
     main → train → PretrainStep          main → refreshing → LiveIndex ⇄ refresh.py, another process
 
-One embedder, the block embedder, learns for sentences and blocks, as in the released pre-training; a query embedder
-that differs from it, as fine-tuning leaves one, is replaced.
+One embedder, the block embedder, is trained for sentences and blocks, as in the released pre-training; a different
+query embedder, as fine-tuning leaves one, is replaced.
 
-The run folder holds the checkpoints, the snapshots and the generations; the same command run again goes on where it
-stopped.
+The run folder holds the checkpoints, the snapshots and the generations; the same command run again resumes there.
 """
 
 from __future__ import annotations
@@ -35,13 +34,20 @@ from realm_core.runs.activity import Activity
 from realm_core.salient.cache import SalientSpans
 from realm_core.training.config import PretrainConfig
 from realm_core.training.distributed import World, place, places
-from realm_core.training.live_index import HandedOver, InLoop, LiveIndex, Never, Refreshing, forget_after
-from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
+from realm_core.training.live_index import (
+    BackgroundRefresh,
+    FixedIndex,
+    IndexRefresh,
+    InLoopRefresh,
+    LiveIndex,
+    forget_after,
+)
+from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.masking import MaskedBatches, MaskedSentences
 from realm_core.training.pretrain_step import PretrainStep
 from realm_core.training.refresh import BuilderProcess, build_generation, builder_device
 from realm_core.training.stage import (
-    Ahead,
+    Prefetch,
     check_batch,
     identity_of,
     publish,
@@ -51,7 +57,7 @@ from realm_core.training.stage import (
 )
 from realm_core.training.tasks import Pretrain
 
-_ROWS_AT_ONCE = 10_000  # of a corpus whose texts are hashed
+_ROWS_AT_ONCE = 10_000  # of texts to hash
 
 
 def main(task: Pretrain, activity: Activity) -> None:
@@ -62,9 +68,9 @@ def main(task: Pretrain, activity: Activity) -> None:
 
 
 def _make(config: PretrainConfig, run: Path, task: Pretrain, activity: Activity) -> None:
-    wanted = pick_device(task.device)
-    pick_device(task.builder_device)  # else it would be refused only when everything has been loaded
-    device = place(wanted)
+    named_device = pick_device(task.device)
+    pick_device(task.builder_device)  # refuses a bad name now, not after everything was loaded
+    device = place(named_device)
     world = World.join(device)
     check_batch(config, world)
     model, generation = load_model(task.model), Generation.open(task.index)
@@ -79,7 +85,7 @@ def _make(config: PretrainConfig, run: Path, task: Pretrain, activity: Activity)
     tokens = open_tokens(snapshot, activity)
     if model.encoder is None:
         if world.leads:
-            activity.say("The model has no masked-language head; it begins untrained (`mlm` would warm it up).")
+            activity.say("The model has no masked-language head; it starts untrained (`mlm` would warm it up).")
         model = dataclasses.replace(model, encoder=new_encoder(model.config, seed=config.seed))
     if world.leads and not _same(model.query, model.block):
         activity.say(
@@ -106,28 +112,28 @@ def _make(config: PretrainConfig, run: Path, task: Pretrain, activity: Activity)
     hashes_N = tokens.text_hashes_N if source is snapshot else _text_hashes(source)
     passages = split_passages(hashes_N[spans.rows_N], config.holdout)
     if not passages[0]:
-        raise RealmError("The spans hold no passage to learn from.")
+        raise RealmError("The spans hold no passage to train on.")
     of = (model.hash, snapshot.snapshot_id, source.snapshot_id, spans.manifest["files"])
     identity = identity_of(*of, _deciding(config))
-    groups = [Group(model.block, config.learning_rate), Group(model.encoder, config.learning_rate)]
+    groups = [ParameterGroup(model.block, config.learning_rate), ParameterGroup(model.encoder, config.learning_rate)]
     loop = stage_loop("pretrain", groups, config, identity, run, activity, world)
     if world.leads:
         forget_after(run, loop.saved_step() or 0)
     world.wait()
     if world.leads and config.refresh != "never" and config.refresh_every >= config.steps:
         activity.say(
-            f"No step will see another index than the first: refresh_every is {config.refresh_every:,}, and there are "
+            f"No step will use another index than the first: refresh_every is {config.refresh_every:,}, and there are "
             f"only {config.steps:,} steps."
         )
     with ExitStack() as stack:
         if config.refresh == "process" and world.leads:
-            own = builder_device(task.builder_device, places(wanted), activity)
-            stack.enter_context(BuilderProcess(run, corpus, own, activity))
+            builder = builder_device(task.builder_device, places(named_device), activity)
+            stack.enter_context(BuilderProcess(run, corpus, builder, activity))
         index = _refreshing(config, model, generation, run, corpus, device, world, activity)
         stack.callback(index.close)
         measured = _train(loop, step, index, source, spans, passages, config, world, stack, activity)
     if world.leads:
-        model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader begins where the encoder ended
+        model.reader.bert.load_state_dict(model.encoder.bert.state_dict())  # the reader starts from the encoder
         recipe = (
             f"pre-trained from {model.hash} on {snapshot.snapshot_id}, {len(spans)} salient spans: "
             f"{config.model_dump()}"
@@ -151,7 +157,7 @@ def _same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 def _train(
     loop: Loop,
     step: PretrainStep,
-    index: Refreshing,
+    index: IndexRefresh,
     source: Snapshot,
     spans: SalientSpans,
     passages: tuple[list[int], list[int]],
@@ -170,7 +176,7 @@ def _train(
         limit=config.query_wordpieces,
         seed=config.seed,
     )
-    ahead = Ahead(batches)
+    ahead = Prefetch(batches)
     stack.callback(ahead.close)
     measured_on = batches.masked(held_out, random.Random("held out")) if held_out else None
 
@@ -197,14 +203,14 @@ def _train(
     step.eval()
     if world.leads and begins and not index_step and config.refresh != "never" and config.refresh_every < config.steps:
         activity.warn(
-            "The index was never replaced: none of newer parameters came in time. All was learnt against the one that "
-            "it began with."
+            "The index was never replaced: no new one arrived in time. All steps retrieved from the index that the "
+            "training started with."
         )
     return measured
 
 
 def _measure(step: PretrainStep, sentences: MaskedSentences | None, index: LiveIndex, at_once: int) -> dict[str, float]:
-    """Figures of the held-out sentences, with the index of the moment."""
+    """Figures of the held-out sentences, with the current index."""
     if sentences is None:
         return {}
     sums: dict[str, float] = {}
@@ -240,20 +246,20 @@ def _refreshing(
     device: torch.device,
     world: World,
     activity: Activity,
-) -> Refreshing:
+) -> IndexRefresh:
     common = (model, generation, run, config.refresh_every, device, world)
     if config.refresh == "never":
-        return Never(*common)
+        return FixedIndex(*common)
     if config.refresh == "in-loop":
-        return InLoop(
+        return InLoopRefresh(
             *common,
             lambda made, output, step: build_generation(made, corpus, output, step, str(device), activity),
             config.checkpoint_every,
         )
-    return HandedOver(*common, activity)
+    return BackgroundRefresh(*common, activity)
 
 
 def _deciding(config: PretrainConfig) -> list[tuple[str, object]]:
-    """The settings that a resumed run must share; how often it saves, reports or refreshes may change."""
+    """The settings that a resumed run must share; intervals of saving, reporting and refreshing may change."""
     free = {"steps", "checkpoint_every", "metrics_every", "refresh", "refresh_every", "at_once"}
     return [(name, value) for name, value in config.model_dump().items() if name not in free]

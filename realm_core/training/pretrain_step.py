@@ -1,4 +1,4 @@
-"""One step of pre-training: retrieve, score the retrieved afresh, fill the masks from each block, marginalise.
+"""One step of pre-training: retrieve, score the retrieved blocks again, fill the masks from each block, marginalise.
 
     x → Embed → the k − 1 best blocks of the (stale) index, without the passage that x came from, and the null block
     f(x, z) = Embed(x)ᵀ Embed(z) of these k with the current parameters, so that gradients reach the retriever
@@ -40,7 +40,7 @@ class Filled:
     """What the model makes of a batch.
 
     scores_BK: f(x, z); log_token_BKJ: log p(y_j | z, x), 0 at padding; present_BJ: False at padding;
-    right_with, right_without: masked wordpieces guessed right by the marginal, and by the null block alone.
+    right_with, right_without: masked wordpieces predicted right by the marginal, and by the null block alone.
     """
 
     rows_BK: _Array
@@ -52,9 +52,9 @@ class Filled:
 
 
 class PretrainStep(nn.Module):
-    """The trainable parts and how a batch goes through them.
+    """The trainable modules and the computation of a batch.
 
-    passage_hashes_N: text hash of every block of the index. k: blocks read, null block counted.
+    passage_hashes_N: text hash of every block of the index. k: blocks read, including the null block.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class PretrainStep(nn.Module):
         return loss, _figures(filled, prior_BK.detach())
 
     def weight(self, batch: MaskedSentences) -> int:
-        """How many the loss of a batch is the mean of: its sentences (paper), or its masks (release)."""
+        """The number of terms that the loss of a batch is the mean of: its sentences (paper) or its masks (release)."""
         return sum(map(len, batch.masks)) if self._per_token else len(batch)
 
     def fill(self, batch: MaskedSentences, index: LiveIndex) -> Filled:
@@ -94,7 +94,7 @@ class PretrainStep(nn.Module):
         queries = Pieces.of(batch.queries, device)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._autocast):
             query_BD = self.embedder(self._joiner.queries(queries))
-        # In full precision: bfloat16 would make many scores equal, and the search is to be exact.
+        # In full precision: in bfloat16 many scores would be equal, and the search must be exact.
         found_BK = nearest_others(index, query_BD.detach(), batch.passage_hashes_B, self._hashes_N, self._k - 1)
         rows_BK = np.concatenate([np.full((len(batch), 1), NULL), found_BK], axis=1)
         rows_U, place_BK = np.unique(rows_BK, return_inverse=True)
@@ -109,7 +109,7 @@ class PretrainStep(nn.Module):
             logits_MV = self.encoder.word_logits(hidden_TW[masked_M])
         scores_BK = (query_BD.float().unsqueeze(1) * block_BKD.float()).sum(-1)
         log_token_M = -torch.nn.functional.cross_entropy(logits_MV, target_M, reduction="none")
-        present_BJ = _present([len(own) for own in batch.masks], device)
+        present_BJ = _present([len(masks) for masks in batch.masks], device)
         log_token_BKJ = log_token_M.new_zeros(*rows_BK.shape, present_BJ.shape[1]).flatten()
         log_token_BKJ = log_token_BKJ.index_put((slot_M,), log_token_M).view(*rows_BK.shape, -1)
         right_with, right_without = _right(
@@ -118,36 +118,36 @@ class PretrainStep(nn.Module):
         return Filled(rows_BK, scores_BK, log_token_BKJ, present_BJ, right_with, right_without)
 
     def _masked(self, batch: MaskedSentences, starts_P: list[int], k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """(positions in T, places in [B, K, J] laid flat, target ids) of all masks with all blocks."""
-        widest = max(len(own) for own in batch.masks)
+        """(positions in T, places in the flattened [B, K, J], target ids) of all masks with all blocks."""
+        widest = max(len(masks) for masks in batch.masks)
         positions: list[int] = []
         slots: list[int] = []
         targets: list[int] = []
-        for number, (masks, own_targets) in enumerate(zip(batch.masks, batch.targets, strict=True)):
+        for number, (masks, mask_targets) in enumerate(zip(batch.masks, batch.targets, strict=True)):
             for rank in range(k):
                 pair = number * k + rank
-                positions.extend(starts_P[pair] + 1 + mask for mask in masks)  # behind [CLS]
+                positions.extend(starts_P[pair] + 1 + mask for mask in masks)  # after [CLS]
                 slots.extend(range(pair * widest, pair * widest + len(masks)))
-                targets.extend(own_targets)
+                targets.extend(mask_targets)
         table = torch.tensor([positions, slots, targets]).to(self._joiner.device)
         return table[0], table[1], table[2]
 
 
 def nearest_others(index: LiveIndex, queries_BD: Tensor, own_hashes_B: _Array, hashes_N: _Array, count: int) -> _Array:
     """Rows [B, count] of the best blocks whose text is not the query's own passage (no trivial retrievals)."""
-    wanted = count + _SPARE
+    retrieved = count + _SPARE
     while True:
-        rows_BK = index.search(queries_BD, wanted)[0].numpy()
+        rows_BK = index.search(queries_BD, retrieved)[0].numpy()
         others_BK = hashes_N[rows_BK] != own_hashes_B[:, None]
         if (others_BK.sum(1) >= count).all():
             order_BK = np.argsort(~others_BK, axis=1, kind="stable")[:, :count]
             return np.take_along_axis(rows_BK, order_BK, axis=1)
-        if wanted >= index.blocks:
+        if retrieved >= index.blocks:
             raise RealmError(
-                f"The corpus has too few different blocks: {count} besides a sentence's own passage are wanted. "
-                "Lower k, or take a larger corpus."
+                f"The corpus has too few different blocks: it must have {count} besides a sentence's own passage. "
+                "Lower k, or use a larger corpus."
             )
-        wanted = min(2 * wanted, index.blocks)
+        retrieved = min(2 * retrieved, index.blocks)
 
 
 def _present(counts_B: list[int], device: torch.device) -> Tensor:
@@ -159,12 +159,12 @@ def _present(counts_B: list[int], device: torch.device) -> Tensor:
 def _right(
     logits_MV: Tensor, target_M: Tensor, slot_M: Tensor, log_prior_BK: Tensor, present_BJ: Tensor
 ) -> tuple[int, int]:
-    """Masked wordpieces whose likeliest word is right: under the marginal, and under the null block alone."""
+    """Number of masked wordpieces whose most probable word is right: by the marginal, and by the null block alone."""
     k, widest = log_prior_BK.shape[1], present_BJ.shape[1]
     pair_M, mask_M = slot_M // widest, slot_M % widest
     sentence_M, rank_M = pair_M // k, pair_M % k
     weight_M1 = log_prior_BK.flatten()[pair_M].exp().unsqueeze(1)
-    # Places of the different masks, K times fewer than M.
+    # Indices of the different masks, K times fewer than M.
     place_BJ = torch.cumsum(present_BJ.flatten(), 0).view_as(present_BJ) - 1
     place_M = place_BJ[sentence_M, mask_M]
     mixture = logits_MV.new_zeros(int(present_BJ.sum()), logits_MV.shape[1])

@@ -1,10 +1,10 @@
-"""Several processes of one training on this machine: torchrun, which ends as they did.
+"""torchrun for several processes of one training on this machine, with their exit status.
 
     python -m realm_core.training.ranks --processes N COMMAND …
 
-torchrun by itself ends with status 1 whatever became of its processes. Whoever started it must know whether they
-refused, were stopped, or were killed and should be started again: so this ends with the status, or by the signal, of
-the process that was the cause.
+torchrun exits with status 1 whatever happened to its processes. The parent must know whether they refused, were
+stopped, or were killed and should be restarted, so this program ends with the status, or by the signal, of the process
+that failed first.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED
 
-_GRACE_S = 6  # for all to reach a safe point; whoever started this gives it a little more
-_AT_ONCE_S = 1  # the clock that torchrun writes down has whole seconds
+_GRACE_S = 6  # for all to reach a safe point; the parent allows slightly more
+_AT_ONCE_S = 1  # torchrun's timestamps have whole seconds
 
 
 def main() -> int:
@@ -34,8 +34,8 @@ def main() -> int:
     parser.add_argument("--processes", type=int, required=True)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each process; all of them would take all cores
-    logging.disable(logging.ERROR)  # torchrun's account of it would stand behind the sentence of the process
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # per process; otherwise each would use all cores
+    logging.disable(logging.ERROR)  # torchrun's report would follow the process's own error message
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -51,7 +51,7 @@ def main() -> int:
         elastic_launch(config, program)(*arguments)
     except ChildFailedError as error:
         return cause(error.failures.values())
-    except SignalException:  # passed on to every process
+    except SignalException:  # torchrun has passed it on to every process
         return EXIT_STOPPED
     return 0
 
@@ -59,18 +59,18 @@ def main() -> int:
 def cause(failures: Collection[ProcessFailure]) -> int:
     """The status that explains the others, negative for a signal.
 
-    Processes that lose one to a signal fail, too, in the same moment; torchrun asks the rest to end, and kills who does
-    not.
+    Processes that lose one to a signal fail at the same moment; torchrun terminates the rest, and kills those that do
+    not end.
     """
     first_s = min(failure.timestamp for failure in failures)
     seen = [failure.exitcode for failure in failures if failure.timestamp - first_s <= _AT_ONCE_S]
     killed = [status for status in seen if status < 0 and status != -signal.SIGTERM]
-    said = [status for status in (EXIT_REFUSED, EXIT_STOPPED) if status in seen]
-    return [*killed, *said, *seen][0]
+    own_statuses = [status for status in (EXIT_REFUSED, EXIT_STOPPED) if status in seen]
+    return [*killed, *own_statuses, *seen][0]
 
 
 def end_as(status: int) -> None:
-    """End this process with a status, or by the signal that it stands for."""
+    """End this process with a status, or by the signal that a negative status stands for."""
     sys.stdout.flush()
     sys.stderr.flush()
     if status < 0:

@@ -1,6 +1,6 @@
-"""Reading rows: JSON lines of {"question", "title", "context", "answers"}, each a question set against one block.
+"""Reading rows: JSON lines of {"question", "title", "context", "answers"}, each a question paired with one block.
 
-Without answers the block does not hold one: "not here" is right. `mine` makes such rows.
+Without answers the block holds none: "not here" is correct. `mine` makes such rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from realm_core.text.wordpieces import Wordpieces
 
 @dataclass(frozen=True)
 class ReadingRow:
-    """A question, a block, and the answers that the block holds; none where it holds none.
+    """A question, a block, and the answers in the block, if any.
 
-    typed: the question as somebody in a hurry types it; None: as it is written.
+    typed: the question as a person in a hurry types it; None: unchanged.
     """
 
     question: str
@@ -36,12 +36,12 @@ class ReadingRow:
 
     @property
     def draw(self) -> float:
-        """A number from 0 to 1 that the question alone decides."""
+        """A number from 0 to 1 that depends on the question alone."""
         return int(hashlib.sha256(self.question.encode()).hexdigest()[:8], 16) / 2**32
 
 
 def read_rows(path: Path) -> list[ReadingRow]:
-    """All rows of a file; the first bad one is an error that names file, line and what is wrong."""
+    """All rows of a file; an error names file, line and reason of the first bad row."""
     rows = []
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -63,7 +63,7 @@ def _row(line: str, where: str) -> ReadingRow:
     except RealmError as error:
         raise RealmError(f"{where} {error}") from None
     if not isinstance(row, dict):
-        raise RealmError(f"{where}: an object is wanted.")
+        raise RealmError(f"{where}: an object is expected.")
     for name in ("question", "title", "context"):
         if not isinstance(row.get(name), str) or (name != "title" and not row[name].strip()):
             raise RealmError(f"{where}: `{name}` must be a text.")
@@ -75,10 +75,10 @@ def _row(line: str, where: str) -> ReadingRow:
 
 @dataclass(frozen=True)
 class ReadingExample:
-    """A row as the reader takes it.
+    """A row as the reader's input.
 
     spans:   (first, last) body wordpieces that read an answer; none: "not here".
-    written: the pair with the question as it is written, of the same body wordpieces.
+    written: the pair with the question as written, and the same body wordpieces.
     """
 
     pair: ReadingPair
@@ -87,12 +87,12 @@ class ReadingExample:
 
 
 def example_of(row: ReadingRow, config: ModelConfig, wordpieces: Wordpieces) -> ReadingExample | None:
-    """The row joined and its answers found; None where it has answers, but none stands in what is read of its block."""
+    """The row joined and its answers located; None if none of its answers is in the part of the block that is read."""
     question, typed, title, body = wordpieces.encode([row.question, row.typed or row.question, row.title, row.context])
     pair = ReadingPair.of(wordpieces, config, typed, title, body, row.context)
     written = ReadingPair.of(wordpieces, config, question, title, body, row.context)
     if len(written.offsets) != len(pair.offsets):
-        written = pair  # a question of another length left room for another part of the body
+        written = pair  # a question of another length leaves room for another part of the body
     if not row.answers:
         return ReadingExample(pair, frozenset(), written)
     found = answer_spans(row.context, NormalText.of(row.context), body, row.answers, "string", config.span_wordpieces)
@@ -103,7 +103,7 @@ def example_of(row: ReadingRow, config: ModelConfig, wordpieces: Wordpieces) -> 
 
 
 def correct_spans(examples: Sequence[ReadingExample], width: int, like_PS: Tensor) -> Tensor:
-    """bool [P, S], True at the spans that read an answer; `width` as of the reader's logits."""
+    """bool [P, S], True at the spans that read an answer; `width`: as in the reader's logits."""
     correct_PS = torch.zeros_like(like_PS, dtype=torch.bool)
     for number, example in enumerate(examples):
         for first, last in example.spans:

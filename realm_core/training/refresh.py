@@ -1,7 +1,7 @@
 """The builder of asynchronous refresh: `python -m realm_core refresh`, a process beside the trainer.
 
-Newest snapshot → generation, again and again, on a device of its own where there is one. Killed, it is started again
-and goes on behind its last finished shard; the trainer neither waits for it nor notices.
+It builds a generation of the newest snapshot, again and again, on a device of its own if there is one. If it is killed
+it is started again and resumes after its last finished shard; the trainer never waits for it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from realm_core.training.tasks import Refresh
 from realm_core.training.threads import builder_threads, noted
 
 _POLL_S = 0.2
-_LONGEST_PAUSE_S = 10.0  # between two attempts, each of which waits twice as long as the one before
-_NICENESS = 10  # of a builder on a CPU: whoever answers or trains comes first
+_LONGEST_PAUSE_S = 10.0  # between two attempts; each pause is twice as long as the one before
+_NICENESS = 10  # of a builder on a CPU: answering and training come first
 
 
 def main(arguments: Refresh, activity: Activity) -> None:
-    """Build what the trainer asks for until stopped."""
+    """Build what the trainer requests, until stopped."""
     snapshots, generations = arguments.trainer_run / "snapshots", arguments.trainer_run / "generations"
     device = pick_device(arguments.device)
     if device.type == "cpu":
@@ -45,14 +45,14 @@ def main(arguments: Refresh, activity: Activity) -> None:
     open_tokens(Snapshot.open(arguments.corpus), activity)
     try:
         with noted(generations, device):
-            _build_what_is_asked_for(arguments, snapshots, generations, activity)
+            _build_requested(arguments, snapshots, generations, activity)
     finally:
-        if not snapshots.exists():  # the training has cleared up, perhaps while something was being built
+        if not snapshots.exists():  # the training has removed its folders, perhaps during a build
             remove_folder(generations)
 
 
-def _build_what_is_asked_for(arguments: Refresh, snapshots: Path, generations: Path, activity: Activity) -> None:
-    pause_s, failed, said = _POLL_S, 0, ""
+def _build_requested(arguments: Refresh, snapshots: Path, generations: Path, activity: Activity) -> None:
+    pause_s, failed, reported = _POLL_S, 0, ""
     while True:
         activity.check()
         wanted = newest_step(snapshots)
@@ -65,15 +65,15 @@ def _build_what_is_asked_for(arguments: Refresh, snapshots: Path, generations: P
             build_generation(
                 snapshots / step_name(wanted), arguments.corpus, generations, wanted, arguments.device, activity
             )
-            said = ""
-        except Forgotten:
+            reported = ""
+        except SnapshotLost:
             time.sleep(_POLL_S)
         except (RealmError, OSError) as error:
             if not (snapshots / step_name(wanted)).exists():  # the trainer has a newer one
                 continue
-            if str(error) != said:  # the same again and again would fill what is left of a disk
+            if str(error) != reported:  # repeating the message could fill the disk
                 activity.warn(f"{error} Trying again.")
-            failed, said = wanted, str(error)
+            failed, reported = wanted, str(error)
             _pause(pause_s, activity)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
@@ -85,21 +85,21 @@ def _pause(seconds: float, activity: Activity) -> None:
         time.sleep(min(left_s, _POLL_S))
 
 
-class Forgotten(RealmError):
-    """A snapshot is of parameters that are lost."""
+class SnapshotLost(RealmError):
+    """A snapshot belongs to parameters that the trainer has lost."""
 
 
 def build_generation(made: Path, corpus: Path, generations: Path, step: int, device: str, activity: Activity) -> Path:
     """Embed the corpus with the parameters of a step and publish the generation.
 
-    `Forgotten` where the trainer, started again before that step, has forgotten the snapshot meanwhile.
+    `SnapshotLost` if the trainer has meanwhile resumed before that step and dropped the snapshot.
     """
     parameters_at = (made / "config.json").stat().st_mtime
     snapshot = read_json(made / "config.json").get("about", {}).get("snapshot")
 
     def check() -> None:
         if known_snapshots(made.parent).get(step_name(step)) != snapshot:
-            raise Forgotten(f"The parameters of step {step} are the trainer's no longer.")
+            raise SnapshotLost(f"The trainer no longer has the parameters of step {step}.")
 
     published = build(
         made,
@@ -113,16 +113,16 @@ def build_generation(made: Path, corpus: Path, generations: Path, step: int, dev
         about={"step": step, "parameters_at": parameters_at, "snapshot": snapshot},
         before_publishing=check,
     )
-    for unfinished in generations.glob(".step-*.partial"):  # left by a builder that died; nobody will go on with it
+    for unfinished in generations.glob(".step-*.partial"):  # left by a builder that died; nothing resumes it
         if unfinished.name[1:] < step_name(step):
             remove_folder(unfinished)
     return published
 
 
 def builder_device(name: str, taken: Sequence[torch.device], activity: Activity) -> torch.device:
-    """Where a builder computes. `auto` is the first GPU that no process of the training has taken, else one it has.
+    """The device of a builder. `auto`: the first GPU that no process of the training uses, or else a shared one.
 
-    taken: the devices of the training's processes on this machine; the first one is shared if it must be.
+    taken: the devices of the training's processes on this machine; the first one is shared if necessary.
     """
     if name != "auto":
         return pick_device(name)
@@ -136,7 +136,7 @@ def builder_device(name: str, taken: Sequence[torch.device], activity: Activity)
 class BuilderProcess:
     """A builder that lives as long as the `with` block; one that dies is started again.
 
-    activity: the trainer's, which tells why the index is not being renewed. The whole of it is in builder.log.
+    activity: the trainer's, whose log says why the index is not being renewed; the details are in builder.log.
     """
 
     def __init__(self, run: Path, corpus: Path, device: torch.device, activity: Activity) -> None:
@@ -144,15 +144,15 @@ class BuilderProcess:
             *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent", str(os.getpid())),
             *("--trainer-run", str(run), "--corpus", str(corpus), "--device", str(device)),
         ]
-        # A builder is one of this process's, not of torchrun's.
+        # A builder does not belong to torchrun's process group.
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
         log = run / "builder.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()
         self._builder = KeptProcess("builder", command, log, environment, longest_pause_s=_LONGEST_PAUSE_S)
-        self._log = Tail(log, log.stat().st_size)  # what is there is of an earlier run
+        self._log = Tail(log, log.stat().st_size)  # earlier lines belong to an earlier run
         self._activity = activity
-        self._told = ""
+        self._last_reason = ""
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="builder keeper", daemon=True)
 
@@ -172,17 +172,17 @@ class BuilderProcess:
             lines = [line for line in self._new_lines() if death or line.startswith("error: ")]
             if death and not lines:
                 lines = [f"its builder {death}."]
-            self._tell(*lines[-1:])
+            self._report(*lines[-1:])
             self._closed.wait(_POLL_S)
         self._builder.ask_to_end()
         self._builder.end(time.monotonic())
 
     def _new_lines(self) -> list[str]:
-        """What the log has got since the last look."""
+        """Lines added to the log since the last call."""
         return [line.decode(errors="replace") for line in self._log.take() if line]
 
-    def _tell(self, reason: str = "") -> None:
-        """Say in the trainer's log why there is no new index, but not twice in a row."""
-        if reason and reason != self._told:
-            self._told = reason
+    def _report(self, reason: str = "") -> None:
+        """Log why there is no new index, but not the same reason twice in a row."""
+        if reason and reason != self._last_reason:
+            self._last_reason = reason
             self._activity.say(f"The index is not being renewed: {reason.removeprefix('error: ')}")

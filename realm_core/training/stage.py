@@ -1,4 +1,4 @@
-"""What the trainings of a whole corpus share: the passages held out, the loop, batches made ahead."""
+"""What all trainings on a corpus share: the held-out passages, the loop, prefetched batches."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from realm_core.runs.activity import Activity
 from realm_core.runs.locks import only_one
 from realm_core.training.config import Schedule
 from realm_core.training.distributed import World, leads
-from realm_core.training.loop import Group, Loop
+from realm_core.training.loop import Loop, ParameterGroup
 
 T = TypeVar("T")
 MOST_HELD_OUT = 512
-HELD_OUT_BY = "text"  # of an identity: checkpoints from when it was by place have learnt what is held out now
+# Part of the identity: older checkpoints held passages out by row, and have learnt some of those held out now.
+HELD_OUT_BY = "text"
 
 
 @contextmanager
 def run_folder(output: Path, activity: Activity) -> Iterator[Path]:
-    """Where checkpoints go: the run's folder, or one beside the model to be made, which must not be there yet.
+    """The folder for checkpoints: the run's, or one beside the model to be made, which must not exist yet.
 
-    No other training works there meanwhile. Of the processes of one training the first speaks for all.
+    No other training works there meanwhile. Of the processes of one training the first one takes the lock.
     """
     run = activity.run or output.with_name(f".{output.name}.run")
     _refuse_existing(output)
@@ -39,14 +40,14 @@ def run_folder(output: Path, activity: Activity) -> Iterator[Path]:
         return
     try:
         with only_one(run, activity):
-            _refuse_existing(output)  # by whom we have waited for
-            for left in run.glob(".*.json.*.tmp"):  # by one that was killed just then
+            _refuse_existing(output)  # perhaps made by the process that held the lock
+            for left in run.glob(".*.json.*.tmp"):  # left by a process that was killed while it wrote
                 left.unlink(missing_ok=True)
             yield run
     finally:
         if not activity.run:
             with suppress(OSError):
-                run.rmdir()  # unless something is kept there that can be gone on with
+                run.rmdir()  # unless it holds a checkpoint to resume from
 
 
 def _refuse_existing(output: Path) -> None:
@@ -55,10 +56,10 @@ def _refuse_existing(output: Path) -> None:
 
 
 def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[int], list[int]]:
-    """(learnt, measured on), places in `hashes_N`, the text hashes of all passages.
+    """Split the passages into (to train on, to measure on), as indices into `hashes_N`, the hashes of their texts.
 
-    A passage is held out for what it says, so that of the same share no stage learns what another measures on, whatever
-    its corpus, order or seed. Of many that are held out those with the smallest hashes are measured on.
+    The text alone decides whether a passage is held out: with the same share, no stage trains on what another measures
+    on, whatever its corpus, order or seed. Those with the smallest hashes are measured on, at most `MOST_HELD_OUT`.
     """
     held_N = hashes_N < np.uint64(int(holdout * 2**64))
     held = np.flatnonzero(held_N)
@@ -67,7 +68,7 @@ def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[i
 
 
 def check_batch(config: Schedule, world: World, each: int = 1) -> None:
-    """Refuse a batch of which a process would have fewer than `each` examples."""
+    """Refuse a batch that gives a process fewer than `each` examples."""
     least = each * world.size
     if config.batch < least:
         examples = "one example" if each == 1 else f"{each} examples"
@@ -75,16 +76,22 @@ def check_batch(config: Schedule, world: World, each: int = 1) -> None:
 
 
 def even_parts(count: int, at_once: int) -> Iterator[slice]:
-    """As few parts of `count` examples as can be, none larger than `at_once`, all as equal as can be."""
+    """Split `count` examples into as few parts of at most `at_once` as possible, of nearly equal size."""
     parts = -(-count // at_once)
     for number in range(parts):
         yield slice(number * count // parts, (number + 1) * count // parts)
 
 
 def stage_loop(
-    name: str, groups: Sequence[Group], config: Schedule, identity: str, run: Path, activity: Activity, world: World
+    name: str,
+    groups: Sequence[ParameterGroup],
+    config: Schedule,
+    identity: str,
+    run: Path,
+    activity: Activity,
+    world: World,
 ) -> Loop:
-    """The loop of a schedule."""
+    """The training loop that a schedule describes."""
     return Loop(
         name,
         groups,
@@ -103,7 +110,7 @@ def stage_loop(
 
 
 def identity_of(*parts: object) -> str:
-    """A short hash of what decides a step's batch."""
+    """A short hash of what decides the batches of a run."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -117,9 +124,9 @@ def publish(
     *,
     left: Sequence[str],
 ) -> None:
-    """Save what a training made, with one more line of its recipe, and remove what only resuming needed.
+    """Save the trained model with one more line in its recipe, and remove what was kept for resuming.
 
-    left: names of such folders in `run`; where `run` was made for this training alone, all of it goes.
+    left: names of such folders in `run`; if `run` was made for this training alone, all of it is removed.
     """
     about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
     saved = save_model(model, output, about=about)
@@ -129,8 +136,8 @@ def publish(
         remove_folder(folder)
 
 
-class Ahead(Generic[T]):
-    """Calls `make(step)` for the next step in another thread while the current one is worked on."""
+class Prefetch(Generic[T]):
+    """Calls `make(step)` for the next step in a second thread while the current one is computed."""
 
     def __init__(self, make: Callable[[int], T]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-"""The trainings, and what prepares them. What can be set of each is in `config.py`."""
+"""The tasks of training and of what prepares it. Their settings are in `config.py`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from realm_core.training.config import (
 _START = "the model to start from"
 _MAKE = "model folder to make"
 _MODEL_GROUP = "A model"
-_EXCLUDED = "JSON list of articles that are neither read nor learnt from"
+_EXCLUDED = "JSON list of articles that are neither read nor trained on"
 
 
 class Warmstart(Task):
@@ -48,7 +48,7 @@ class Warmstart(Task):
     summary = "make a first model from a sentence encoder's weights"
     code = "realm_core.training.warmstart"
     title = "Make a first model"
-    about = "A sentence encoder's weights, their vectors projected on the directions in which a corpus differs most."
+    about = "A sentence encoder's weights, with vectors projected onto a corpus's principal directions."
     group = _MODEL_GROUP
     queue = "default"
     makes = "model"
@@ -87,7 +87,7 @@ class Mlm(Task):
     summary = "warm up the encoder: fill masks without retrieval"
     code = "realm_core.training.mlm"
     title = "Warm up the encoder (MLM)"
-    about = "Gives a model an encoder with a masked-language head, which practises without retrieval."
+    about = "Gives a model an encoder with a masked-language head, trained without retrieval."
     group = _MODEL_GROUP
     queue = "train"
     makes = "model"
@@ -109,7 +109,7 @@ class Pretrain(Task):
     code = "realm_core.training.pretrain"
     title = "Pre-train"
     about = (
-        "Retriever and encoder learn together: what to look up, and how to use it, to fill a hidden name or date. "
+        "Retriever and encoder learn together: what to retrieve, and how to use it, to fill a hidden name or date. "
         "A worker of the queue index rebuilds the index meanwhile."
     )
     group = _MODEL_GROUP
@@ -119,28 +119,28 @@ class Pretrain(Task):
 
     model: ModelFolder = given(_START)
     corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)
-    index: IndexFolder = given("the index of that model and corpus to begin with", of=("model", "corpus"))
+    index: IndexFolder = given("the first index, of that model and corpus", of=("model", "corpus"))
     spans: SpansFolder = given("the salient spans of the corpus", of=("sentences", "corpus"))
-    sentences: CorpusFolder | None = given("the corpus that sentences come from, if another", default=None)
+    sentences: CorpusFolder | None = given("the corpus that sentences come from, if it is another", default=None)
     name: Name = setting("", NAMING, flag="")
     settings: PretrainConfig = PretrainConfig()
     output: Path = runtime(help=_MAKE)
     device: str = runtime("auto", help=DEVICE)
-    builder_device: str = runtime("auto", help="of the builder process (refresh = process); auto: a GPU left free")
+    builder_device: str = runtime("auto", help="of the builder process (refresh = process); auto: an unused GPU")
 
     def beside(self) -> Sequence[Part]:
-        """The builder of its index, where the settings want one."""
+        """The builder of its index, if the settings need one."""
         return [Part(Refresh.kind, {})] if self.settings.refresh == "process" else []
 
     def as_job(self) -> Task:
-        """The builder is a job of its own, so the trainer is told that another process is the builder."""
+        """The builder is a job of its own, so the trainer expects another process to build."""
         if not self.beside():
             return self
         return self.model_copy(update={"settings": self.settings.model_copy(update={"refresh": "elsewhere"})})
 
 
 class Refresh(Task):
-    """The builder of a pre-training's index, which works in the run folder of the pre-training."""
+    """The builder of a pre-training's index, which works in the run folder of that pre-training."""
 
     activity = kind = "refresh"
     summary = "rebuild the index of a running pre-training, again and again"
@@ -149,14 +149,14 @@ class Refresh(Task):
     about = "A part of a pre-training."
     queue = "index"
     by_hand = False
-    yields = 9  # to its trainer above all
+    yields = 9  # its trainer comes first
 
     trainer_run: Path = runtime(help="run folder of the training to serve")
     corpus: Path = runtime(help="snapshot folder")
     device: str = runtime("auto", help=DEVICE)
 
     def within(self, whole: Task, run: Path) -> Task:
-        """What it builds is the pre-training's, and gone when that ends."""
+        """What it builds belongs to the pre-training, and is removed when that ends."""
         assert isinstance(whole, Pretrain) and whole.corpus is not None
         return Refresh(trainer_run=run, corpus=whole.corpus)
 
@@ -165,16 +165,16 @@ class Mine(Task):
     """Questions and an index → reading rows."""
 
     activity = "mine"
-    summary = "set questions against blocks: what the reader learns from"
+    summary = "pair questions with blocks: training data of the reader"
     code = "realm_core.training.mine"
 
     model: Path = runtime(help="model folder whose query embedder retrieves")
     index: Path = runtime(help="generation of that model and corpus")
     corpus: Path | None = runtime(None, help="snapshot folder (default: found by the index's snapshot id)")
     questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
-    unanswerable: tuple[Path, ...] = runtime((), help="files of questions that no block answers (`[]`)")
-    without: tuple[Path, ...] = runtime((), help="question files to leave questions out of")
-    exclude_titles: Path | None = runtime(None, help="JSON list of articles that are not learnt from")
+    unanswerable: tuple[Path, ...] = runtime((), help="files of questions without an answer (`[]`)")
+    without: tuple[Path, ...] = runtime((), help="question files whose questions are left out")
+    exclude_titles: Path | None = runtime(None, help="JSON list of articles that are not trained on")
     output: Path = runtime(help="file of reading rows to make")
     settings: MineConfig = MineConfig()
 
@@ -183,13 +183,13 @@ class TrainReader(Task):
     """Reading rows → model with a trained reader."""
 
     activity = "train-reader"
-    summary = "train the reader on questions set against one block each"
+    summary = "train the reader on questions paired with one block each"
     code = "realm_core.training.train_reader"
 
     model: Path = runtime(help="model folder to start from")
     rows: tuple[Path, ...] = runtime(help="files of reading rows (JSON lines)")
     output: Path = runtime(help=_MAKE)
-    teacher: Path | None = runtime(None, help="model folder whose reader also teaches; none without")
+    teacher: Path | None = runtime(None, help="model folder whose reader is the teacher")
     settings: ReaderConfig = ReaderConfig()
     device: str = runtime("auto", help=DEVICE)
 
@@ -201,7 +201,7 @@ class Finetune(Task):
     summary = "train retriever and reader from questions with answers"
     code = "realm_core.training.finetune"
     title = "Fine-tune"
-    about = "Retriever and reader learn from questions with answers. Block vectors stay, and the index with them."
+    about = "Retriever and reader learn from questions with answers. Block vectors stay the same, and the index valid."
     group = _MODEL_GROUP
     queue = "train"
     makes = "model"
@@ -210,25 +210,25 @@ class Finetune(Task):
     model: ModelFolder = given(_START)
     corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)
     index: IndexFolder | None = given("the index of that model and corpus", of=("model", "corpus"), default=None)
-    questions: tuple[QuestionsToLearn, ...] = given("the questions to learn from")
+    questions: tuple[QuestionsToLearn, ...] = given("the questions to train on")
     name: Name = setting("", NAMING, flag="")
-    retriever: Literal["dense", "bm25"] = setting("dense", "what finds blocks: the model, or BM25")
-    score_scale: Positive = setting(BM25_SCALE, "what BM25's scores are multiplied by to be prior logits")
+    retriever: Literal["dense", "bm25"] = setting("dense", "how blocks are retrieved: by the model, or by BM25")
+    score_scale: Positive = setting(BM25_SCALE, "factor that makes BM25's scores prior logits")
     leave_out_measured: bool = setting(
-        True, "neither read nor learn from articles that question sets to measure by name as their own", flag=""
+        True, "neither read nor train on articles that question sets for measuring are about", flag=""
     )
     settings: FinetuneConfig = FinetuneConfig()
     exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
-    bm25_cache: Path | None = runtime(None, help="folder that keeps BM25's index for the next time")
+    bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
     output: Path = runtime(help=_MAKE)
     device: str = runtime("auto", help=DEVICE)
 
     def unused(self) -> Mapping[str, str]:
-        """What is for the other retriever."""
+        """Fields that the chosen retriever does not use."""
         return unused_for(self.retriever)
 
     def check_together(self) -> None:
-        """There is an index where one is searched."""
+        """A retriever that searches an index has one."""
         check_index(self.retriever, self.index)
 
 
@@ -246,7 +246,7 @@ _ROWS = Limit(
 
 
 class Ablate(Task):
-    """First model, corpus, spans and questions → the paper's table 2. What is made on the way is for it alone."""
+    """First model, corpus, spans and questions → the paper's table 2. Intermediate results serve only this."""
 
     activity = kind = "ablate"
     summary = "the paper's ablations on any corpus: train and measure each, in a table"
@@ -258,13 +258,13 @@ class Ablate(Task):
     leaves = "ablation"
     devices = 2  # one for what trains, one for the builder of its index
 
-    model: ModelFolder = given("the first model, as a warm start makes it")
+    model: ModelFolder = given("the first model, made by a warm start")
     corpus: CorpusFolder = given("the corpus")
     spans: SpansFolder = given("the salient spans of the corpus", of=("corpus",))
-    questions: tuple[QuestionsToLearn, ...] = given("the questions to learn from")
+    questions: tuple[QuestionsToLearn, ...] = given("the questions to train on")
     dev: tuple[QuestionsToMeasure, ...] = given("the questions to measure by")
     rows: Annotated[list[str], _ROWS, AfterValidator(_rows)] = setting(
-        list(ROWS), "of the paper's table 2, and BM25 beside them; each is trained and measured, what rows share once"
+        list(ROWS), "rows of the paper's table 2, and BM25; each is trained and measured, shared stages once"
     )
     settings: AblationConfig = AblationConfig()
     exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
@@ -273,14 +273,14 @@ class Ablate(Task):
     builder_device: str = runtime("auto", help="of pre-training's builder process")
 
     def check_together(self) -> None:
-        """The budget is one under which every row is what it is called."""
+        """The budget is large enough for every row."""
         self.settings.check_rows(self.rows)
 
     @classmethod
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
         """The table; the commands that made it, with their paths, stay in the run folder.
 
-        questions becomes a list of (name, how many), because a database may keep an object's keys in another order.
+        questions becomes a list of (name, number), because a database may reorder an object's keys.
         """
         stages = [{name: value for name, value in one.items() if name != "command"} for one in result["stages"]]
         return {**result, "questions": list(result["questions"].items()), "stages": stages}

@@ -1,8 +1,9 @@
 """How a trainer and the builder of its index share the threads of a CPU.
 
-Two teams of as many threads as there are cores keep each other's barriers waiting, and the trainer kept a ninth of its
-speed (docs/cost.md: what it keeps now). So each takes half where both compute on the CPU of one machine. The builder,
-which may be started anywhere, notes in the folder of generations where it computes, and the trainer reads it there.
+Two thread pools of as many threads as there are cores delay each other's barriers; the trainer then ran at a ninth of
+its speed (docs/cost.md has the current figures). So each takes half of them where both compute on the CPU of one
+machine. The builder, which may run anywhere, notes in the folder of generations where it computes, and the trainer
+reads that.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _NOTE = "builder.json"
 
 
 def builder_threads(threads: int) -> int:
-    """What a builder takes of the threads that a process may have on this CPU."""
+    """Number of threads of a builder, out of those that a process may have on this CPU."""
     return max(1, threads // 2)
 
 
 @contextmanager
 def noted(generations: Path, device: torch.device) -> Iterator[None]:
-    """Note where a builder computes, as long as it does. A builder that is killed leaves its note to its successor."""
-    with suppress(OSError, RealmError):  # a full disk, say: the trainer is slower without the note, and that is all
+    """Note where a builder computes while it does. A killed builder leaves its note to its successor."""
+    with suppress(OSError, RealmError):  # such as a full disk: without the note the trainer is only slower
         generations.mkdir(parents=True, exist_ok=True)
         write_json(generations / _NOTE, _note(device))
     try:
@@ -49,7 +50,7 @@ class TrainerThreads:
         self._all = torch.get_num_threads()
 
     def adjust(self) -> None:
-        """Give threads up or take them back when a builder has come or gone. For the thread that computes to call."""
+        """Release or take back threads when a builder has started or ended. Called by the computing thread."""
         if self._device.type != "cpu":
             return
         shared = read_object(self._generations / _NOTE) == _note(self._device)
@@ -67,7 +68,7 @@ def _note(device: torch.device) -> dict[str, str]:
 
 
 def _machine() -> str:
-    """What tells this machine from others; the same in all of its containers."""
+    """An identifier of this machine, the same in all of its containers."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:  # a system other than Linux

@@ -2,12 +2,12 @@
 
     rows (question, block, answers or none) → −log p(correct spans or "not here" | z, x) in a loop → model folder
 
-The reader alone learns; embedders, and with them every index, stay as they are. Under `block+null` each block answers
-for itself, so a row needs no other block beside it, and a block without the answer teaches "not here": the marginal
-likelihood over the k blocks gives such blocks no gradient at all.
+Only the reader is trained; embedders, and with them every index, do not change. Under `block+null` each block is
+normalised separately, so a row needs no other block beside it, and a block without the answer teaches "not here": the
+marginal likelihood over the k blocks gives such blocks no gradient at all.
 
-With a teacher the loss is also the divergence from the teacher's distribution over the same spans and "not here"; the
-teacher reads the question as it is written, whatever the student is given.
+With a teacher the loss also has the divergence from the teacher's distribution over the same spans and "not here"; the
+teacher reads the question as written, whatever the student reads.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from realm_core.questions.casual import casually
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import ReaderConfig
-from realm_core.training.loop import Group, Loop, freeze, no_dropout_in_attention
+from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.reading_rows import ReadingExample, ReadingRow, correct_spans, example_of, read_rows
 from realm_core.training.stage import (
     MOST_HELD_OUT,
-    Ahead,
+    Prefetch,
     even_parts,
     identity_of,
     publish,
@@ -61,7 +61,7 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
     held_out = [row for row in rows if row.draw < config.holdout][:MOST_HELD_OUT]
     learnt = [row for row in rows if row.draw >= config.holdout]
     if not learnt:
-        raise RealmError("All rows are held out; there is nothing to learn from.")
+        raise RealmError("All rows are held out; there is nothing to train on.")
     device = pick_device(task.device)
     reader = model.reader.to(device)
     freeze(reader.bert.embeddings)
@@ -72,12 +72,12 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
     no_dropout_in_attention(reader.bert, config.dropout)
     config_read = dataclasses.replace(model.config, normalisation="block+null")
     teacher = None if task.teacher is None else _teacher(task.teacher, config_read, device)
-    step = _Step(reader, config_read, teacher.reader if teacher else None, config.teacher_share)
+    step = ReaderStep(reader, config_read, teacher.reader if teacher else None, config.teacher_share)
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
     loop = Loop(
         "train-reader",
-        [Group(reader.bert, config.reader_lr)]
-        + [Group(part, config.head_lr) for part in (reader.ends, reader.norm, reader.score)],
+        [ParameterGroup(reader.bert, config.reader_lr)]
+        + [ParameterGroup(part, config.head_lr) for part in (reader.ends, reader.norm, reader.score)],
         steps=config.steps,
         warmup=config.warmup,
         weight_decay=config.weight_decay,
@@ -93,7 +93,7 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
         folder=run / "train-reader",
         activity=activity,
     )
-    activity.say(f"{len(learnt):,} rows to learn from, {len(held_out):,} held out.")
+    activity.say(f"{len(learnt):,} rows to train on, {len(held_out):,} held out.")
     measured = _train(loop, step, learnt, held_out, config)
     names = ", ".join(path.stem for path in task.rows)
     taught = f", taught by {teacher.hash}," if teacher else ""
@@ -110,7 +110,7 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
 
 
 def _teacher(folder: Path, config: ModelConfig, device: torch.device) -> Model:
-    """The model that teaches; `RealmError` where its spans are not those of the reader that is trained."""
+    """The teacher model; `RealmError` if its spans differ from those of the reader to train."""
     model = load_model(folder, frozen=fast_dtype(device))
     if not model.config.not_here:
         raise RealmError(f"{folder} cannot teach: it has no score of “not here”.")
@@ -123,17 +123,18 @@ def _teacher(folder: Path, config: ModelConfig, device: torch.device) -> Model:
 
 
 def _train(
-    loop: Loop, step: _Step, learnt: Sequence[ReadingRow], held_out: Sequence[ReadingRow], config: ReaderConfig
+    loop: Loop, step: ReaderStep, learnt: Sequence[ReadingRow], held_out: Sequence[ReadingRow], config: ReaderConfig
 ) -> dict[str, float]:
-    ahead = Ahead(lambda number: step.examples(batch_of(learnt, config, number)))
+    ahead = Prefetch(lambda number: step.examples(batch_of(learnt, config, number)))
 
     def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
         examples = ahead(number)
         for part in even_parts(len(examples), config.at_once):
-            own = examples[part]
-            loss_P, _ = step(own, taught=True)
-            share = len(own) / len(examples)
-            yield loss_P.mean() * share, {"sequences": len(own), "not_here": sum(not e.spans for e in own) / len(own)}
+            part_examples = examples[part]
+            loss_P, _ = step(part_examples, taught=True)
+            share = len(part_examples) / len(examples)
+            not_here = sum(not e.spans for e in part_examples) / len(part_examples)
+            yield loss_P.mean() * share, {"sequences": len(part_examples), "not_here": not_here}
 
     step.reader.train()
     try:
@@ -144,7 +145,7 @@ def _train(
 
 
 def batch_of(learnt: Sequence[ReadingRow], config: ReaderConfig, number: int) -> list[ReadingRow]:
-    """The rows of a step: passes over all rows, each in another order; some questions casually typed."""
+    """The rows of a step: passes over all rows in changing order; some questions are rewritten as casually typed."""
     draw = random.Random(f"{config.seed} rows {number}")
     rows = []
     for place in range(number * config.batch, (number + 1) * config.batch):
@@ -168,8 +169,8 @@ def _order(count: int, seed: str) -> list[int]:
     return _orders[count, seed]
 
 
-class _Step:
-    """The reader and how rows go through it. share: of the teacher in the loss."""
+class ReaderStep:
+    """The reader and the computation of a batch. share: of the teacher in the loss."""
 
     def __init__(self, reader: Reader, config: ModelConfig, teacher: Reader | None, share: float) -> None:
         self.reader, self._config, self._teacher, self._share = reader, config, teacher, share
@@ -178,21 +179,21 @@ class _Step:
         self._autocast = fast_dtype(self._device) == torch.bfloat16
 
     def examples(self, rows: Sequence[ReadingRow]) -> list[ReadingExample]:
-        """Those rows whose answers stand in what is read of their blocks."""
+        """The rows that have an answer, if any, in the part of the block that is read."""
         made = (example_of(row, self._config, self._wordpieces) for row in rows)
         return [example for example in made if example is not None]
 
     def __call__(self, examples: Sequence[ReadingExample], *, taught: bool = False) -> tuple[Tensor, Tensor]:
-        """(loss [P], bool [P]: whether what is right is what the reader says).
+        """(loss [P], bool [P]: whether the reader's best outcome is correct).
 
-        The loss is −log p of what is right; where it is `taught`, with the divergence from the teacher.
+        The loss is −log p of what is correct; if `taught`, with the divergence from the teacher.
         """
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._autocast):
             logits_PS, width = self._logits(self.reader, [example.pair for example in examples])
         correct_PS = correct_spans(examples, width, logits_PS)
         best = logits_PS.detach().max(dim=1)
-        said_P = correct_PS.gather(1, best.indices.unsqueeze(1)).squeeze(1) & (best.values > 0)
-        right_P = torch.where(correct_PS.any(1), said_P, best.values <= 0)
+        best_is_correct_P = correct_PS.gather(1, best.indices.unsqueeze(1)).squeeze(1) & (best.values > 0)
+        right_P = torch.where(correct_PS.any(1), best_is_correct_P, best.values <= 0)
         loss_P = -log_pair_reading(logits_PS, correct_PS)
         if taught and self._teacher is not None:
             with torch.no_grad():
@@ -208,8 +209,8 @@ class _Step:
 
 
 @torch.no_grad()
-def _measure(step: _Step, held_out: Sequence[ReadingRow], at_once: int) -> dict[str, float]:
-    """How often the reader is right, of blocks that hold an answer and of blocks that do not."""
+def _measure(step: ReaderStep, held_out: Sequence[ReadingRow], at_once: int) -> dict[str, float]:
+    """Accuracy of the reader, for blocks with an answer and for blocks without."""
     right: dict[str, list[bool]] = {"answered": [], "not_here": []}
     losses: list[float] = []
     step.reader.eval()
@@ -217,8 +218,8 @@ def _measure(step: _Step, held_out: Sequence[ReadingRow], at_once: int) -> dict[
     for part in even_parts(len(examples), at_once):
         loss_P, right_P = step(examples[part])
         losses.extend(loss_P.tolist())
-        for example, own in zip(examples[part], right_P.tolist(), strict=True):
-            right["answered" if example.spans else "not_here"].append(own)
+        for example, is_right in zip(examples[part], right_P.tolist(), strict=True):
+            right["answered" if example.spans else "not_here"].append(is_right)
     step.reader.train()
-    figures = {name: sum(own) / len(own) for name, own in right.items() if own}
+    figures = {name: sum(flags) / len(flags) for name, flags in right.items() if flags}
     return {"loss": sum(losses) / len(losses), **figures} if losses else {}

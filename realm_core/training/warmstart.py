@@ -1,9 +1,9 @@
 """A first model from a sentence encoder's weights: `python -m realm_core warmstart`.
 
-The encoder's vectors rank by cosine. A projection onto their leading principal directions followed by LayerNorm
-all but keeps that ranking (LayerNorm centres each vector and gives all one length), and LayerNorm's gain sets the
-temperature: with a gain of sqrt(scale / D) on both sides, f(x, z) = scale · cosine of the centred vectors. `scale` 20
-is what such encoders are usually trained with.
+The encoder's vectors rank by cosine. A projection onto their leading principal directions followed by LayerNorm nearly
+preserves that ranking (LayerNorm centres each vector and gives all the same length), and LayerNorm's gain sets the
+temperature: with a gain of sqrt(scale / D) on both sides, f(x, z) = scale · cosine of the centred vectors. Such
+encoders are usually trained with `scale` 20.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDPIECES_PER_BATCH = 2048
 
 
 def main(task: Warmstart, activity: Activity) -> None:
-    """Make the model and say how much of the encoder's inner products the projection keeps."""
+    """Make the model and report how much of the encoder's inner products the projection keeps."""
     settings = task.settings
     config = dataclasses.replace(
         ModelConfig(),
@@ -40,7 +40,7 @@ def main(task: Warmstart, activity: Activity) -> None:
     snapshot = Snapshot.open(task.corpus)
     if len(snapshot) < config.dimension:
         raise RealmError(
-            f"{task.corpus} has {len(snapshot)} blocks, too few to set a projection onto {config.dimension} dimensions."
+            f"{task.corpus} has {len(snapshot)} blocks, too few for a projection onto {config.dimension} dimensions."
         )
     rows = random.Random(settings.seed).sample(range(len(snapshot)), min(settings.sample, len(snapshot)))
     model = new_model(config, seed=settings.seed)

@@ -9,7 +9,7 @@ import pytest
 from tests.attacks.contract import SURROUNDINGS
 from tests.served import Served, served
 from tests.web.conftest import _empty_cache, curator, engine, loader, member, outsider, staff
-from webapp.bodies import Request
+from webapp.bodies import Utf8Request
 
 __all__ = ["_empty_cache", "curator", "engine", "loader", "member", "outsider", "site", "staff"]
 
@@ -17,7 +17,7 @@ __all__ = ["_empty_cache", "curator", "engine", "loader", "member", "outsider", 
 @pytest.fixture(autouse=True)
 def _as_the_server_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Django's test client makes requests of Django's own class, the server those of ours."""
-    monkeypatch.setattr("django.test.client.WSGIRequest", Request)
+    monkeypatch.setattr("django.test.client.WSGIRequest", Utf8Request)
 
 
 @pytest.fixture(scope="session")

@@ -45,13 +45,13 @@ from pathlib import Path
 from torch import nn
 from realm_core.runs.activity import Activity
 from realm_core.errors import RealmError
-from realm_core.training.loop import Group, Loop
+from realm_core.training.loop import ParameterGroup, Loop
 
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 matrix = nn.Linear(100, 100)
 settings = dict(steps=20, warmup=0.2, weight_decay=0.0, clip=1e9, seed=1, identity="these")
 settings |= dict(checkpoint_every=5, metrics_every=10)
-loop = Loop("small", [Group(matrix, 0.1)], folder=folder, activity=Activity(None), **settings)
+loop = Loop("small", [ParameterGroup(matrix, 0.1)], folder=folder, activity=Activity(None), **settings)
 
 def losses(step):
     if step == 5:  # a checkpoint is there, and the disk fills up
@@ -181,7 +181,7 @@ def test_checkpointing(tmp_path: Path) -> None:
     assert published(tmp_path) == ["checkpoint-5"]  # whole
     done = train(ENOUGH)
     assert done.returncode == 0, done.stderr
-    assert "going on at step 5 of 20" in done.stderr
+    assert "resuming at step 5 of 20" in done.stderr
     assert published(tmp_path) == ["checkpoint-20"]
 
 
@@ -256,7 +256,7 @@ def test_training_on_a_full_disk(disk: SmallDisk, deployment: Deployment) -> Non
     disk.make_room()
     done = disk.run(*command)
     assert done.returncode == 0, done.stderr
-    assert "going on at step 2 of 6" in done.stderr  # whose checksum it has compared
+    assert "resuming at step 2 of 6" in done.stderr  # whose checksum it has compared
     load_model(disk.files / "made")
     assert [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()][-1] == 6
     assert sorted(path.name for path in run.iterdir()) == ["metrics.jsonl", "progress.json", "result.json"]

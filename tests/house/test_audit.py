@@ -24,7 +24,7 @@ SKIPPED = {"name": "jinja2", "skip_reason": "not found"}
         ([[KNOWN], [CLEAN]], 0, 0, "No vulnerability is known"),
         ([[KNOWN], [CLEAN, HIT]], 1, 1, "django 5.2.9: CVE-2, mended in none"),
         ([[SKIPPED]], 2, 0, "NOT AUDITED: the registry does not know 1 of 1 packages: jinja2."),
-        ([[CLEAN]], 2, 0, "NOT AUDITED: the registry tells nothing of vulnerabilities"),
+        ([[CLEAN]], 2, 0, "NOT AUDITED: the registry reports no vulnerabilities"),
         ([[KNOWN], [CLEAN, SKIPPED]], 2, 0, "NOT AUDITED: the registry does not know 1 of 2"),
         (["not JSON"], 2, 0, "NOT AUDITED: pip-audit ended with: no network"),
     ],

@@ -121,7 +121,7 @@ def test_an_answer_stays_one_where_what_it_took_cannot_be_kept(
     monkeypatch.setattr(middleware, "close_old_connections", lambda: None)  # the test's transaction is in this one
     results = post(client, "ask/batch", {"questions": questions(2)}).json()["results"]
     assert all("answer" in result for result in results) and AskedAnswer.objects.count() == 2
-    assert "was not kept: disk I/O error" in caplog.text
+    assert "was not stored: disk I/O error" in caplog.text
 
 
 def test_a_question_that_cannot_be_answered_stops_no_other(client: Client, engine: FakeEngine) -> None:

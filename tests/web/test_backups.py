@@ -27,7 +27,7 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.deployments.service import deploy
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
 from webapp.operations import backups
-from webapp.storage.holding import files_may_go
+from webapp.storage.holding import lock_for_removal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
@@ -134,7 +134,7 @@ def test_a_backup_waits_for_a_removal_that_is_under_way(data: Path, index: Index
     begun, ended = Event(), Event()
 
     def remove() -> None:
-        with files_may_go():
+        with lock_for_removal():
             begun.set()
             time.sleep(0.5)
             ended.set()

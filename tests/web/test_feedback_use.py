@@ -70,7 +70,7 @@ def test_accepting_says_what_a_correction_can_be_used_for(
 def test_a_corpus_too_large_to_look_through_is_no_reason_to_refuse(
     australia: tuple[AskedAnswer, str], curator: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(articles, "LOOKED_THROUGH", 0)
+    monkeypatch.setattr(articles, "MAX_BLOCKS_SEARCHED", 0)
     one = Feedback.objects.create(answer=australia[0], session_key="s", better_answer="Wellington")
     decide(curator, one, "accepted")
     one.refresh_from_db()

@@ -110,7 +110,7 @@ def test_without_an_index_there_is_a_sentence(staff: Person) -> None:
     with pytest.raises(RealmError, match="build one first"):
         comparing.measure_missing(candidates, questions, 0, by=staff.user)  # type: ignore[arg-type]
     learnt = question_set("learnt", Purpose.LEARN)
-    with pytest.raises(RealmError, match="to learn from"):
+    with pytest.raises(RealmError, match="is a set to train on"):
         comparing.measure_missing(candidates, learnt, 0, by=staff.user)  # type: ignore[arg-type]
 
 

@@ -39,7 +39,7 @@ def rival(now: Deployment) -> tuple[ModelVersion, IndexGeneration]:
     return model, index
 
 
-def verdicts(check: deploying.Check) -> dict[str, Verdict]:
+def verdicts(check: deploying.PairCheck) -> dict[str, Verdict]:
     return {one.about: one.verdict for one in check.findings}
 
 
@@ -161,7 +161,7 @@ def test_what_took_its_place_since_the_check_is_not_replaced(now: Deployment, mo
     write_files(now.model, again, now.index.corpus)
     before = deploying.check
 
-    def then(*args: Any) -> deploying.Check:
+    def then(*args: Any) -> deploying.PairCheck:
         found = before(*args)
         Deployment.activate(now.index, note="somebody else's")
         return found

@@ -29,7 +29,7 @@ def _engine(loader: Loader) -> None:
     """No page here loads a real model."""
 
 
-def part(name: str) -> overview.Part:
+def part(name: str) -> overview.Component:
     return next(one for one in overview.overview().parts if one.name == name)
 
 
@@ -98,17 +98,17 @@ def test_jobs_are_counted_without_their_parts() -> None:
 
 
 def test_workers_are_well_while_every_queue_has_one() -> None:
-    assert part("Workers") == overview.Part("Workers", State.ILL, "none is running, so no job can")
+    assert part("Workers") == overview.Component("Workers", State.ILL, "none is running, so no job can run")
     worker(seen_at=timezone.now() - timedelta(minutes=5))  # lost
     assert part("Workers").state == State.ILL
     worker(name="b:1", slots=3, queues=["default", "index"])
     says = "1 worker, 3 jobs at once"
-    assert part("Workers") == overview.Part("Workers", State.WEAK, f"{says}; none takes jobs of the queue train")
+    assert part("Workers") == overview.Component("Workers", State.WEAK, f"{says}; none takes jobs of the queue train")
     trainer = worker(name="c:1", queues=["train"])
-    assert part("Workers") == overview.Part("Workers", State.WELL, "2 workers, 4 jobs at once")
+    assert part("Workers") == overview.Component("Workers", State.WELL, "2 workers, 4 jobs at once")
     trainer.delete()
     Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.QUEUED)
-    assert part("Workers") == overview.Part("Workers", State.ILL, "none takes jobs of the queue train")
+    assert part("Workers") == overview.Component("Workers", State.ILL, "none takes jobs of the queue train")
 
 
 def test_a_part_whose_queue_no_worker_serves_is_no_good_sign() -> None:
@@ -116,19 +116,19 @@ def test_a_part_whose_queue_no_worker_serves_is_no_good_sign() -> None:
     whole = Job.objects.create(kind=JobKind.PRETRAIN, queue="train", state=JobState.RUNNING)
     assert part("Workers").state == State.WEAK
     builder = Job.objects.create(kind=JobKind.REFRESH, queue="index", state=JobState.QUEUED, parent=whole)
-    assert part("Workers") == overview.Part("Workers", State.ILL, "none takes jobs of the queue index")
+    assert part("Workers") == overview.Component("Workers", State.ILL, "none takes jobs of the queue index")
     Job.objects.filter(pk=builder.pk).update(state=JobState.SUCCEEDED)
     assert part("Workers").state == State.WEAK
 
 
 def test_a_scheduler_that_is_not_heard_of_is_ill() -> None:
-    meaning = "no lost worker's job goes on elsewhere, and no schedule runs"
-    assert part("Scheduler") == overview.Part("Scheduler", State.WEAK, f"not heard of yet: {meaning}")
+    meaning = "jobs of lost workers are not resumed, and no schedule runs"
+    assert part("Scheduler") == overview.Component("Scheduler", State.WEAK, f"not heard of yet: {meaning}")
     Scheduler.objects.create(name="a:1", host="a", seen_at=datetime(2026, 3, 5, 12, 7, tzinfo=UTC))
     says = f"not heard of since 5 Mar, 12:07 UTC: {meaning}"
-    assert part("Scheduler") == overview.Part("Scheduler", State.ILL, says)
+    assert part("Scheduler") == overview.Component("Scheduler", State.ILL, says)
     Scheduler.objects.create(name="b:1", host="b")
-    assert part("Scheduler") == overview.Part("Scheduler", State.WELL, "runs on b")
+    assert part("Scheduler") == overview.Component("Scheduler", State.WELL, "runs on b")
 
 
 def test_a_lost_worker_is_shown_for_an_hour(staff: Person, engine: FakeEngine) -> None:
@@ -145,10 +145,10 @@ def test_web_is_well_when_it_answers_with_what_is_deployed(loader: Loader) -> No
     assert part("Web").state == State.WEAK
     first = stored.deployment()
     loader.may_go_on.clear()
-    assert part("Web") == overview.Part("Web", State.WEAK, "The model is being loaded.")
+    assert part("Web") == overview.Component("Web", State.WEAK, "The model is being loaded.")
     loader.may_go_on.set()
     holder().refresh(wait=True)
-    assert part("Web") == overview.Part("Web", State.WELL, f"answers with deployment {first.pk}")
+    assert part("Web") == overview.Component("Web", State.WELL, f"answers with deployment {first.pk}")
     loader.error = RuntimeError("broken")
     stored.deployment()
     holder().refresh(wait=True)
@@ -162,14 +162,14 @@ def test_a_broker_that_does_not_answer_is_ill(monkeypatch: pytest.MonkeyPatch) -
         raise ConnectionRefusedError("nobody listens")
 
     monkeypatch.setattr("kombu.Connection.ensure_connection", refuse)
-    assert part("Broker") == overview.Part("Broker", State.ILL, "does not answer; jobs wait until it does")
+    assert part("Broker") == overview.Component("Broker", State.ILL, "does not answer; jobs wait until it does")
 
 
 @pytest.mark.parametrize(("free", "state"), [(50, State.WELL), (9, State.WEAK), (1, State.ILL)])
 def test_a_disk_that_fills_up(free: int, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(100 * 10**9, (100 - free) * 10**9, free * 10**9))
-    assert part("Disk") == overview.Part("Disk", state, f"{free}.0 GB free of 100.0 GB")
+    assert part("Disk") == overview.Component("Disk", state, f"{free}.0 GB free of 100.0 GB")
 
 
 def test_devices_are_named_once_with_who_holds_and_uses_them(staff: Person) -> None:

@@ -146,7 +146,7 @@ def test_questions_are_added_from_a_file(staff: Person) -> None:
         ("", {"purpose": "learn"}, "The submitted file is empty."),
         ('{"question": "Why?", "answers": ["So"]}\n', {"purpose": "both"}, "Select a valid choice."),
         ('{"question": "Why?", "answers": ["So"]}\n', {"purpose": "learn", "name": "../x"}, "cannot be a question"),
-        ('{"question": "Who wrote Faust?", "answers": ["Goethe"]}\n', {"purpose": "learn"}, "stands in plain-dev"),
+        ('{"question": "Who wrote Faust?", "answers": ["Goethe"]}\n', {"purpose": "learn"}, "is in plain-dev"),
     ],
 )
 def test_questions_that_cannot_be_added(staff: Person, content: str, form: dict[str, str], says: str) -> None:

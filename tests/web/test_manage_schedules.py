@@ -112,7 +112,7 @@ def test_the_audit_trail_by_person_action_and_day(staff: Person) -> None:
     assert shown("?name=Stella&action=job.start") == {"alpha"}
     assert shown("?day=2026-02-01") == set()
     page = staff.client.get("/manage/audit/?day=tomorrow").content.decode()
-    assert "is not a day" in page
+    assert "is no date" in page
     assert "&quot;steps&quot;: 7" in staff.client.get("/manage/audit/").content.decode()
 
 

@@ -61,7 +61,7 @@ def sent(name: str, content: bytes = TOWN) -> dict[str, Any]:
 def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) -> None:
     assert "There is no file yet." in staff.client.get(FILES).content.decode()
     page = staff.client.post(FILES, sent("towns.jsonl"), follow=True).content.decode()
-    assert "towns.jsonl is there and can be ingested." in page
+    assert "towns.jsonl was uploaded and can be ingested." in page
     assert [(path.name, path.read_bytes()) for path in folder.iterdir()] == [("towns.jsonl", TOWN)]
     form = staff.client.get(f"{FORM}?source=jsonl&file=towns.jsonl").content.decode()
     assert f"{FORM}?source=jsonl&amp;file=towns.jsonl" in page
@@ -96,7 +96,7 @@ def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) ->
     ],
 )
 def test_what_a_file_is_by_its_name(name: str, source: str) -> None:
-    assert sources.Source(name, 1).source == source
+    assert sources.SourceFile(name, 1).source == source
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_a_file_is_by_its_name(name: str, source: str) -> None:
         ({}, "This field is required."),
         (sent(".hidden"), "cannot be the name of a file to ingest"),
         (sent("Zürich.jsonl"), "cannot be the name of a file to ingest"),
-        (sent("there.jsonl"), "there.jsonl is there already"),
+        (sent("there.jsonl"), "there.jsonl exists already"),
         (sent("empty.jsonl", b""), "The submitted file is empty."),
         (sent("large.jsonl", bytes(11)), "A file may have at most 0 MB"),
     ],

@@ -24,7 +24,7 @@ from tests.web.pages import stored
 from webapp import request_id
 from webapp.access.collections import CollectionAccess
 from webapp.asking import service as asking
-from webapp.logs import JSONLines, Lines
+from webapp.logs import JSONLines, TextLines
 from webapp.metrics.middleware import Asking
 from webapp.models import ApiToken, AskedAnswer, Job, JobKind, JobMetric, JobState
 
@@ -259,7 +259,7 @@ def test_log_lines_name_request_answer_and_job() -> None:
             "answer_id": "a-1",
             "job_id": "j-1",
         }
-        said = Lines("{levelname} {message}", style="{").format(record("said %s\nand more"))
+        said = TextLines("{levelname} {message}", style="{").format(record("said %s\nand more"))
         assert said == r"INFO said x\nand more [request_id=r-1 answer_id=a-1 job_id=j-1]"
         request_id.set_request_id("r-2")  # another request: no answer yet
         assert "answer_id" not in json.loads(JSONLines().format(record("said %s")))
@@ -267,7 +267,7 @@ def test_log_lines_name_request_answer_and_job() -> None:
         request_id.set_request_id("")
         request_id.set_job_id("")
     assert JSONLines().format(record("said %s")).count("_id") == 0
-    assert Lines("{message}", style="{").format(record("said %s")) == "said x"
+    assert TextLines("{message}", style="{").format(record("said %s")) == "said x"
 
 
 def test_an_error_is_in_its_line() -> None:

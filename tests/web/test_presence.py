@@ -31,7 +31,7 @@ def another(name: str = "other:7", **values: Any) -> WebProcess:
     return WebProcess.objects.create(**{"name": name, "host": "other", "state": "ready", **values})
 
 
-def web() -> overview.Part:
+def web() -> overview.Component:
     return overview.overview().parts[0]
 
 
@@ -40,28 +40,28 @@ def test_a_process_writes_what_changes_at_once_and_a_sign_of_life_now_and_then(
 ) -> None:
     here = Presence()
     with django_assert_num_queries(1):
-        here.tell(holder().standing())
-        here.tell(holder().standing())
+        here.report(holder().standing())
+        here.report(holder().standing())
     row = WebProcess.objects.get()
     assert (row.name, row.state, row.deployment, row.reason) == (process_name(), "idle", None, "")
     deployment = stored.deployment()
     holder().refresh(wait=True)
     with django_assert_num_queries(1):
-        here.tell(holder().standing())
+        here.report(holder().standing())
     row.refresh_from_db()
     assert (row.state, row.deployment) == ("ready", deployment)
     WebProcess.objects.update(seen_at=timezone.now() - timedelta(minutes=1))
-    here.tell(holder().standing())
+    here.report(holder().standing())
     row.refresh_from_db()
     assert not row.is_alive  # nothing has changed, and the last sign of life was given just now
     monkeypatch.setattr(presence, "SEEN_EVERY_S", 0)
-    here.tell(holder().standing())
+    here.report(holder().standing())
     row.refresh_from_db()
     assert row.is_alive
 
 
 def test_a_failure_is_told_as_the_database_can_keep_it() -> None:
-    Presence().tell(Status("failed", 7, "shard\x00 3 is \udcff damaged."))
+    Presence().report(Status("failed", 7, "shard\x00 3 is \udcff damaged."))
     row = WebProcess.objects.get()
     assert (row.state, row.deployment_id) == ("failed", None)
     assert row.reason == "shard\N{REPLACEMENT CHARACTER} 3 is \N{REPLACEMENT CHARACTER} damaged."
@@ -75,17 +75,17 @@ def test_what_could_not_be_written_is_written_the_next_time(monkeypatch: pytest.
             raise DatabaseError("gone")
 
         away.setattr(WebProcess.objects, "bulk_create", refuse)
-        here.tell(Status("idle", None))
-    here.tell(Status("idle", None))
+        here.report(Status("idle", None))
+    here.report(Status("idle", None))
     assert WebProcess.objects.count() == 1
 
 
 def test_who_ends_in_good_order_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Presence()
-    here.tell(Status("idle", None))
+    here.report(Status("idle", None))
     another()
     here.leave()
-    here.tell(Status("loading", None))  # by the other thread, which knows nothing of it
+    here.report(Status("loading", None))  # by the other thread, which knows nothing of it
     assert [one.name for one in WebProcess.objects.all()] == ["other:7"]
 
 
@@ -99,18 +99,18 @@ def test_all_processes_are_counted_and_this_one_as_it_is_now(loader: Loader) -> 
     seen = answering(first)
     assert {one.name for one in seen.alive} == {process_name(), "other:7"} and seen.all_loaded
     assert [one.name for one in seen.lost] == ["gone:1"]
-    assert web() == overview.Part("Web", State.WELL, f"2 processes answer with deployment {first.pk}")
+    assert web() == overview.Component("Web", State.WELL, f"2 processes answer with deployment {first.pk}")
 
     second = stored.deployment()
     holder().refresh(wait=True)
     seen = answering(second)
     assert [one.name for one in seen.loading] == ["other:7"] and seen.earlier == [first.pk] and not seen.all_loaded
-    assert web() == overview.Part("Web", State.WEAK, f"1 of 2 processes answer with deployment {second.pk}")
+    assert web() == overview.Component("Web", State.WEAK, f"1 of 2 processes answer with deployment {second.pk}")
     WebProcess.objects.filter(name="other:7").update(reason="shard 3 is damaged.")
     seen = answering(second)
     assert [one.name for one in seen.failed] == ["other:7"] and seen.loading == []
     says = f"1 of 2 processes answer with deployment {second.pk}; shard 3 is damaged."
-    assert web() == overview.Part("Web", State.ILL, says)
+    assert web() == overview.Component("Web", State.ILL, says)
     WebProcess.objects.filter(name="other:7").update(reason="", deployment=None, state="idle")
     seen = answering(second)
     assert [one.name for one in seen.idle] == ["other:7"] and seen.loading == [] and not seen.all_loaded

@@ -100,7 +100,7 @@ def test_an_admin_whose_password_anybody_guesses_is_refused(
     )
     assert refused.returncode == 1
     told = refused.stderr.strip().splitlines()[-1]
-    assert told.startswith("error: The password of the admin Stella is one that anybody guesses; `python manage.py ")
+    assert told.startswith("error: The password of the admin Stella is easy to guess; set another one with `python ")
     assert "Listening" not in refused.stderr and "Traceback" not in refused.stderr
 
 

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named_and_nothing_is_kept(content: bytes, name: str, s
 def test_no_question_is_learnt_from_and_measured_by(first: Purpose) -> None:
     other = Purpose.MEASURE if first == Purpose.LEARN else Purpose.LEARN
     questions.record(lines("Which is the longest river?"), "first", first)
-    with pytest.raises(RealmError, match=r"“which is a longest RIVER” stands in first \(1 question"):
+    with pytest.raises(RealmError, match=r"“which is a longest RIVER” is in first \(1 question"):
         questions.record(lines("Who?", "which is a longest RIVER"), "second", other)
     assert questions.record(lines("which is a longest RIVER"), "third", first)
 
@@ -82,7 +82,7 @@ def test_what_is_measured_by_can_be_left_out() -> None:
     made = questions.record(content, "learnt", Purpose.LEARN, leave_out_measured=True)
     assert resolve(made.path).read_bytes() == lines("Which town?", "Which hill?") and made.questions == 2
     assert questions.record(content, "learnt", Purpose.LEARN, leave_out_measured=True) == made
-    with pytest.raises(RealmError, match="Every question of more stands in a set to measure by"):
+    with pytest.raises(RealmError, match="Every question of more is in a set to measure by"):
         questions.record(lines("Which river?"), "more", Purpose.LEARN, leave_out_measured=True)
 
 

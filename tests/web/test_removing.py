@@ -32,7 +32,7 @@ from webapp.models import (
     SpanSet,
     Trigger,
 )
-from webapp.storage.holding import files_stay
+from webapp.storage.holding import keep_files
 from webapp.storage.places import portable, resolve
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -123,7 +123,7 @@ def test_kept_answers_stay_whatever_goes(unused: dict[str, removing.Artefact], c
 def test_nothing_goes_while_a_backup_is_written_or_from_elsewhere(
     unused: dict[str, removing.Artefact], tmp_path: Path
 ) -> None:
-    with files_stay(), pytest.raises(RealmError, match="backup"):
+    with keep_files(), pytest.raises(RealmError, match="backup"):
         removing.remove(unused["questions"], by=None)
     (tmp_path / "own").mkdir()
     corpus = CorpusSnapshot.objects.create(

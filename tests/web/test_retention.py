@@ -20,7 +20,7 @@ from tests.web.pages import stored
 from webapp.artefacts import retention
 from webapp.artefacts.registering import record_index
 from webapp.jobs import service as jobs
-from webapp.kinds import Given, Kind, ParameterError
+from webapp.kinds import Kind, ParameterError, Parameters
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -34,7 +34,7 @@ from webapp.models import (
     RetentionRule,
     Review,
 )
-from webapp.storage.holding import files_stay
+from webapp.storage.holding import keep_files
 from webapp.storage.places import resolve
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -227,7 +227,7 @@ def test_a_job_looks_at_its_index_again_when_it_starts(deployed: Deployment, mon
     questions = question_set()
     before = Kind.written
 
-    def then(self: Kind, given: Given) -> dict[str, Any]:
+    def then(self: Kind, given: Parameters) -> dict[str, Any]:
         retention.remove(by=None)
         return before(self, given)
 
@@ -268,7 +268,7 @@ def test_builds_that_nobody_goes_on_with_are_removed(deployed: Deployment) -> No
 
 def test_nothing_is_removed_while_a_backup_is_written(deployed: Deployment) -> None:
     old = old_generation(deployed)
-    with files_stay(), pytest.raises(RealmError, match="A backup is being written"):
+    with keep_files(), pytest.raises(RealmError, match="A backup is being written"):
         retention.remove(by=None)
     assert resolve(old.path).exists()
     retention.remove(by=None)

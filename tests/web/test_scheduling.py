@@ -14,7 +14,7 @@ from tests.web.conftest import Person
 from tests.web.operating import evaluation, question_set
 from tests.web.pages import stored
 from webapp.deployments import service as deploying
-from webapp.deployments.service import Check, Finding, Verdict
+from webapp.deployments.service import Finding, PairCheck, Verdict
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
@@ -111,9 +111,9 @@ def quality(monkeypatch: pytest.MonkeyPatch) -> list[Verdict]:
     """What the look at a pair finds of how it answers, instead of reading files that are not there."""
     found = [Verdict.GOOD]
 
-    def check(index: IndexGeneration, model: ModelVersion | None = None) -> Check:
+    def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairCheck:
         findings = (Finding("Quality", found[0], "As said."),)
-        return Check(model or index.model, index, Deployment.active(), findings)
+        return PairCheck(model or index.model, index, Deployment.active(), findings)
 
     monkeypatch.setattr(deploying, "check", check)
     return found

@@ -150,7 +150,7 @@ def test_a_model_that_is_registered_begins_what_waits_for_a_new_one(folders: tup
     job = Job.objects.get()
     model = ModelVersion.objects.get()
     assert (job.kind, job.parameters["model"], job.parameters["corpus"]) == ("index", model.pk, corpus.pk)
-    assert f"by job {job.pk}." in out.getvalue()
+    assert f"job {job.pk}." in out.getvalue()
     call_command("register_model", str(folders[0]), stdout=out)  # it is not new any more
     schedule.refresh_from_db()
     assert schedule.last_job == job and Job.objects.count() == 1

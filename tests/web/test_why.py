@@ -71,14 +71,14 @@ def test_withheld(member: Person, engine: FakeEngine) -> None:
     asked = stored.store(stored.payload(explains="no_answer"))
     why = told(member, asked, "Stanley Kubrick")
     assert (why["cause"], why["no_answer_probability"]) == ("withheld", pytest.approx(0.2178, abs=1e-3))
-    assert "too unlikely to be given: it has 52.0 %, and that the blocks hold no answer has" in why["detail"]
+    assert "too improbable to be given: it has 52.0 %, and that the blocks hold no answer has" in why["detail"]
 
 
 def test_misread(member: Person, asked: AskedAnswer) -> None:
     why = told(member, asked, "artificial intelligence")
     assert (why["cause"], why["chosen"]["text"], why["right"]["text"]) == ("misread", None, None)
     assert why["detail"] == (
-        "Block 4 (HAL 9000) holds “artificial intelligence”, but was read as likeliest to hold no answer (98.0 %); "
+        "Block 4 (HAL 9000) holds “artificial intelligence”, but was read as most probably holding no answer (98.0 %); "
         "no span for “artificial intelligence” was likely there."
     )
     why = told(member, asked, "1968")
@@ -120,8 +120,8 @@ def test_another_pair_is_not_asked(member: Person, asked: AskedAnswer, engine: F
     why = told(member, asked, "Canberra")
     assert (why["cause"], why["rank"], why["looked_at"]) == ("not_retrieved", None, 0)
     assert why["detail"] == (
-        "The corpus says “Canberra”, but in no block that was read. Another model or index answers now than gave this "
-        "answer, so at which rank cannot be told."
+        "The corpus says “Canberra”, but in no block that was read. Its rank is not known, because another model or "
+        "index is deployed now."
     )
     assert told(member, asked, "Wellington")["cause"] == "not_in_corpus"
     assert told(member, asked, CLARKE)["cause"] == "outweighed"
@@ -133,7 +133,7 @@ def test_without_an_engine_and_without_a_corpus(member: Person, loader: Loader) 
     asked = stored.store()
     why = told(member, asked, "Canberra")
     assert (why["cause"], why["rank"]) == ("not_read", None)
-    assert why["detail"].startswith("No block that was read says “Canberra”. Its corpus is no longer here")
+    assert why["detail"].startswith("No block that was read says “Canberra”. Its corpus was removed")
     assert told(member, asked, CLARKE)["cause"] == "outweighed"
 
 
@@ -190,7 +190,7 @@ def test_it_counts_as_a_question(member: Person, asked: AskedAnswer, settings: A
     settings.ASK_RATE = "1/min"
     assert see(member.client, asked, CLARKE).status_code == 200
     response = see(member.client, asked, CLARKE)
-    assert response.status_code == 429 and "That was a lot at once" in response.content.decode()
+    assert response.status_code == 429 and "Too many requests" in response.content.decode()
     assert problem(post(member.client, f"answers/{asked.pk}/why", {"answer": CLARKE}), 429)
 
 

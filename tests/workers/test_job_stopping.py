@@ -16,7 +16,7 @@ from webapp.models import Job, JobKind, JobMetric, JobState
 from webapp.models.job import ITS_PARTS
 from workers import job_run
 from workers.job_run import JobRun, Timing
-from workers.kinds import KINDS, Kind
+from workers.kinds import KINDS, KindExecution
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
@@ -75,7 +75,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
         job = Job.objects.create(**{"kind": JobKind.EXPORT, **values})
         process = Running(lambda: happens(Job.objects.get(pk=job.pk)), answer)
         monkeypatch.setattr(job_run, "start_in", process.start)
-        monkeypatch.setitem(KINDS, job.kind, Kind(command=lambda _job: ["module"], record=lambda _job, result: result))
+        monkeypatch.setitem(
+            KINDS, job.kind, KindExecution(command=lambda _job: ["module"], record=lambda _job, result: result)
+        )
         claimed = Job.claim(job.pk, "me", 60)
         assert claimed is not None
         JobRun(claimed, "me", Timing(lease_s, beat_s=0.01, look_s=0.01, grace_s=0.05)).run()

@@ -22,7 +22,7 @@ from webapp.models import DeviceLease, Job, JobKind, JobState, Queue, Scheduler,
 from webapp.models.job import ITS_PARTS
 from webapp.models.process import host, process_name
 from workers import devices, tasks
-from workers.beat import Here
+from workers.beat import InProcessScheduler
 from workers.job_run import JobRun, Timing
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
@@ -237,7 +237,7 @@ def test_the_scheduler_does_its_tasks_without_a_broker() -> None:
         done.append(1)
 
     app.finalize()
-    scheduler = Here(app=app)
+    scheduler = InProcessScheduler(app=app)
     while not done:
         scheduler.tick()
 

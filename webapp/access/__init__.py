@@ -1,1 +1,1 @@
-"""Who may do what, and how often."""
+"""Permissions and rate limits."""

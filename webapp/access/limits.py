@@ -1,8 +1,8 @@
-"""How often one asker may ask, counted in the shared cache for page, API and MCP together; and how often an address
-may try to log in.
+"""Rate limits: questions per asker, counted in the shared cache for page, API and MCP together; and login attempts per
+address.
 
-A fixed window: one counter for each asker and period, incremented by the server in one step. When the cache
-is out of reach nobody is refused: answering matters more than counting.
+A fixed window: one counter per asker and period, incremented by the server in one step. If the cache cannot be reached
+nobody is refused, because answering matters more than counting.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 
-_CLIENT_BITS: Final = 64  # of an address of IPv6: the network that a provider gives one client, at least
-_LOGINS: Final = (100, 1800)  # attempts in so many seconds: enough for an office behind one address
-_EDITS: Final = (120, 60)  # of the corpus; a program that has more to add sends many documents at once
+_CLIENT_BITS: Final = 64  # of an IPv6 address: the smallest network that a provider gives a client
+_LOGINS: Final = (100, 1800)  # (attempts, seconds): enough for an office behind one address
+_EDITS: Final = (120, 60)  # (edits of the corpus, seconds); programs send many documents per edit
 _PERIOD_S: Final = {"s": 1, "sec": 1, "min": 60, "hour": 3600, "day": 86400}
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What the limit leaves an asker. granted: how many of the questions that were counted last may be asked."""
+    """The state of an asker's limit. granted: how many of the questions just counted may be asked."""
 
     limit: int
     period_s: int
     granted: int
     remaining: int
-    reset_s: int  # until the counting begins anew
+    reset_s: int  # until the period ends
 
     def headers(self) -> dict[str, str]:
-        """The limit in the header fields of draft-ietf-httpapi-ratelimit-headers."""
+        """The header fields of draft-ietf-httpapi-ratelimit-headers."""
         return {
             "RateLimit-Policy": f'"ask";q={self.limit};w={self.period_s}',
             "RateLimit": f'"ask";r={self.remaining};t={self.reset_s}',
@@ -46,7 +46,7 @@ class Allowance:
 
 
 def count(request: HttpRequest, questions: int = 1) -> Allowance | None:
-    """Count questions of this asker. None: there is no limit, or it cannot be looked at."""
+    """Count questions of this asker. None: there is no limit, or the cache cannot be reached."""
     if settings.ASK_RATE == "0":
         return None
     number, _, period = settings.ASK_RATE.partition("/")
@@ -54,37 +54,37 @@ def count(request: HttpRequest, questions: int = 1) -> Allowance | None:
 
 
 def count_edit(request: HttpRequest) -> Allowance | None:
-    """Count an edit of the corpus by this person. None: it cannot be looked at."""
+    """Count an edit of the corpus by this person. None: the cache cannot be reached."""
     return _counted("edit", asker_name(request), *_EDITS)
 
 
 def may_log_in(request: HttpRequest) -> bool:
-    """Count an attempt to log in, whatever the name: one address may not try a password with everybody's."""
-    allowance = _counted("login", _hidden(client_address(request)), *_LOGINS)
+    """Count a login attempt for any name: one address may not try a password with all names."""
+    allowance = _counted("login", _hashed(client_address(request)), *_LOGINS)
     return allowance is None or allowance.granted > 0
 
 
 def seconds_to_wait(request: HttpRequest) -> int | None:
-    """Count one question of this asker. None: go ahead; otherwise seconds until the next is allowed."""
+    """Count one question of this asker. None: it is allowed; otherwise the seconds to wait."""
     allowance = count(request)
     return None if allowance is None or allowance.granted else allowance.reset_s
 
 
 def asker_name(request: HttpRequest) -> str:
-    """A name for who asks, at most 24 characters; addresses are not kept as they are."""
-    return f"user{request.user.pk}" if request.user.is_authenticated else _hidden(client_address(request))
+    """An identifier of the asker, at most 24 characters; addresses are hashed."""
+    return f"user{request.user.pk}" if request.user.is_authenticated else _hashed(client_address(request))
 
 
 def client_address(request: HttpRequest) -> str:
     """The client's address as the nearest trusted proxy saw it (PROXIES says how many there are).
 
-    Without proxies the header that names it is the client's own claim, and is not believed.
+    Without proxies the header is the client's own claim and is ignored.
     """
     claims = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
     forwarded = [claim.strip() for claim in claims if claim.strip()]
     if settings.PROXIES and len(forwarded) >= settings.PROXIES:
-        return _of_one_client(forwarded[-settings.PROXIES])
-    return _of_one_client(str(request.META.get("REMOTE_ADDR", "")))
+        return _client_network(forwarded[-settings.PROXIES])
+    return _client_network(str(request.META.get("REMOTE_ADDR", "")))
 
 
 def _counted(what: str, who: str, limit: int, period_s: int, number: int = 1) -> Allowance | None:
@@ -93,23 +93,23 @@ def _counted(what: str, who: str, limit: int, period_s: int, number: int = 1) ->
     try:
         cache.add(key, 0, timeout=period_s + 1)
         counted = cache.incr(key, number)
-    except (RedisError, ValueError) as error:  # ValueError: the key ran out in between
-        log.warning("Nothing is counted, the cache is out of reach: %s", error)
+    except (RedisError, ValueError) as error:  # ValueError: the key expired in between
+        log.warning("Rate limits are off, the cache cannot be reached: %s", error)
         return None
     granted = min(number, max(0, limit - (counted - number)))
     return Allowance(limit, period_s, granted, max(0, limit - counted), max(1, round(period_s - now % period_s)))
 
 
-def _hidden(address: str) -> str:
+def _hashed(address: str) -> str:
     key = str(settings.SECRET_KEY).encode()[:64]
     return hashlib.blake2b(address.encode(), digest_size=12, key=key).hexdigest()
 
 
-def _of_one_client(address: str) -> str:
-    """The address; of IPv6 the first one of its network, in which a client takes as many others as it likes."""
+def _client_network(address: str) -> str:
+    """The address; for IPv6 the first one of its network, because a client can use all of these."""
     try:
         ip = ip_address(address)
-    except ValueError:  # of a socket that has none
+    except ValueError:  # a socket without an address
         return address
     if isinstance(ip, IPv4Address):
         return str(ip)

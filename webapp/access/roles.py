@@ -1,7 +1,7 @@
-"""Who may do what: the one place that pages, REST and every other door ask.
+"""Permissions: the one place that pages, REST and all other interfaces ask.
 
-An account's role follows from two facts that Django's administration changes: membership of the group of curators, and
-the staff flag. A token may do what its scopes and the present role of its owner both allow.
+A role follows from two properties of an account, which Django's administration changes: membership of the group of
+curators, and the staff flag. A token may do what both its scopes and its owner's current role allow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Caller = User | AnonymousUser | ApiToken
 
 
 class Role(IntEnum):
-    """What somebody is; each may do all that those before it may."""
+    """The role of an account; each includes the ones before it."""
 
     ANONYMOUS = 0
     ASKER = 1
@@ -31,14 +31,14 @@ class Role(IntEnum):
 
 
 class Action(StrEnum):
-    """What somebody may be allowed to do."""
+    """An action that needs permission."""
 
     READ = "read"  # kept answers, blocks, articles
-    ASK = "ask"  # questions, retrieval, gaps; one's own history
-    FEEDBACK = "feedback"  # say of an answer whether it is right
-    EXPLAIN = "explain"  # be told why an answer is wrong, for which a whole corpus is looked through
-    ACCOUNT = "account"  # one's own page: tokens, password
-    CURATE = "curate"  # review feedback; look after question sets; look at evaluations
+    ASK = "ask"  # questions, retrieval, masked sentences; the own history
+    FEEDBACK = "feedback"  # say whether an answer is right
+    EXPLAIN = "explain"  # why an answer is wrong; searches the whole corpus
+    ACCOUNT = "account"  # the own account: tokens, password
+    CURATE = "curate"  # review feedback; manage question sets; read evaluations
     OPERATE = "operate"  # everything else in the console, and its REST API
 
 
@@ -51,7 +51,7 @@ _NEEDS: Final = {
     Action.CURATE: Role.CURATOR,
     Action.OPERATE: Role.ADMIN,
 }
-_IN_OPEN_MODE: Final = {Action.READ, Action.ASK, Action.FEEDBACK}  # for everybody, while REALM_PUBLIC is on
+_IN_OPEN_MODE: Final = {Action.READ, Action.ASK, Action.FEEDBACK}  # allowed for everybody if REALM_PUBLIC is on
 _SCOPE: Final = {
     Action.READ: "ask",
     Action.ASK: "ask",
@@ -62,7 +62,7 @@ _SCOPE: Final = {
 
 
 def role_of(user: User | AnonymousUser) -> Role:
-    """What an account is now; one that was closed is as good as none."""
+    """The current role of an account; a closed account has none."""
     if not isinstance(user, User) or not user.is_active:
         return Role.ANONYMOUS
     if user.is_staff:
@@ -71,10 +71,10 @@ def role_of(user: User | AnonymousUser) -> Role:
 
 
 def may(caller: Caller, action: Action) -> bool:
-    """Whether an account, nobody in particular, or a token may do something now.
+    """Whether an account, an anonymous visitor or a token may do something now.
 
-    What anybody may look at, a token of any scope may as well. The scope operate is for admins alone, so a token never
-    curates for a curator.
+    What everybody may read, a token of any scope may read as well. The scope operate is for admins only, so no token
+    can curate for a curator.
     """
     if isinstance(caller, ApiToken):
         if settings.REALM_PUBLIC and action == Action.READ:
@@ -85,49 +85,49 @@ def may(caller: Caller, action: Action) -> bool:
 
 
 def grantable_scopes(user: User) -> list[str]:
-    """The scopes that a token of this person can make use of."""
+    """The scopes that a token of this person can use."""
     return list(dict.fromkeys(scope for action, scope in _SCOPE.items() if _has(user, _NEEDS[action])))
 
 
 def _has(user: User | AnonymousUser, role: Role) -> bool:
-    """Whether somebody is at least that; the groups are looked up only where they matter."""
+    """Whether the role is at least this one; the groups are queried only if they matter."""
     if role <= Role.ASKER:
         return isinstance(user, User) and user.is_active
     return role_of(user) >= role
 
 
 class Rights:
-    """What a page's template asks about whoever looks at it; looked up once, and only where the page asks."""
+    """The viewer's permissions for templates; queried once, and only if used."""
 
     def __init__(self, user: User | AnonymousUser) -> None:
         self._user = user
 
     @cached_property
     def role(self) -> Role:
-        """What they are."""
+        """The viewer's role."""
         return role_of(self._user)
 
     @property
     def ask(self) -> bool:
-        """Whether the question box is open to them."""
+        """Whether they may use the question box."""
         return may(self._user, Action.ASK)
 
     @property
     def explain(self) -> bool:
-        """Whether they are told why an answer is wrong."""
+        """Whether they may ask why an answer is wrong."""
         return may(self._user, Action.EXPLAIN)
 
     @property
     def curate(self) -> bool:
-        """Whether the console's pages for curators are."""
+        """Whether they may use the console's pages for curators."""
         return self.role >= _NEEDS[Action.CURATE]
 
     @property
     def operate(self) -> bool:
-        """Whether the whole console is."""
+        """Whether they may use the whole console."""
         return self.role >= _NEEDS[Action.OPERATE]
 
 
 def rights(request: HttpRequest) -> dict[str, Rights]:
-    """For every template (a context processor)."""
+    """Permissions for every template (a context processor)."""
     return {"rights": Rights(request.user)}

@@ -1,4 +1,4 @@
-"""The audit trail: who did what, when, with which settings."""
+"""The page of the audit trail: who did what, when, with which settings."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PAGE_SIZE: Final = 50
 @never_cache
 @require_GET
 def audit_trail(request: HttpRequest) -> HttpResponse:
-    """All entries, the newest first, or those of a person, an action, a day (UTC)."""
-    # No name has a zero character, which PostgreSQL refuses to look for.
+    """All entries, newest first, or those of a person, an action, a day (UTC)."""
+    # PostgreSQL refuses NUL in queries, and no name has it.
     name, action, day = (request.GET.get(key, "").replace("\x00", "") for key in ("name", "action", "day"))
     entries = AuditEntry.objects.select_related("job")
     if name:
@@ -34,8 +34,8 @@ def audit_trail(request: HttpRequest) -> HttpResponse:
         try:
             start = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
             end = start + timedelta(days=1)
-        except (ValueError, OverflowError):  # the calendar has a last day
-            trouble = f"“{day[:20]}” is not a day; write it as 2026-01-31."
+        except (ValueError, OverflowError):  # OverflowError: after the last day of the calendar
+            trouble = f"“{day[:20]}” is no date; write it as 2026-01-31."
         else:
             entries = entries.filter(at__gte=start, at__lt=end)
     context = {

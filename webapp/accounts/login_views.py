@@ -1,4 +1,4 @@
-"""The way in: what its form takes, and how often."""
+"""Login and logout."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from webapp.models import AuditEntry
 
 
 class LoginForm(AuthenticationForm):
-    """As Django's, which checks no length, so that a name that nobody can have went on to the database."""
+    """Django's form with a maximum length, so that a name that is too long does not reach the database."""
 
     username = UsernameField(
         max_length=User._meta.get_field("username").max_length, widget=forms.TextInput(attrs={"autofocus": True})
     )
 
     def confirm_login_allowed(self, user: User) -> None:
-        """Name and password are right; in production an admin whose password anybody guesses stays out all the same."""
+        """Name and password are right; in production an admin with a common password is refused nevertheless."""
         super().confirm_login_allowed(user)
-        if settings.IN_PRODUCTION and user.is_staff and accounts.anybody_guesses(user, self.cleaned_data["password"]):
+        if settings.IN_PRODUCTION and user.is_staff and accounts.is_too_common(user, self.cleaned_data["password"]):
             raise ValidationError(
-                f"Anybody guesses this password, so no admin gets in with it. Whoever runs the site gives another: "
+                f"This password is too easy to guess, so no admin can log in with it. Set another one on the server: "
                 f"manage.py changepassword {user.get_username()}"
             )
 
 
 class LoginView(DjangosLoginView):
-    """As Django's. axes counts the failures of a name from an address; here an address with all names is counted."""
+    """Django's view. axes counts failures per name and address; this view also counts attempts per address."""
 
     template_name = "manage/login.html"
     authentication_form = LoginForm
@@ -47,7 +47,7 @@ class LoginView(DjangosLoginView):
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        """Name and password are right. Any superuser will do: they can give the first one another password."""
+        """Name and password are right. After the login of any superuser the first password is not needed any more."""
         response = super().form_valid(form)
         user = form.get_user()
         if user.is_superuser:
@@ -57,10 +57,10 @@ class LoginView(DjangosLoginView):
 
 
 class LogoutView(DjangosLogoutView):
-    """As Django's, written down."""
+    """Django's view, with an audit entry."""
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """Leave; whoever was not logged in leaves no trace."""
+        """Log out; without a session there is no audit entry."""
         if isinstance(request.user, User):
             AuditEntry.record("logout", request.user.get_username(), by=request.user)
         return super().post(request, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""One's own page: who one is here, tokens for programs, the password."""
+"""The account page: the role, tokens for programs, the password."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROLES: Final = {
 
 
 class TokenForm(forms.Form):
-    """A token to be made."""
+    """The form of a new token."""
 
     name = forms.CharField(
         required=False,
@@ -59,7 +59,7 @@ class TokenForm(forms.Form):
 @never_cache
 @require_GET
 def account(request: HttpRequest) -> HttpResponse:
-    """One's own page."""
+    """The account page."""
     return _page(request, TokenForm(staff_member(request)))
 
 
@@ -67,7 +67,7 @@ def account(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def make_token(request: HttpRequest) -> HttpResponse:
-    """Make a token and show it, this once: it is in this response and nowhere else, not even in the session."""
+    """Make a token and show it once: it is only in this response, not even in the session."""
     if request.method != "POST":
         return redirect("account")
     user = staff_member(request)
@@ -90,23 +90,23 @@ def make_token(request: HttpRequest) -> HttpResponse:
 @allowed(Action.ACCOUNT)
 @require_POST
 def revoke_token(request: HttpRequest, pk: int) -> HttpResponse:
-    """Let a token of one's own be good no longer."""
+    """Revoke a token of this account."""
     user = staff_member(request)
     token = get_object_or_404(ApiToken, pk=pk, user=user)
     if accounts.revoke(token, by=user):
-        messages.success(request, f"{token.name} is revoked: whoever uses it is refused from now on.")
+        messages.success(request, f"{token.name} is revoked: requests with it are refused from now on.")
     return redirect("account")
 
 
 @method_decorator(allowed(Action.ACCOUNT), name="dispatch")
 class PasswordView(auth.PasswordChangeView):
-    """Change one's password. Sessions elsewhere end with the old one; tokens stay."""
+    """Change the password. All other sessions end; tokens stay valid."""
 
     template_name = "account/password.html"
     success_url = reverse_lazy("account")
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
-        """The new password is good."""
+        """The new password is valid."""
         response = super().form_valid(form)
         user = staff_member(self.request)
         AuditEntry.record("password.change", user.get_username(), by=user)

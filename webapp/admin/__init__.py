@@ -1,4 +1,4 @@
-"""Django's administration: everything can be looked at, only what is meant to change can be changed."""
+"""Django's administration: everything is visible, only what is meant to be changed can be changed."""
 
 from webapp.admin import answers, artefacts, audited, jobs, people
 

@@ -12,7 +12,7 @@ from webapp.models import AskedAnswer, EvidenceBlock, Feedback
 
 
 class EvidenceInline(admin.TabularInline):  # type: ignore[type-arg]  # not generic at run time
-    """Looked at together with the answer, and deleted with it."""
+    """Shown with the answer, and deleted with it."""
 
     model = EvidenceBlock
     template = "admin/evidence.html"
@@ -33,10 +33,10 @@ class AskedAnswerAdmin(ReadOnlyAdmin):
     search_fields = ["question", "answer_text"]
     date_hierarchy = "created_at"
     inlines = [EvidenceInline]
-    taking_along = (Feedback,)
+    deletes_with_it = (Feedback,)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm("webapp.delete_askedanswer")
 
     def called(self, record: AskedAnswer) -> str:
-        return str(record.pk)  # not the question: who wants it deleted wants it nowhere
+        return str(record.pk)  # not the question: if it is deleted, it must not remain in the audit trail

@@ -1,4 +1,4 @@
-"""What was made, from corpora to deployments. To change any of it, use the console, which says what it does."""
+"""Artefacts, from corpora to deployments. The console changes them, and records what it does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CorpusSnapshotAdmin(ReadOnlyAdmin):
     list_display = ["name", "snapshot_id", "source", "language", "articles", "blocks", "created_at"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CorpusSnapshot]:
-        return CorpusSnapshot.every.all()  # also those whose files were removed
+        return CorpusSnapshot.every.all()  # including those whose files were removed
 
 
 @admin.register(ModelVersion)
@@ -32,7 +32,7 @@ class ModelVersionAdmin(ReadOnlyAdmin):
     list_select_related = ["parent"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ModelVersion]:
-        return ModelVersion.every.all()  # also those whose files were removed
+        return ModelVersion.every.all()  # including those whose files were removed
 
 
 @admin.register(IndexGeneration)
@@ -41,7 +41,7 @@ class IndexGenerationAdmin(ReadOnlyAdmin):
     list_select_related = ["model", "corpus"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[IndexGeneration]:
-        return IndexGeneration.every.all()  # also those whose files were removed
+        return IndexGeneration.every.all()  # including those whose files were removed
 
 
 @admin.register(SpanSet)

@@ -1,4 +1,4 @@
-"""What is done in the administration goes into the audit trail, as what is done in the console does."""
+"""Audit entries for changes in the administration, as for those in the console."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from webapp.models import ApiToken, AuditEntry
 
 
 class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run time
-    """An administration page whose every addition, change and deletion is written down for all to see.
+    """An administration page that records every addition, change and deletion in the audit trail.
 
-    Django's own log, which goes on, is read by superusers only and goes with the account that it is of.
+    Django's own log continues, but only superusers read it and it is deleted with the account.
     """
 
-    taking_along: tuple[type[models.Model], ...] = ()  # what is deleted together with a record
+    deletes_with_it: tuple[type[models.Model], ...] = ()  # records that are deleted together with one
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
         return self._changed("record.add", request, obj, super().log_addition(request, obj, message))
@@ -35,12 +35,12 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
         return super().log_deletions(request, queryset)
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """What belongs to a record goes with it, though by itself it may not be deleted here."""
+        """Records that belong to another are deleted with it, though not alone."""
         found, counts, lacking, protected = super().get_deleted_objects(objs, request)
-        return found, counts, lacking - {model._meta.verbose_name for model in self.taking_along}, protected
+        return found, counts, lacking - {model._meta.verbose_name for model in self.deletes_with_it}, protected
 
     def called(self, record: Any) -> str:
-        """What a record is called in the audit trail, which keeps it for ever."""
+        """The record's name in the audit trail, which is kept for ever."""
         return str(record)
 
     def _changed(self, action: str, request: HttpRequest, record: models.Model, logged: Any) -> Any:
@@ -53,9 +53,9 @@ class Audited(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run
         AuditEntry.record(action, target, by=request.user, record=str(record.pk), **details)
 
 
-# Those that come with Django and with the locks of logins.
+# The models of Django and of the login locks.
 for _model, _theirs, _more in (
-    (User, UserAdmin, {"taking_along": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
+    (User, UserAdmin, {"deletes_with_it": (ApiToken,), "readonly_fields": ("last_login", "date_joined")}),
     (Group, GroupAdmin, {}),
     (AccessAttempt, AccessAttemptAdmin, {}),
     (AccessFailureLog, AccessFailureLogAdmin, {}),

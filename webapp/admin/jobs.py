@@ -1,6 +1,6 @@
-"""Jobs, who does them and when they start by themselves, and which programs are alive: to look at.
+"""Jobs, workers, schedules and processes, read-only.
 
-To start, stop or change them, use the console.
+The console starts, stops and changes them.
 """
 
 from django.contrib import admin

@@ -1,4 +1,4 @@
-"""What people did, said and may do: the audit trail, feedback, tokens of REST clients."""
+"""The audit trail, feedback, and tokens of REST clients."""
 
 from django.contrib import admin
 

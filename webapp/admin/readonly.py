@@ -1,4 +1,4 @@
-"""An administration page that shows and does not change."""
+"""A read-only administration page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.admin.audited import Audited
 
 
 class ReadOnlyAdmin(Audited):
-    """Records of what happened are looked at here, and written by the site alone."""
+    """Records of what happened: only the site writes them."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

@@ -1,1 +1,1 @@
-"""Corpora, models and indexes: recorded, listed, retained, removed."""
+"""Corpora, models and indexes: recording, lists, retention, removal."""

@@ -1,4 +1,4 @@
-"""What exists: corpora, models, indexes, question sets, span sets and evaluations, to list and to read."""
+"""Lists of corpora, models, indexes, question sets, span sets and evaluations, and their records, over REST."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from webapp.rest.base import (
     without_body,
 )
 from webapp.rest.parameters import (
-    Filter,
+    ListFilter,
     by_id,
     by_text,
     by_time,
@@ -40,14 +40,14 @@ from webapp.rest.parameters import (
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRecords:
     """Records that are listed at /NAME and read at /NAME/ID.
 
-    one: what one of them is called. related: other records that name these, shown by their ids.
-    filters: parameters of the address that choose some of them, beside those of the time, which every list has.
+    one: the name of one of them. related: records that refer to these, shown by their ids.
+    filters: query parameters that select some of them, beside those of the time, which every list has.
     orders: fields to order them by.
     removable: whether DELETE removes one.
-    about: what else is to be known of reading one. example: one as it is listed; more: what reading it adds to that.
+    about: notes on reading one. example: one as listed; more: what reading it adds.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Listed:
     detail: type[serializers.ModelSerializer[Any]]
     example: Mapping[str, Any]
     related: tuple[str, ...] = ()
-    filters: Sequence[Filter] = ()
+    filters: Sequence[ListFilter] = ()
     orders: Sequence[str] = ("created_at",)
     about: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Listed:
 
 
 LISTED: Final = (
-    Listed(
+    ListedRecords(
         "corpora",
         "corpus",
         CorpusSnapshot,
@@ -76,7 +76,7 @@ LISTED: Final = (
         related=("indexes", "span_sets", "model_versions"),
         filters=(by_text("name", CorpusSnapshot), by_text("language", CorpusSnapshot)),
     ),
-    Listed(
+    ListedRecords(
         "models",
         "model",
         ModelVersion,
@@ -88,7 +88,7 @@ LISTED: Final = (
         related=("children", "indexes", "evaluations"),
         filters=(by_id("parent", ModelVersion), by_id("corpus", CorpusSnapshot)),
     ),
-    Listed(
+    ListedRecords(
         "indexes",
         "index",
         IndexGeneration,
@@ -96,11 +96,11 @@ LISTED: Final = (
         shown.IndexSerializer,
         examples.INDEX,
         removable=True,
-        about="Also one whose files retention has removed, which is in no list any more.",
+        about="Also one whose files retention has removed, which is not listed any more.",
         related=("evaluations", "deployments"),
         filters=(by_id("model", ModelVersion), by_id("corpus", CorpusSnapshot)),
     ),
-    Listed(
+    ListedRecords(
         "question-sets",
         "question-set",
         QuestionSet,
@@ -111,7 +111,7 @@ LISTED: Final = (
         related=("evaluations", "created_by"),
         filters=(by_word("purpose", Purpose.values),),
     ),
-    Listed(
+    ListedRecords(
         "span-sets",
         "span-set",
         SpanSet,
@@ -120,7 +120,7 @@ LISTED: Final = (
         examples.SPAN_SET,
         filters=(by_id("corpus", CorpusSnapshot),),
     ),
-    Listed(
+    ListedRecords(
         "evaluations",
         "evaluation",
         Evaluation,
@@ -140,11 +140,11 @@ LISTED: Final = (
 
 
 def addresses() -> list[URLPattern]:
-    """The addresses of all lists and of what is in them."""
+    """The addresses of all lists and of their records."""
     return [pattern for listed in LISTED for pattern in (_list_address(listed), _one_address(listed))]
 
 
-def _list_address(listed: Listed) -> URLPattern:
+def _list_address(listed: ListedRecords) -> URLPattern:
     filters = (*listed.filters, *by_time())
 
     class ListView(OperatorView):
@@ -169,7 +169,7 @@ def _list_address(listed: Listed) -> URLPattern:
     return path(listed.name, ListView.as_view(), name=f"api-{listed.name}")
 
 
-def _one_address(listed: Listed) -> URLPattern:
+def _one_address(listed: ListedRecords) -> URLPattern:
     class OneView(OperatorView):
         """One record."""
 
@@ -189,7 +189,7 @@ def _one_address(listed: Listed) -> URLPattern:
         )
         def get(self, request: Request, record_id: int) -> Response:
             only_parameters(request, ())
-            # `_base_manager` knows every record, also an index whose files were removed.
+            # `_base_manager` finds every record, also an index whose files were removed.
             return Response(listed.detail(get_object_or_404(listed.record._base_manager, pk=record_id)).data)
 
     if listed.removable:
@@ -200,7 +200,7 @@ def _one_address(listed: Listed) -> URLPattern:
             @extend_schema(
                 operation_id=f"remove_{listed.one.replace('-', '_')}",
                 summary=f"Remove a {listed.one.replace('-', ' ')} that nothing uses",
-                description="Its files go. 409: something uses it; `detail` says what.",
+                description="Its files are removed. 409: something uses it; `detail` says what.",
                 request=None,
                 responses={204: None, **problem_responses(400, 403, 404, 409, 422)},
             )

@@ -1,6 +1,6 @@
-"""Examples of the records that operators list and read, for the API's documentation.
+"""Examples of records that operators list and read, for the API's documentation.
 
-They belong together: the model was trained on the corpus and built the index, and the evaluation measured both.
+They are consistent: the model was trained on the corpus and built the index, and the evaluation measured both.
 """
 
 from __future__ import annotations

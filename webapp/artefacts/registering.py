@@ -1,5 +1,5 @@
-"""Turn folders on the disk into records. Everything here may be repeated: what is recorded already is found
-again by its hash (by its place, what has none), and a folder that has moved gets its new place."""
+"""Records folders on the disk. Every function may be repeated: a recorded artefact is found again by its hash (without
+one, by its place), and a folder that was moved gets its new place."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def record_model(
 ) -> ModelVersion:
     """Record the model in `folder`; its name is `name` or the folder's, its version the start of its hash.
 
-    parent, corpus, job: what it was trained from, on what, and by which job. A job that made the very weights of a
-    model that is there already leaves that one as it is.
+    parent, corpus, job: what it was trained from, on what, and by which job. If a job made the same weights as an
+    existing model, that row does not change.
     """
     model_hash, block_hash = read_hashes(folder)
     known = ModelVersion.every.filter(model_hash=model_hash).first()
@@ -78,9 +78,9 @@ def record_model(
 
 
 def adopt_model(folder: Path) -> ModelVersion:
-    """Record a model that comes with the source, as a copy in the data folder.
+    """Record a shipped model, as a copy in the data folder.
 
-    A newer release replaces the folder that came; the copy stays, named after its hash, and can be gone back to.
+    A newer release replaces the shipped folder; the copy remains, named after its hash, for a roll-back.
     """
     model_hash, _ = read_hashes(folder)
     own = models_dir() / f"{folder.name}-{model_hash[:8]}"
@@ -95,7 +95,7 @@ def adopt_model(folder: Path) -> ModelVersion:
 
 
 def is_there(model: ModelVersion) -> bool:
-    """Whether the folder of a model is there and holds this model, not another that took its place."""
+    """Whether the folder of a model exists and holds this model, not another one in its place."""
     try:
         return read_hashes(resolve(model.path)) == (model.model_hash, model.block_hash)
     except RealmError:
@@ -153,7 +153,7 @@ def record_spans(
 
 
 def _link(source: str, target: str) -> str:
-    """A second name of the same file; a copy where the file system or its owner do not allow that."""
+    """A hard link to a file; a copy if the file system or the owner does not allow that."""
     with suppress(OSError):
         os.link(source, target)
         return target

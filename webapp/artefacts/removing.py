@@ -1,10 +1,11 @@
-"""Remove a corpus, a model, an index or a question set that nothing uses.
+"""Removing a corpus, a model, an index or a question set that nothing uses.
 
-    reasons = removing.uses(record)     # why it must stay, a sentence each
+    reasons = removing.uses(record)     # why it cannot be removed, one sentence each
     removing.remove(record, by=person)
 
-Its files go; the row stays, marked, because kept answers, evaluations and lineage name it, except that of a question
-set, which goes only when no evaluation names it. What is ingested, trained or built again is there again.
+Its files are removed; the row remains, marked, because answers, evaluations and lineage name it. The row of a question
+set is deleted, but only if no evaluation names it. Ingesting, training or building the same again restores the
+artefact.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from realm_core.files import disk_errors
 from webapp.artefacts.retention import recent_deployments, take_away, unfinished
 from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, Schedule, SpanSet
 from webapp.refusals import StateConflict
-from webapp.storage.holding import files_may_go
+from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import resolve
 
 Artefact = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
@@ -40,20 +41,20 @@ class StillUsed(StateConflict, RealmError):
 
 
 def uses(record: Artefact) -> list[str]:
-    """Why a record must stay, a sentence each; empty if it may be removed."""
+    """Why a record cannot be removed, one sentence each; empty if it can be."""
     return list(_uses(record))
 
 
 def size_bytes(record: Artefact) -> int:
-    """Of the files that would go."""
+    """Size of the files that would be removed."""
     return sum(file.stat().st_size for path in _paths(record) for file in _files(path))
 
 
 def remove(record: Artefact, *, by: User | str | None) -> int:
-    """Remove it; returns how many bytes went. StillUsed where it must stay; RealmError while a backup is written."""
-    with files_may_go():
+    """Remove it; returns the bytes freed. StillUsed if something uses it; RealmError while a backup is written."""
+    with lock_for_removal():
         with transaction.atomic():
-            # Who deploys it or starts a job on it holds the same lock.
+            # Deploying it or starting a job on it takes the same lock.
             held: Artefact = type(record)._base_manager.select_for_update().get(pk=record.pk)
             if reasons := uses(held):
                 raise StillUsed(" ".join(reasons))
@@ -80,7 +81,7 @@ def _mark(record: Artefact) -> None:
 
 
 def _paths(record: Artefact) -> list[Path]:
-    """Its folders or files below the data folder; what lies elsewhere is somebody else's, and stays."""
+    """Its folders or files below the data folder; other places do not belong to the program."""
     named: list[Artefact | SpanSet] = [record]
     if isinstance(record, CorpusSnapshot):
         named += record.span_sets.all()
@@ -96,7 +97,7 @@ def _files(path: Path) -> Iterator[Path]:
         yield from (file for file in path.rglob("*") if file.is_file())
 
 
-# ---- what uses it
+# ---- uses
 
 
 @singledispatch

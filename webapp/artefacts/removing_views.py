@@ -1,4 +1,4 @@
-"""Removing what nothing uses: a page that says what goes, or what uses it, and the button."""
+"""The page that removes an artefact: what would be removed, or what uses it, and the button."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LISTS: Final[dict[type[Artefact], str]] = {
 @never_cache
 @require_http_methods(["GET", "POST"])
 def remove_artefact(request: HttpRequest, kind: type[Artefact], pk: int) -> HttpResponse:
-    """Of a corpus, a model or an index."""
+    """Remove a corpus, a model or an index."""
     return _remove(request, kind, pk)
 
 
@@ -37,7 +37,7 @@ def remove_artefact(request: HttpRequest, kind: type[Artefact], pk: int) -> Http
 @never_cache
 @require_http_methods(["GET", "POST"])
 def remove_questions(request: HttpRequest, pk: int) -> HttpResponse:
-    """Of a question set."""
+    """Remove a question set."""
     return _remove(request, QuestionSet, pk)
 
 

@@ -1,15 +1,15 @@
-"""What is kept of old work: the rule, what it would remove, and removing it.
+"""Retention: the rule, what it would remove, and the removal.
 
-By the rule never removed: corpora and models (`removing` does that for a person), what is deployed or was lately, what
-is pinned, what a pinned model built, what an unfinished job works on. A generation keeps its row, so that lineage and
-old answers still name it; its files go, and with them it goes out of every list.
+The rule never removes corpora and models (`removing` does, for a person), what is or recently was deployed, what is
+pinned, what a pinned model built, and what an unfinished job works on. A generation keeps its row, because lineage and
+answers name it; its files are removed, and it is not listed any more.
 
-Questions asked without an account go `answer_days` after they were asked, whether the rest is switched on or not; what
-a curator accepted to learn from stays.
+Questions asked without an account are deleted after `answer_days`, whether the rule is enabled or not; feedback that a
+curator accepted remains.
 
-Each thing is claimed before it is removed: in a transaction that locks its row, looks once more whether it may go, and
-writes into the audit trail. Its folder then goes out of sight by one rename. What a removal that was cut short has left
-is removed by the next one.
+Each artefact is claimed before its removal: in a transaction that locks its row, checks again whether it may be
+removed, and writes to the audit trail. Its folder is then hidden by one rename. What an interrupted removal left is
+removed by the next one.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from webapp.models import (
     Review,
 )
 from webapp.models.job import ACTIVE
-from webapp.storage.holding import files_may_go
+from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import corpora_dir, indexes_dir, models_dir, resolve
 
-DEPLOYMENTS_KEPT: Final = 5  # so many can be gone back to at once
+DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
 _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 _ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
-_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD)  # with a folder beside what they will publish
+_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD)  # with a temporary folder
 _REMOVED: Final = ".removed"
-_AT_ONCE: Final = 500  # answers forgotten in one transaction, so that nobody who asks waits long
+_AT_ONCE: Final = 500  # answers deleted in one transaction, so that others do not wait long for the lock
 
 
 @dataclass(frozen=True)
 class Removal:
-    """One thing that the rule removes.
+    """One item that the rule removes.
 
-    record: the generation, or the job whose run folder it is; None: what a build left that never ended.
-    folder: where its files lie. size_bytes: of them.
+    record: the generation, or the job of the run folder; None: an abandoned build.
+    folder: of its files. size_bytes: of these.
     """
 
     record: IndexGeneration | Job | None
@@ -76,7 +76,7 @@ class Removal:
 def change_rule(
     *, enabled: bool, generations: int, run_days: int, answer_days: int, by: User | str | None
 ) -> RetentionRule:
-    """Change what is kept. ValidationError (Django's) for numbers that are too small."""
+    """Change the retention rule. ValidationError (Django's) for numbers that are too small."""
     rule = RetentionRule.current()
     rule.enabled, rule.generations = enabled, generations
     rule.run_days, rule.answer_days = run_days, answer_days
@@ -89,25 +89,25 @@ def change_rule(
 
 
 def removable(rule: RetentionRule | None = None, now: datetime | None = None) -> list[Removal]:
-    """What a rule (default: the current one, switched on or not) would remove now."""
+    """What a rule (default: the current one, enabled or not) would remove now."""
     rule, now = rule or RetentionRule.current(), now or timezone.now()
     ended = [_removal(job, job.run_dir) for job in _ended(rule, now).defer("log") if job.run_dir.is_dir()]
     return [*_generations(rule), *ended, *_never_ended(rule, now)]
 
 
 def remove(*, by: User | str | None, now: datetime | None = None) -> list[Removal]:
-    """Remove what the current rule says; returns what went. Whether it is switched on is for the caller to ask.
+    """Apply the current rule; returns what was removed. The caller checks whether the rule is enabled.
 
     RealmError while a backup is being written.
     """
     rule, now = RetentionRule.current(), now or timezone.now()
     gone = []
-    with files_may_go():
+    with lock_for_removal():
         for left in _left():
             remove_folder(left)
         for removal in removable(rule, now):
             if _claim(removal, rule, now, by):
-                if isinstance(removal.record, Job):  # whose folder may be there again, for its next attempt
+                if isinstance(removal.record, Job):  # its folder may exist again, for the next attempt
                     remove_folder(_hidden(removal.folder))
                 else:
                     take_away(removal.folder)
@@ -116,7 +116,7 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
 
 
 def forget_answers(*, by: User | str | None, now: datetime | None = None) -> int:
-    """Remove questions asked without an account that the rule keeps no longer; how many."""
+    """Delete questions asked without an account that the rule no longer keeps; returns their number."""
     rule, now = RetentionRule.current(), now or timezone.now()
     if not rule.answer_days:
         return 0
@@ -135,13 +135,13 @@ def forget_answers(*, by: User | str | None, now: datetime | None = None) -> int
     return forgotten
 
 
-# ---- what may go
+# ---- selection
 
 
 def _generations(rule: RetentionRule) -> list[Removal]:
-    """All but the newest of each corpus, by its name: snapshots of one corpus follow one another.
+    """All generations but the newest of each corpus, by its name: snapshots of one corpus succeed each other.
 
-    With those that were removed and whose files are there all the same, because a removal was cut short.
+    Includes those marked as removed whose files still exist, because the removal was interrupted.
     """
     seen: dict[str, int] = {}
     found = []
@@ -158,7 +158,7 @@ def _generations(rule: RetentionRule) -> list[Removal]:
 
 
 def _kept_indexes() -> set[int]:
-    """Generations that are pinned, or their models, that are deployed or were lately, or that a job works on."""
+    """Generations that are pinned, or their models, that are or were recently deployed, or that a job works on."""
     pinned = set(IndexGeneration.every.filter(Q(pinned=True) | Q(model__pinned=True)).values_list("pk", flat=True))
     lately = {deployment.index_id for deployment in recent_deployments()}
     parameters = Job.objects.filter(state__in=_UNFINISHED).values_list("parameters", flat=True)
@@ -166,14 +166,14 @@ def _kept_indexes() -> set[int]:
 
 
 def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
-    """Jobs that ended long ago; no part whose whole goes on, and no whole in whose run folder a part works."""
+    """Jobs that ended long ago, except parts of an active whole, and wholes in whose run folder a part works."""
     old = Job.objects.filter(state__in=_ENDED, finished_at__lt=_long_ago(rule, now), pinned=False)
     wholes = Job.objects.filter(state__in=_UNFINISHED).exclude(parent=None).values("parent")
     return old.exclude(parent__state__in=_UNFINISHED).exclude(parent__pinned=True).exclude(pk__in=wholes)
 
 
 def _never_ended(rule: RetentionRule, now: datetime) -> list[Removal]:
-    """Folders of ingests and index builds that nobody has gone on with for as long as run folders are kept."""
+    """Folders of ingests and index builds that were not continued for as long as run folders are kept."""
     if Job.objects.filter(state__in=_UNFINISHED, kind__in=_BUILDING).exists():
         return []
     before = _long_ago(rule, now).timestamp()
@@ -185,34 +185,34 @@ def _long_ago(rule: RetentionRule, now: datetime) -> datetime:
     return now - timedelta(days=rule.run_days)
 
 
-# ---- removing
+# ---- removal
 
 
 def take_away(folder: Path) -> None:
-    """Remove a folder, which goes out of sight at once."""
+    """Remove a folder, which is hidden at once."""
     _hide(folder)
     remove_folder(_hidden(folder))
 
 
 def recent_deployments() -> list[Deployment]:
-    """Those that can be gone back to at once, and the one that answers."""
+    """Those that a roll-back can always use, and the active one."""
     lately = Deployment.objects.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
     return list(Deployment.objects.filter(Q(pk__in=list(lately)) | Q(is_active=True)))
 
 
 def unfinished(name: str, pk: int) -> list[Job]:
-    """Jobs that wait, run or will resume and whose parameter `name` is a record's id, or holds it."""
+    """Jobs that are queued, running or will resume, and whose parameter `name` is or holds a record's id."""
     jobs = Job.objects.filter(state__in=_UNFINISHED).defer("log")
     return [job for job in jobs if pk in (given if isinstance(given := job.parameters.get(name), list) else [given])]
 
 
 def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str | None) -> bool:
-    """Look once more, with the row locked, and write down that it goes. False: it is wanted by now."""
+    """Check again, with the row locked, and record the removal. False: it is needed meanwhile."""
     with transaction.atomic():
         record = removal.record
         if isinstance(record, IndexGeneration):
             held = IndexGeneration.every.select_for_update().get(pk=record.pk)
-            # Asked with the lock held: who deploys it or starts a job on it holds the same one.
+            # Checked with the lock held: deploying it or starting a job on it takes the same lock.
             if held.pk in _kept_indexes():
                 return False
             IndexGeneration.every.filter(pk=held.pk).update(removed_at=now)
@@ -220,18 +220,18 @@ def _claim(removal: Removal, rule: RetentionRule, now: datetime, by: User | str 
             list(Job.objects.select_for_update().filter(Q(pk=record.pk) | Q(pk=record.parent_id)).order_by("pk"))
             if not _ended(rule, now).filter(pk=record.pk).exists():
                 return False
-            _hide(removal.folder)  # while nobody can resume it
+            _hide(removal.folder)  # while it cannot be resumed
         AuditEntry.record("retention.remove", removal.name, by=by, bytes=removal.size_bytes)
     return True
 
 
 def _hidden(folder: Path) -> Path:
-    """Where a folder is until its files are removed: readers do not see it there, and the next removal finds it."""
+    """The place of a folder until its files are removed: hidden from readers, found by the next removal."""
     return folder.with_name(f".{folder.name.removeprefix('.')}{_REMOVED}")
 
 
 def _hide(folder: Path) -> None:
-    """Take a folder out of sight, if it is there still."""
+    """Hide a folder, if it still exists."""
     if folder.is_dir():
         remove_folder(_hidden(folder))
         with disk_errors(folder):
@@ -239,10 +239,10 @@ def _hide(folder: Path) -> None:
 
 
 def _left() -> Iterator[Path]:
-    """Folders that are out of sight, and were not removed to the end."""
+    """Hidden folders that were not removed completely."""
     for place in (indexes_dir(), corpora_dir(), models_dir(), Path(settings.REALM_DATA) / "runs"):
         yield from place.glob(f".*{_REMOVED}")
-    yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # of the snapshots of a corpus
+    yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # snapshots
 
 
 def _removal(record: IndexGeneration | Job | None, folder: Path) -> Removal:
@@ -250,12 +250,12 @@ def _removal(record: IndexGeneration | Job | None, folder: Path) -> Removal:
 
 
 def _changed_at(folder: Path) -> float:
-    """When something in it was last changed, in seconds since 1970; infinity if it has gone."""
+    """The time of the last change in a folder, in seconds since 1970; infinity if it does not exist."""
     return max((one.st_mtime for one in _files(folder)), default=float("inf"))
 
 
 def _files(folder: Path) -> Iterator[os.stat_result]:
-    """What is known of each file of a folder that somebody may be removing."""
+    """The status of each file in a folder that may be removed concurrently."""
     for path in folder.rglob("*"):
         with suppress(FileNotFoundError):
             if path.is_file():

@@ -18,13 +18,13 @@ from webapp.rest.parameters import only_parameters
 from webapp.rest.unchanging import UNCHANGED, UNLESS, KeptView
 
 
-class BlockView(KeptView):
+class BlockByIdView(KeptView):
     """A block of a corpus."""
 
     @extend_schema(
         operation_id="block",
         summary="A block of a corpus",
-        description="Looked for in the corpus that is being served, then in the others. Needs no model.",
+        description="Searched for in the deployed corpus, then in the others. Needs no model.",
         parameters=[UNLESS],
         responses={200: BlockSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Block", value=examples.BLOCK, response_only=True, status_codes=["200"])],
@@ -40,7 +40,7 @@ class ArticleView(KeptView):
     @extend_schema(
         operation_id="article",
         summary="The article of a block",
-        description="The whole text of which the block is a piece, and where its blocks stand in it.",
+        description="The whole text of the article, and the positions of its blocks.",
         parameters=[UNLESS],
         responses={200: ArticleSerializer, **UNCHANGED, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Article", value=examples.ARTICLE, response_only=True, status_codes=["200"])],
@@ -65,7 +65,7 @@ class ArticleView(KeptView):
         )
 
 
-def block_json(source: articles.Source) -> dict[str, Any]:
+def block_json(source: articles.ArticleBlock) -> dict[str, Any]:
     """The block object of API and MCP."""
     block = source.block
     previous, following = articles.neighbours(source)

@@ -15,15 +15,15 @@ class BlockSerializer(serializers.Serializer[Any]):
     text = serializers.CharField()
     section = serializers.CharField(allow_blank=True)
     url = serializers.CharField(allow_blank=True, help_text="The article at its source.")
-    start = serializers.IntegerField(help_text="Where the block starts in the article's text, in characters.")
+    start = serializers.IntegerField(help_text="Start of the block in the article's text, in characters.")
     end = serializers.IntegerField()
     previous = serializers.CharField(allow_null=True, help_text="Id of the block before it in the article.")
     next = serializers.CharField(allow_null=True)
-    corpus = serializers.CharField(help_text="Name and id of the corpus snapshot that it was found in.")
+    corpus = serializers.CharField(help_text="Name and id of the block's corpus snapshot.")
 
 
 class PlaceSerializer(serializers.Serializer[Any]):
-    """Where a block stands in its article."""
+    """The position of a block in its article."""
 
     block_id = serializers.CharField()
     section = serializers.CharField(allow_blank=True)
@@ -37,7 +37,7 @@ class ArticleSerializer(serializers.Serializer[Any]):
     title = serializers.CharField()
     text = serializers.CharField(help_text="Plain text without headings.")
     url = serializers.CharField(allow_blank=True, help_text="The article at its source.")
-    licence = serializers.CharField(allow_blank=True, help_text="Of the corpus.")
-    attribution = serializers.CharField(allow_blank=True, help_text="Whom to name.")
-    blocks = PlaceSerializer(many=True, help_text="The pieces that are found and read, in order.")
-    corpus = serializers.CharField(help_text="Name and id of the corpus snapshot that it was found in.")
+    licence = serializers.CharField(allow_blank=True, help_text="Licence of the corpus.")
+    attribution = serializers.CharField(allow_blank=True, help_text="Attribution of the corpus.")
+    blocks = PlaceSerializer(many=True, help_text="The article's blocks, in order.")
+    corpus = serializers.CharField(help_text="Name and id of the article's corpus snapshot.")

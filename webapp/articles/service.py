@@ -1,4 +1,4 @@
-"""The article behind a block, from whichever corpus on disk still has it, edited or not. Needs no model."""
+"""The article of a block, from any corpus on disk that has it, with or without edits. Needs no model."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOKED_THROUGH: Final = 100_000  # blocks, a few seconds
+MAX_BLOCKS_SEARCHED: Final = 100_000  # takes a few seconds
 
 
 @dataclass(frozen=True)
-class Source:
-    """A block with its article, and the corpus that they were found in.
+class ArticleBlock:
+    """A block with its article and their corpus.
 
-    name: the corpus's. corpus_id: as answers name it.
+    name: of the corpus. corpus_id: as in answers.
     """
 
     block: Block
@@ -93,12 +93,12 @@ def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> Source:
     corpus_id = f"{corpus.name}@{corpus.snapshot_id}"
     article = texts.article(block.article_row)
     if not isinstance(texts, CorpusView):
-        return Source(
+        return ArticleBlock(
             block, article, corpus.licence, corpus.attribution, corpus.language, corpus.name, corpus_id, texts
         )
     known = texts.document(block.article_row)
     corpus_id = f"{corpus_id}+{texts.state.id}"
-    return Source(block, article, known.licence, known.attribution, known.language, corpus.name, corpus_id, texts)
+    return ArticleBlock(block, article, known.licence, known.attribution, known.language, corpus.name, corpus_id, texts)
 
 
 def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str]) -> Block | None:
@@ -116,7 +116,7 @@ def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str])
 def count_holding(answer: str, asked: AskedAnswer, scope: Scope | None) -> int | None:
     """How many blocks of the corpus that `asked` was answered from hold an answer, in a scope.
 
-    None: it has more than `LOOKED_THROUGH` blocks, which would take too long, or it has gone.
+    None: it has more than `MAX_BLOCKS_SEARCHED` blocks, which would take too long, or it was removed.
     """
     texts = _of_answer(asked, filtered=scope is not None)
     if texts is None or len(texts) > LOOKED_THROUGH:
@@ -142,12 +142,12 @@ def _holding(answer: str, texts: Texts, scope: Scope | None) -> Iterator[Block]:
     return (block for block in found if passing[block.row])
 
 
-def blocks(source: Source) -> list[Block]:
-    """All blocks of its article, in order."""
+def blocks(source: ArticleBlock) -> list[Block]:
+    """All blocks of the article, in order."""
     return source.texts.blocks_of_article(source.block.article_row)
 
 
-def neighbours(source: Source) -> tuple[str | None, str | None]:
+def neighbours(source: ArticleBlock) -> tuple[str | None, str | None]:
     """Ids of the blocks before and after it in its article."""
     ids = [block.block_id for block in blocks(source)]
     if not ids:
@@ -174,7 +174,7 @@ def kept_copy(
 
 
 def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]]:
-    """Where a block may be found, in the order in which it is looked for; what cannot be read is left out."""
+    """The corpora that may have a block, in the order of the search; unreadable ones are left out."""
     if asked is not None and (texts := _of_answer(asked)) is not None:
         yield asked.deployment.index.corpus, texts
     active = Deployment.active()
@@ -220,7 +220,7 @@ def _open(corpus: CorpusSnapshot) -> Snapshot | None:
         return None
 
 
-@lru_cache(maxsize=8)  # memory-mapped and immutable: an open one costs next to nothing
+@lru_cache(maxsize=8)  # memory-mapped and immutable, so open ones cost little
 def _opened(folder: str) -> Snapshot:
     from realm_core.corpus.store import Snapshot
 

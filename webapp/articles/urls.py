@@ -9,6 +9,6 @@ site = [
 ]
 
 rest = [
-    path("blocks/<str:block_id>", api.BlockView.as_view(), name="api-block"),
+    path("blocks/<str:block_id>", api.BlockByIdView.as_view(), name="api-block"),
     path("blocks/<str:block_id>/article", api.ArticleView.as_view(), name="api-article"),
 ]

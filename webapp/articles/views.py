@@ -1,4 +1,4 @@
-"""The article behind a block, with the block marked in it."""
+"""The article of a block, with the block highlighted."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from webapp.pages.guards import allowed
 if TYPE_CHECKING:
     from realm_core.corpus.records import Article, Block
 
-_PATH = " › "  # between a heading and those above it
-_DEEPEST = 4  # levels of headings that the page tells apart
+_PATH = " › "  # between a heading and its parents
+_DEEPEST = 4  # levels of headings with a style of their own
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph; `inside` is what of it belongs to the block, with the answer marked in it."""
+    """A paragraph; `inside` is the part of it that belongs to the block, with the answer marked."""
 
     before: str
     inside: Passage | None
     after: str
-    first: bool  # the block begins here
+    first: bool  # the block starts here
 
 
 @dataclass(frozen=True)
-class Part:
+class ArticleSection:
     """A section of the article; the lead has no heading."""
 
     heading: str
@@ -63,10 +63,10 @@ def block(request: HttpRequest, block_id: str) -> HttpResponse:
     return render(request, "article/copy.html", {"copy": copy, "passage": passage, "asked": asked})
 
 
-def article_parts(article: Article, block: Block, start: int | None, end: int | None) -> Iterator[Part]:
-    """Cut an article at its sections and paragraphs, and those at the block and at the answer.
+def article_parts(article: Article, block: Block, start: int | None, end: int | None) -> Iterator[ArticleSection]:
+    """Split an article at its sections and paragraphs, and these at the block and at the answer.
 
-    start, end: the answer's characters within the block, None where there is none to mark.
+    start, end: the answer's characters within the block, None if there is no answer.
     """
     answer = (block.start + start, block.start + end) if start is not None and end is not None else None
     shown: dict[str, int] = {}
@@ -80,7 +80,7 @@ def article_parts(article: Article, block: Block, start: int | None, end: int | 
             shown[path] = level
         paragraphs = tuple(_paragraphs(article.text, first, last, block, answer))
         if paragraphs:
-            yield Part(heading, min(level, _DEEPEST), paragraphs)
+            yield ArticleSection(heading, min(level, _DEEPEST), paragraphs)
 
 
 def _paragraphs(text: str, first: int, last: int, block: Block, answer: tuple[int, int] | None) -> Iterator[Paragraph]:
@@ -111,7 +111,7 @@ def _asked(request: HttpRequest, identity: str) -> AskedAnswer | None:
 
 
 def _span(asked: AskedAnswer | None, block_id: str) -> tuple[int | None, int | None]:
-    """Where `asked` found its answer in the block."""
+    """The position of the answer of `asked` in the block."""
     for evidence in asked.payload["evidence"] if asked else ():
         if evidence["block_id"] == block_id:
             return evidence["start"], evidence["end"]

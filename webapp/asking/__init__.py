@@ -1,1 +1,1 @@
-"""Questions and their answers: asked, kept, shown, forgotten."""
+"""Questions and their answers: asking, storing, showing, forgetting."""

@@ -28,8 +28,8 @@ _KEY: Final = OpenApiParameter(
     "Idempotency-Key",
     OpenApiTypes.STR,
     OpenApiParameter.HEADER,
-    description="1 to 255 visible characters, such as a UUID. The same key and question within 24 hours give the "
-    "answer that was kept (200, `Idempotency-Replayed: true`), another question 422, and 409 while the first is under "
+    description="1 to 255 visible characters, such as a UUID. The same key and question within 24 hours return the "
+    "stored answer (200, `Idempotency-Replayed: true`), another question 422, and 409 while the first is under "
     "way.",
 )
 _VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
@@ -47,7 +47,7 @@ class AskView(AskingView):
         parameters=[_KEY],
         request=QuestionSerializer,
         responses={
-            200: OpenApiResponse(AnswerSerializer, description="The answer that the key has already."),
+            200: OpenApiResponse(AnswerSerializer, description="The stored answer of this key."),
             201: AnswerSerializer,
             **problem_responses(400, 403, 409, 413, 415, 422, 429, 503),
         },
@@ -67,8 +67,8 @@ class AskView(AskingView):
         return Response(answer_json(asked), status=200 if replayed else 201, headers=headers)
 
     def _answer(self, request: Request, question: dict[str, Any]) -> tuple[AskedAnswer, bool]:
-        """The answer, and whether it had been given before."""
-        # A program with a token has no history in a browser, whatever cookies it brings along.
+        """The answer, and whether it is a stored one."""
+        # A program with a token has no history in a browser, whatever cookies it sends.
         history = "" if request.auth else asker_key(request)
         key = request.headers.get("Idempotency-Key")
         if key is None:

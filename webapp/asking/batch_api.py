@@ -1,7 +1,7 @@
-"""Many questions in one request: answered in the model's batches, told in the order in which they were asked.
+"""Many questions in one request: answered in the engine's batches, returned in the order of the questions.
 
-Up to a hundred come back as one JSON object; up to ten thousand as JSON lines (`Accept: application/jsonl`), each as
-soon as it is known. A question that cannot be answered has a problem in its place, and the others are answered.
+Up to a hundred are returned as one JSON object; up to ten thousand as JSON lines (`Accept: application/jsonl`), each as
+soon as it is known. A question that cannot be answered has a problem in its place; the others are answered.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from webapp.serving.engine import EngineUnavailable, serving
 MOST: Final = 100
 MOST_STREAMED: Final = 10_000
 
-# A batch keeps one of the server's threads until its last answer, a stream perhaps for minutes; so many at once in a
-# process, and the other threads go on answering.
+# A batch holds one of the server's threads until its last answer, a stream perhaps for minutes; this limit per process
+# leaves the other threads for single questions.
 _BATCHES: Final = threading.BoundedSemaphore(8)
-_STREAMS: Final = threading.BoundedSemaphore(4)  # of those
+_STREAMS: Final = threading.BoundedSemaphore(4)  # of these batches
 _RETRY_S: Final = 10
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"$ref": "#/components/schemas/QuestionRequest"}]})
 class _AnyField(serializers.Field[Any, Any, Any, Any]):
-    """A question: a text, or an object as of `POST /ask`. What is wrong with one is told in its place."""
+    """A question: a text, or an object as for `POST /ask`. Errors are reported in its place."""
 
     def to_internal_value(self, data: Any) -> Any:
         return data
@@ -62,12 +62,12 @@ class BatchSerializer(StrictSerializer):
         help_text=f"1 to {MOST}, or to {MOST_STREAMED:,} as JSON lines: texts, or objects as of `ask`.",
     )
     k = StrictIntegerField(
-        default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}, where a question does not say so itself."
+        default=DEFAULT_K, help_text=f"How many blocks to read, 1 to {MAX_K}, for questions without their own k."
     )
     exclude = serializers.ListField(
         child=StrictCharField(trim_whitespace=False, allow_blank=True),
         default=list,
-        help_text="Ids of blocks that must not be read, where a question does not say so itself.",
+        help_text="Ids of blocks that must not be read, for questions without their own list.",
     )
     collections = names_field("Names of the collections to look in, where a question does not say so itself.")
     filters = FiltersSerializer(
@@ -76,15 +76,15 @@ class BatchSerializer(StrictSerializer):
 
 
 class ResultSerializer(serializers.Serializer[Any]):
-    """What came of one question: an answer or a problem."""
+    """The result of one question: an answer or a problem."""
 
-    index = serializers.IntegerField(help_text="Which of the questions, from 0.")
+    index = serializers.IntegerField(help_text="Number of the question, from 0.")
     answer = AnswerSerializer(required=False)
     problem = ProblemSerializer(required=False)
 
 
 class ResultsSerializer(serializers.Serializer[Any]):
-    """What came of each question."""
+    """The results of all questions."""
 
     results = ResultSerializer(many=True, help_text="In the order of the questions.")
 
@@ -97,10 +97,10 @@ class BatchView(AskingView):
     @extend_schema(
         operation_id="ask_batch",
         summary="Ask many questions",
-        description=f"Up to {MOST} questions, or with `Accept: {JSON_LINES}` up to {MOST_STREAMED:,}, of which each is "
-        "told as soon as it is answered. Answers are kept as those of `ask`. Each question counts for the rate limit; "
-        "those beyond it have a problem of status 429 in their place, those that the engine could not take one of "
-        "status 503, both with `retry_after_s`.",
+        description=f"Up to {MOST} questions, or with `Accept: {JSON_LINES}` up to {MOST_STREAMED:,}, each of which is "
+        "returned as soon as it is answered. Answers are stored as those of `ask`. Each question counts for the rate "
+        "limit; those beyond it have a problem of status 429 in their place, those that the engine had no room for one "
+        "of status 503, both with `retry_after_s`.",
         request=BatchSerializer,
         responses={
             (200, "application/json"): ResultsSerializer,
@@ -124,7 +124,7 @@ class BatchView(AskingView):
         most, number = MOST_STREAMED if streamed else MOST, len(batch["questions"])
         if not 1 <= number <= most:
             raise InvalidRequest(FieldError("questions", f"There must be 1 to {most:,} questions, not {number:,}."))
-        with serving():  # else the whole batch is refused, with 503
+        with serving():  # without an engine the whole batch is refused (503)
             pass
         history = "" if request.auth else asker_key(request)
         current = current_asking() or Asking(None)
@@ -137,11 +137,11 @@ class BatchView(AskingView):
                 current.renders()
                 return Response({"results": told})
             response = StreamingHttpResponse(_Lines(results, current, place.pop_all()), content_type=JSON_LINES)
-        response["X-Accel-Buffering"] = "no"  # a proxy shall hand on each line as it comes
+        response["X-Accel-Buffering"] = "no"  # tells a proxy to pass on each line at once
         return response
 
-    def _counted(self, request: Request, batch: dict[str, Any]) -> list[asking.Request | Exception]:
-        """The questions, checked; with an error where one is wrong or beyond the limit."""
+    def _counted(self, request: Request, batch: dict[str, Any]) -> list[asking.AskRequest | Exception]:
+        """The questions, validated; with an error for each that is wrong or beyond the limit."""
         questions = batch["questions"]
         granted = len(questions)
         if (allowance := limits.count(request, granted)) is not None:
@@ -155,7 +155,7 @@ class BatchView(AskingView):
 
 
 def _place(streamed: bool) -> ExitStack:
-    """A batch's place among those that are answered at once, until it is closed; EngineUnavailable: all are taken."""
+    """A batch's place among the concurrent ones, until it is closed; EngineUnavailable: none is free."""
     with ExitStack() as held:
         for places in (_BATCHES, _STREAMS) if streamed else (_BATCHES,):
             if not places.acquire(blocking=False):
@@ -165,7 +165,7 @@ def _place(streamed: bool) -> ExitStack:
 
 
 class _Lines:
-    """Results as JSON lines; gives the batch's place back when it is closed, also where nobody began to read it."""
+    """Results as JSON lines; frees the batch's place when it is closed, even if nobody started to read it."""
 
     def __init__(self, results: Iterator[dict[str, Any]], current: Asking, place: ExitStack) -> None:
         self._results = results
@@ -181,7 +181,7 @@ class _Lines:
             yield line
 
     def close(self) -> None:
-        """No more lines are wanted. A second time changes nothing."""
+        """Stop; calling it again has no effect."""
         self._place.close()
 
 

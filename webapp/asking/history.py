@@ -1,7 +1,7 @@
-"""Whose questions are whose.
+"""The history of askers: who asked which questions.
 
-A person who is logged in owns what they asked. Anyone else is known by a random key inside their session: not by the
-session's own key, which would be worth stealing from the database and changes at every login.
+Questions of a logged-in person belong to the account. Others are identified by a random key inside their session: not
+by the session's own key, which would be a secret in the database and changes at every login.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _SESSION_ENTRY: Final = "asker"
 
 @dataclass(frozen=True)
 class Asker:
-    """Whose word it is: an account's, or else a session's (`asker_key`); neither: nobody's."""
+    """The author of feedback: an account, or else a session (`asker_key`), or neither."""
 
     user: User | AnonymousUser
     session_key: str
 
     @property
     def words(self) -> QuerySet[Feedback]:
-        """What they have said. What was said in this browser before logging in counts as theirs."""
+        """Their feedback. Feedback given in this browser before logging in is included."""
         in_session = Q(by=None, session_key=self.session_key) if self.session_key else Q(pk__in=[])
         return Feedback.objects.filter(Q(by=self.user.pk) | in_session if self.user.pk else in_session)
 
     def word_on(self, answer: AskedAnswer) -> Feedback | None:
-        """Their word on an answer; the account's goes before that of the session."""
+        """Their feedback on an answer; the account's takes precedence over the session's."""
         return max(self.words.filter(answer=answer), key=lambda said: said.by_id is not None, default=None)
 
 
@@ -51,7 +51,7 @@ def asker_key(request: HttpRequest | Request, *, create: bool = False) -> str:
 
 
 def asker_of(request: HttpRequest, *, create: bool = False) -> Asker:
-    """Whose word on an answer it is. create: give the session a key, so that its word can be changed later."""
+    """The asker of a request. create: give the session a key, so that feedback can be changed later."""
     return Asker(request.user, asker_key(request, create=create and not request.user.is_authenticated))
 
 
@@ -98,11 +98,10 @@ def _own(request: HttpRequest | Request) -> Q:
 
 
 def forget(request: HttpRequest) -> int:
-    """Take every question of this person out of their history, and say how many there were.
+    """Remove every question of this person from the history; returns their number.
 
-    The answers stay, with nobody's name on them: links that were passed on must go on showing what they showed. What
-    the person said of answers loses its name as well, and their idempotency keys go: both would tell whose questions
-    they were.
+    The answers remain, without an owner, because permanent links must continue to work. The person's feedback loses its
+    owner as well, and the idempotency keys are deleted, because both would identify the owner.
     """
     own = own_answers(request).order_by()
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""What one has asked."""
+"""The history page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PER_PAGE: Final = 25
 @require_safe
 @cache_control(private=True, no_cache=True)
 def history(request: HttpRequest) -> HttpResponse:
-    """One's own questions, latest first."""
+    """The visitor's own questions, latest first."""
     answers = service.own_answers(request).defer("payload")
     page = Paginator(answers, _PER_PAGE).get_page(request.GET.get("page"))
     return render(request, "history/history.html", {"page": page})
@@ -31,7 +31,7 @@ def history(request: HttpRequest) -> HttpResponse:
 @allowed(Action.ASK)
 @require_POST
 def forget(request: HttpRequest) -> HttpResponse:
-    """Empty one's history."""
+    """Empty the visitor's history."""
     forgotten = service.forget(request)
     noun = "question is" if forgotten == 1 else "questions are"
     messages.success(request, f"{forgotten} {noun} no longer connected with you.")

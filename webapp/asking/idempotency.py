@@ -1,8 +1,8 @@
-"""Idempotency keys: a question that is sent again with the same key gets the answer that it already has, and an edit
-of documents is made once.
+"""Idempotency keys: a question sent again with the same key gets the stored answer, and an edit of documents is made
+once.
 
-A key belongs to whoever asked, for a day. It is a row with a unique constraint, so of several requests at the same
-instant one asks, and its answer is kept in the same transaction as the key: a server that dies leaves both or neither.
+A key belongs to its asker, for a day. It is a row with a unique constraint, so of several simultaneous requests only
+one asks, and its answer is stored in the same transaction as the key: a server that dies leaves both or neither.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from webapp.models import AskedAnswer, IdempotencyKey
 from webapp.refusals import StateConflict
 
 KEPT: Final = timedelta(hours=24)
-_STORING_S: Final = 30  # at most, with what lies around it
+_STORING_S: Final = 30  # upper bound for storing an answer
 _UNDER_WAY: Final = Q(answer=None, documents__isnull=True)
 
 
 class KeyConflict(RealmError):
-    """The key was sent with another question, or another edit."""
+    """The key was sent with another question or edit."""
 
     def __init__(self) -> None:
         super().__init__("This Idempotency-Key was sent with another request.")
 
 
 class KeyInUse(StateConflict):
-    """The request of this key is under way."""
+    """The request with this key is in progress."""
 
     retry_after_s = 1
 
@@ -44,46 +44,46 @@ class KeyInUse(StateConflict):
 
 
 class Claim:
-    """The right to do what was sent with a key."""
+    """The right to process the request of a key."""
 
     def __init__(self, row: IdempotencyKey) -> None:
         self._mine = IdempotencyKey.objects.filter(_UNDER_WAY, pk=row.pk)
 
     def fulfil(self, asked: AskedAnswer) -> None:
-        """Keep the answer with the key, in the transaction that keeps the answer itself.
+        """Store the answer with the key, in the transaction that stores the answer itself.
 
-        KeyInUse where another request took the key over meanwhile; the answer is not kept then.
+        KeyInUse if another request has taken the key over meanwhile; then the answer is not stored.
         """
         if not self._mine.update(answer=asked):
             raise KeyInUse
 
     def fulfil_edit(self, document_ids: Sequence[str]) -> None:
-        """Keep which documents an edit was about, in the transaction that commits it. KeyInUse as `fulfil`."""
+        """Store the ids of the edited documents, in the transaction that commits the edit. KeyInUse as `fulfil`."""
         if not self._mine.update(documents=list(document_ids)):
             raise KeyInUse
 
     def give_up(self) -> None:
-        """There is no answer: whoever sends the key again asks anew."""
+        """There is no answer: a repeated request with this key is processed again."""
         self._mine.delete()
 
 
 def longest() -> timedelta:
-    """Whoever asked with a key that has been under way for longer is gone."""
+    """A request that has held its key for longer is considered dead."""
     return timedelta(seconds=settings.ASK_DEADLINE_S + _STORING_S)
 
 
 def claim(owner: str, key: str, asked: Mapping[str, Any]) -> Claim | AskedAnswer:
-    """The right to answer what was `asked` with this key, or the answer that it has. KeyConflict or KeyInUse."""
+    """The right to answer `asked` with this key, or the stored answer. KeyConflict or KeyInUse."""
     row = _claimed(owner, key, asked)
     if isinstance(row, Claim):
         return row
-    if row.answer is None:  # a digest is that of a question or of an edit
+    if row.answer is None:  # the digest was of an edit
         raise KeyConflict
     return row.answer
 
 
 def claim_edit(owner: str, key: str, sent: Mapping[str, Any]) -> Claim | list[str]:
-    """The right to make the edit that was `sent` with this key, or the ids of its documents. Errors as `claim`."""
+    """The right to make the edit `sent` with this key, or the ids of its documents. Raises as `claim` does."""
     row = _claimed(owner, key, sent)
     if isinstance(row, Claim):
         return row
@@ -93,10 +93,10 @@ def claim_edit(owner: str, key: str, sent: Mapping[str, Any]) -> Claim | list[st
 
 
 def _claimed(owner: str, key: str, sent: Mapping[str, Any]) -> Claim | IdempotencyKey:
-    """The right to do what was sent, or the row of one that did it."""
+    """The right to process the request, or the row of one that did."""
     digest = hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()
     now = timezone.now()
-    # What began later than now is of a clock that was ahead.
+    # A later start than now was written by a clock that was ahead.
     gone = Q(since__lt=now - longest()) | Q(since__gt=now + longest())
     IdempotencyKey.objects.filter(since__lt=now - KEPT).delete()
     IdempotencyKey.objects.filter(gone, _UNDER_WAY, owner=owner, key=key).delete()
@@ -105,7 +105,7 @@ def _claimed(owner: str, key: str, sent: Mapping[str, Any]) -> Claim | Idempoten
             return Claim(IdempotencyKey.objects.create(owner=owner, key=key, digest=digest, since=now))
     except IntegrityError:
         row = IdempotencyKey.objects.select_related("answer").filter(owner=owner, key=key).first()
-    if row is None:  # its request has just failed
+    if row is None:  # its request failed a moment ago
         raise KeyInUse
     if row.digest != digest:
         raise KeyConflict

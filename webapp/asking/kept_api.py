@@ -1,4 +1,4 @@
-"""Kept answers over REST: one's own, and any by its address."""
+"""Stored answers over REST: the caller's own, and any by its address."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FILTERS: Final = (
 
 
 def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[str, Any]:
-    """The answer object of API and command line: what was stored, or recomputed `without` some blocks."""
+    """The answer object of API and command line: as stored, or recomputed `without` some blocks."""
     reading = asking.without(asked, without).as_dict() if without else asked.reading
     return {
         "id": str(asked.pk),
@@ -48,19 +48,19 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
             for block_id, change in sorted(GoneBlock.in_evidence(asked).items())
         ],
         "purged_at": None if asked.purged_at is None else asked.purged_at.isoformat(),
-        # What rendering took is known only when this has been rendered, and this must stay as it was first given.
+        # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
     }
 
 
 class AnswersView(AskingView):
-    """One's own answers."""
+    """The caller's own answers."""
 
     @extend_schema(
         operation_id="answers",
         summary="List one's own answers",
-        description="Of the account, or without one of the session that the cookie carries.",
+        description="Those of the account or, without one, of the cookie's session.",
         parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
         responses={200: page_response("AnswerPage", ListedAnswerSerializer), **problem_responses(400, 403)},
         examples=[page_example("Answers", examples.LISTED_ANSWER, "answers")],
@@ -78,12 +78,12 @@ class AnswerView(KeptView):
     @extend_schema(
         operation_id="answer",
         summary="A kept answer",
-        description="What was read stays as it is; `evidence_gone` says which of it is searched no more, `purged_at` "
-        "when passages were purged from it. With `without`, the answer had those blocks not been read: "
-        "priors renormalised and everything recomputed in closed form; the kept answer does not change.",
+        description="The answer never changes; `evidence_gone` lists the blocks that are no longer searched, "
+        "`purged_at` says when passages were purged from it. With `without`, the answer as if those blocks had not "
+        "been read: priors renormalised and everything recomputed in closed form; the stored answer does not change.",
         parameters=[
             OpenApiParameter(
-                "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to take away."
+                "without", OpenApiTypes.STR, many=True, description="Id of a block of the evidence to leave out."
             ),
             UNLESS,
         ],

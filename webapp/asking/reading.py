@@ -1,8 +1,8 @@
-"""A stored answer made ready to be shown: what is written on the page, with figures that add up.
+"""A stored answer prepared for the page, with figures that add up.
 
-Percentages are shown with one decimal. Rounded each on its own, a column of them can miss its sum by a tenth, so
-columns that belong to a sum are rounded together (`add_up`); a support is the difference of the two figures that
-stand beside it. Exact values stay in the page's `data` elements.
+Percentages have one decimal. Rounded separately, a column of them could miss its sum by a tenth, so the columns of a
+sum are rounded together (`add_up`); a support is the difference of the two figures beside it. Exact values are in the
+page's `data` elements.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
     from webapp.models import CorpusChange
 
-_OTHERS_SHOWN = 8  # more alternatives than that are all but impossible; they are counted together
+_OTHERS_SHOWN = 8  # further alternatives are very improbable and summed up
 
 
 @dataclass(frozen=True)
 class Passage:
-    """A text cut at what is marked in it; `marked` is empty where nothing is."""
+    """A text split at its marked part; `marked` is empty if there is none."""
 
     before: str
     marked: str
@@ -38,14 +38,14 @@ class BlockView:
     """One block that was read. Figures named `…_tenths` are tenths of a percent, rounded so that they add up."""
 
     evidence: Evidence
-    place: int  # where it stands on the page, from 1: the rank with all blocks read
+    place: int  # position on the page, from 1: the rank among all blocks read
     removed: bool
     passage: Passage
     contribution: float  # prior · likelihood
     prior_tenths: int
     posterior_tenths: int
     contribution_tenths: int
-    gone: CorpusChange | None  # the change since which it is searched no more
+    gone: CorpusChange | None  # the change that removed it from the search
 
     @property
     def support_tenths(self) -> int:
@@ -53,8 +53,8 @@ class BlockView:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Something else that the question could come to, with its probability."""
+class AnswerOutcome:
+    """Another possible outcome of the question, with its probability."""
 
     text: str
     kind: str  # "answer", "no_answer" or "rest"
@@ -64,15 +64,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that the page says about one answer, with or without some of its blocks."""
+    """All that the page shows of one answer, with or without some of its blocks."""
 
     answer: Answer  # recomputed when blocks are removed
-    full: Answer  # as it was given
-    blocks: tuple[BlockView, ...]  # all that were read, in the order of the answer as it was given
-    probability: float  # of what the numbers explain
+    full: Answer  # as it was given first
+    blocks: tuple[BlockView, ...]  # all blocks read, in the order of the full answer
+    probability: float  # of the outcome that the figures refer to
     probability_tenths: int
-    explained: str  # the answer that they explain; empty: that there is none in the blocks
-    outcomes: tuple[Outcome, ...]
+    explained: str  # the answer that they refer to; empty: no answer
+    outcomes: tuple[AnswerOutcome, ...]
 
     @property
     def kept(self) -> tuple[BlockView, ...]:
@@ -84,21 +84,21 @@ class Reading:
 
     @property
     def gone(self) -> int:
-        """How many of the blocks are searched no more."""
+        """The number of blocks that are no longer searched."""
         return sum(block.gone is not None for block in self.blocks)
 
     @property
     def joint(self) -> bool:
-        """Whether the prior has already seen the blocks' text, so that the retriever's own is another number."""
+        """Whether the prior depends on the blocks' text, so that the retriever's own prior is another number."""
         return self.answer.normalisation == "joint"
 
 
 def read(
     payload: dict[str, Any], without: Collection[str] = (), gone: Mapping[str, CorpusChange] | None = None
 ) -> Reading:
-    """The reading of a stored answer, without some of its blocks; ids of blocks that it has not are ignored.
+    """The reading of a stored answer, without some of its blocks; unknown ids of blocks are ignored.
 
-    gone: blocks that are searched no more, each with the change that took it.
+    gone: blocks that are no longer searched, each with the change that removed it.
     """
     from realm_core.serving.provenance import Answer
 
@@ -143,8 +143,8 @@ def read(
 def add_up(values: Sequence[float], total: float) -> list[int]:
     """Round `values`, which sum to `total`, to tenths of a percent that sum to the rounded total.
 
-    Each is rounded down and the missing tenths go to those that lost most (the largest-remainder method), so no
-    figure is off by a whole tenth.
+    Each is rounded down, and the missing tenths go to those that lost most (the largest-remainder method), so no figure
+    is off by a whole tenth.
 
     >>> add_up([1 / 3, 1 / 3, 1 / 3], 1.0)
     [334, 333, 333]
@@ -164,8 +164,8 @@ def _explained(answer: Answer) -> tuple[float, str]:
     return answer.answers[0].probability, answer.answers[0].text
 
 
-def _outcomes(answer: Answer) -> tuple[Outcome, ...]:
-    """What else it could be: other answers, "not here" and, together, everything that was not kept by name."""
+def _outcomes(answer: Answer) -> tuple[AnswerOutcome, ...]:
+    """Other possible outcomes: other answers, "not here" and, summed up, everything that was not stored by name."""
     others: Sequence[RankedAnswer] = answer.answers[1:] if answer.explains != "no_answer" else answer.answers
     rows = [(other.text, "answer", other.probability) for other in others[:_OTHERS_SHOWN]]
     if answer.no_answer_probability is not None and answer.explains != "no_answer":
@@ -177,4 +177,4 @@ def _outcomes(answer: Answer) -> tuple[Outcome, ...]:
     rows.sort(key=lambda row: (row[1] != "answer", row[1] == "rest"))
     shown = sum(probability for _, _, probability in rows)
     tenths = add_up([probability for _, _, probability in rows], shown)
-    return tuple(Outcome(*row, figure) for row, figure in zip(rows, tenths, strict=True))
+    return tuple(AnswerOutcome(*row, figure) for row, figure in zip(rows, tenths, strict=True))

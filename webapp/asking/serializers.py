@@ -1,8 +1,8 @@
-"""What goes into the API and what comes out, as its documentation describes it.
+"""Requests and responses of asking in the API.
 
-Requests are checked strictly: a field of the wrong type, or one that does not exist, is an error that names
-it, never silently converted or ignored. Answers are sent as they were stored, so their serialisers describe
-and do not convert; a test compares them with the fields of realm_core.serving.provenance.
+Requests are checked strictly: a field of the wrong type or an unknown field is an error that names it; nothing is
+converted or ignored silently. Answers are sent as stored, so their serialisers describe and do not convert; a test
+compares them with the fields of realm_core.serving.provenance.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FiltersSerializer(StrictSerializer):
 
 
 class QuestionSerializer(StrictSerializer):
-    """A question. Lengths and ranges are checked where all ways of asking pass."""
+    """A question. Lengths and ranges are checked by the service."""
 
     question = StrictCharField(
         trim_whitespace=False,
@@ -77,7 +77,7 @@ class RankedAnswerSerializer(serializers.Serializer[Any]):
     probability = serializers.FloatField(help_text="Sum over the blocks read of prior × likelihood.")
     also = serializers.ListField(
         child=serializers.CharField(),
-        required=False,  # answers that were kept before it existed have none
+        required=False,  # older answers do not have it
         help_text="Other wordings in the evidence that name the same thing; their probability is in the sum.",
     )
     likelihood = serializers.FloatField(
@@ -93,7 +93,7 @@ class CandidateSerializer(serializers.Serializer[Any]):
     key = serializers.CharField(help_text="The normalised answer: equal keys are the same answer.")
     text = serializers.CharField()
     likelihood = serializers.FloatField(help_text="p(answer | block, question).")
-    start = serializers.IntegerField(help_text="Where its best reading starts, in characters of the block's text.")
+    start = serializers.IntegerField(help_text="Start of its best span, in characters of the block's text.")
     end = serializers.IntegerField()
 
 
@@ -106,12 +106,12 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     text = serializers.CharField()
     section = serializers.CharField(allow_blank=True)
     url = serializers.CharField(allow_blank=True)
-    start = serializers.IntegerField(allow_null=True, help_text="Where the block says it; null: it offers no span.")
+    start = serializers.IntegerField(allow_null=True, help_text="Start of the answer; null: the block has no span.")
     end = serializers.IntegerField(allow_null=True)
     prior = serializers.FloatField(help_text="p(block | question); sums to one over the blocks read.")
     likelihood = serializers.FloatField(help_text="p(answer | block, question).")
     posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")
-    support = serializers.FloatField(help_text="Posterior − prior; positive: the block spoke for the answer.")
+    support = serializers.FloatField(help_text="Posterior − prior; positive: the block supports the answer.")
     retriever_score = serializers.FloatField(
         help_text="f(block, question): inner product of their vectors, divided by the model's prior temperature; with "
         "the logarithm of its collection's weight, where that is not 1, the prior's logit."
@@ -127,18 +127,18 @@ class EvidenceSerializer(serializers.Serializer[Any]):
 
 
 class ReadingSerializer(serializers.Serializer[Any]):
-    """An answer with everything that it was made from."""
+    """An answer with everything that it was computed from."""
 
     question = serializers.CharField()
     answer = RankedAnswerSerializer(allow_null=True, help_text="Null: no answer was found in the blocks read.")
     no_answer_probability = serializers.FloatField(
-        allow_null=True, help_text="Probability that the blocks hold no answer; null where it is not defined."
+        allow_null=True, help_text="Probability that the blocks hold no answer; null if it is not defined."
     )
     answers = RankedAnswerSerializer(many=True, help_text="All candidates, the most probable first.")
     evidence = EvidenceSerializer(many=True, help_text="The blocks read, the highest posterior first.")
     explains = serializers.ChoiceField(
         choices=["answer", "no_answer", "candidate"],
-        help_text="What the evidence's likelihood, posterior and support are about.",
+        help_text="What the evidence's likelihood, posterior and support refer to.",
     )
     normalisation = serializers.CharField(help_text="How the reader's probabilities are normalised.")
     min_probability = serializers.FloatField(
@@ -150,10 +150,12 @@ class ReadingSerializer(serializers.Serializer[Any]):
         "σ(slope · logit(share) + likelihood · logit(likelihood) + margin · log(p / p of the next answer) + offset), "
         "its share being that against “not here”; null: no block offers one.",
     )
-    confidence_slope = serializers.FloatField(help_text="Of the model, see `confidence`.")
-    confidence_offset = serializers.FloatField(help_text="Of the model, see `confidence`.")
-    confidence_likelihood = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
-    confidence_margin = serializers.FloatField(required=False, help_text="Of the model, see `confidence`.")
+    confidence_slope = serializers.FloatField(help_text="Of the model, a parameter of `confidence`.")
+    confidence_offset = serializers.FloatField(help_text="Of the model, a parameter of `confidence`.")
+    confidence_likelihood = serializers.FloatField(
+        required=False, help_text="Of the model, a parameter of `confidence`."
+    )
+    confidence_margin = serializers.FloatField(required=False, help_text="Of the model, a parameter of `confidence`.")
     model = serializers.CharField()
     index = serializers.CharField()
     corpus = serializers.CharField()
@@ -165,7 +167,7 @@ GONE_KINDS: Final = [(kind.value, kind.value) for kind in (ChangeKind.CHANGED, C
 
 
 class GoneEvidenceSerializer(serializers.Serializer[Any]):
-    """A block of the evidence that is searched no more."""
+    """A block of the evidence that is no longer searched."""
 
     block_id = serializers.CharField()
     kind = serializers.ChoiceField(
@@ -176,7 +178,7 @@ class GoneEvidenceSerializer(serializers.Serializer[Any]):
 
 
 class AnswerSerializer(ReadingSerializer):
-    """A kept answer."""
+    """A stored answer."""
 
     id = serializers.UUIDField()
     created_at = serializers.DateTimeField()
@@ -188,18 +190,18 @@ class AnswerSerializer(ReadingSerializer):
     )
     filters = KeptFiltersSerializer()
     evidence_gone = GoneEvidenceSerializer(
-        many=True, help_text="Blocks whose documents were changed or removed since; ask again for today's answer."
+        many=True, help_text="Blocks whose documents were changed or removed since; ask again for a current answer."
     )
     purged_at = serializers.DateTimeField(
         allow_null=True, help_text="When passages were last purged from its evidence; it is what the others say."
     )
     serving_ms = serializers.DictField(
-        child=serializers.FloatField(), help_text="What keeping the answer took: `store`; {} where that is not known."
+        child=serializers.FloatField(), help_text="Time to store the answer: `store`; {} if unknown."
     )
 
 
 class ListedAnswerSerializer(RecordSerializer):
-    """A kept answer in a list; at its own address it is whole."""
+    """A stored answer in a list; its own address has all of it."""
 
     answer = serializers.CharField(source="answer_text", allow_null=True, help_text="Null: none was found.")
 
@@ -212,7 +214,7 @@ class ListedAnswerSerializer(RecordSerializer):
 
 
 class RetrievedBlockSerializer(serializers.Serializer[Any]):
-    """A block that was found and not read."""
+    """A block that was retrieved but not read."""
 
     rank = serializers.IntegerField()
     block_id = serializers.CharField()

@@ -1,7 +1,7 @@
-"""Ask a question: the one way that page, REST API and command line take.
+"""Asking a question, for page, REST API and command line alike.
 
-check → engine → store answer and evidence in one short transaction. The engine runs outside the transaction,
-so SQLite's only writer is never kept waiting for it.
+check → engine → store answer and evidence in one short transaction. The engine runs outside the transaction, so that it
+does not block SQLite's only writer.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer
     from realm_core.serving.retrieval import RetrievedBlock
 
-# The model reads 64 wordpieces of a question, some 300 characters of English. A thousand leaves room for any
-# script and for a sentence that rambles; what is longer is not a question but a text pasted by mistake.
+# The model reads 64 wordpieces of a question, about 300 characters of English. A thousand leaves room for any script
+# and for long sentences; anything longer is a text pasted by mistake.
 MAX_QUESTION_CHARACTERS: Final = 1000
 DEFAULT_K: Final = 5
 MAX_EXCLUDED: Final = 100
-# Of all batches together so many questions are at the engine: it has enough to do while answers are kept, and others
-# have their turn.
+# The number of questions of all batches together that wait at the engine: enough to keep it busy while answers are
+# stored, and few enough to leave others their turn.
 _LANES: Final = 32
-_CHUNK: Final = 64  # after so many the batch looks at which deployment is active
+_CHUNK: Final = 64  # after so many questions the batch queries the active deployment
 
 _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -63,7 +63,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Blocks found for a question, and what found them."""
+    """Blocks retrieved for a question, and the deployment that retrieved them."""
 
     question: str
     blocks: list[RetrievedBlock]
@@ -109,7 +109,7 @@ def checked(
 
 
 def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:
-    """What is wrong with the ids of the blocks that must not be read."""
+    """Errors in the ids of the blocks that must not be read."""
     errors = []
     if len(exclude) > MAX_EXCLUDED:
         errors.append(FieldError("exclude", f"At most {MAX_EXCLUDED} blocks can be excluded."))
@@ -131,7 +131,7 @@ def ask(
     again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
-    """Answer `question` from the `k` best blocks and keep the answer.
+    """Answer `question` from the `k` best blocks and store the answer.
 
     exclude:     ids of blocks that must not be read.
     collections: names of those to look in; none: all that the asker may read. filters: as `Filters.as_dict`.
@@ -159,19 +159,19 @@ def ask(
 
 
 def ask_many(
-    requests: Iterable[Request | Exception],
+    requests: Iterable[AskRequest | Exception],
     *,
     asker: User | AnonymousUser | None = None,
     session_key: str = "",
     listens: Callable[[], bool] | None = None,
 ) -> Iterator[AskedAnswer | Exception]:
-    """Answer checked questions in batches, keep each answer, and yield them in the order in which they were asked.
+    """Answer validated questions in batches, store each answer, and yield them in the order of the questions.
 
-    Where a question could not be answered, what `ask` would have raised stands in the answer's place, and the others
-    are answered all the same; so stays an exception among the requests where it is.
+    If a question cannot be answered, its exception takes the answer's place, and the others are answered; exceptions
+    among the requests stay in their places.
 
-    listens: says whether whoever asked is still there. It is handed over because the lanes, and a stream after its
-             request, are outside of the request that could tell.
+    listens: whether the client is still connected. It is passed in because the engine's threads, and a stream after its
+             request, run outside of the request's context.
     """
     remaining = iter(requests)
     while chunk := list(islice(remaining, _CHUNK)):
@@ -179,16 +179,16 @@ def ask_many(
             try:
                 service = held.enter_context(serving())
             except (EngineUnavailable, Error) as unavailable:
-                close_old_connections()  # a broken one, so that what follows gets another
-                _count(unavailable, sum(isinstance(request, Request) for request in chunk))
+                close_old_connections()  # replaces a broken connection for later queries
+                _count(unavailable, sum(isinstance(request, AskRequest) for request in chunk))
                 yield from (request if isinstance(request, Exception) else unavailable for request in chunk)
                 continue
-            # Answers are kept while those after them are computed. Whoever wants no more leaves the rest uncomputed.
+            # Answers are stored while later ones are computed. If the client leaves, the rest is not computed.
             for request, answer in zip(chunk, _lanes().map(partial(_attempt, service, listens), chunk), strict=True):
-                if isinstance(answer, Exception):  # also what stood among the requests
+                if isinstance(answer, Exception):  # including those among the requests
                     yield answer
                     continue
-                assert isinstance(request, Request)
+                assert isinstance(request, AskRequest)
                 try:
                     asked = _store(request, answer, service.deployment_id, asker, session_key)
                 except Error as error:  # also InterfaceError, which is no DatabaseError
@@ -220,9 +220,9 @@ def retrieve(
 
 
 def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
-    """What the kept answer would be, had the blocks not been read: closed form, no model run.
+    """The stored answer as if the blocks had not been read: in closed form, without the model.
 
-    InvalidRequest when a block is not among those that were read.
+    InvalidRequest if a block is not among those that were read.
     """
     from realm_core.serving.provenance import Answer
 
@@ -234,10 +234,10 @@ def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:
     return answer.without(frozenset(block_ids)) if block_ids else answer
 
 
-def _answer(service: Serving, request: Request, listens: Callable[[], bool] | None) -> Answer:
-    """What the engine says, or said of the same a short while ago.
+def _answer(service: Serving, request: AskRequest, listens: Callable[[], bool] | None) -> Answer:
+    """The engine's answer, or the cached one of an exact repeat.
 
-    Also called in threads that have no connection to the database, and need none.
+    Also called in threads that have no connection to the database.
     """
     began = time.perf_counter()
     if (repeated := service.repeats.get((request, service.engine.corpus_id))) is not None:
@@ -253,22 +253,24 @@ def _answer(service: Serving, request: Request, listens: Callable[[], bool] | No
 
 @cache
 def _lanes() -> ThreadPoolExecutor:
-    """The threads that wait at the engine for the questions of batches, however many batches there are.
+    """The threads that wait at the engine for questions of batches, shared by all batches.
 
-    No more than a quarter of the engine's line, so that others always find room.
+    At most a quarter of the engine's queue, so that others always find room.
     """
     most = max(1, min(_LANES, settings.ASK_QUEUE // 4))
     return ThreadPoolExecutor(max_workers=most, thread_name_prefix="ask-many")
 
 
-def _attempt(service: Serving, listens: Callable[[], bool] | None, request: Request | Exception) -> Answer | Exception:
+def _attempt(
+    service: Serving, listens: Callable[[], bool] | None, request: AskRequest | Exception
+) -> Answer | Exception:
     if isinstance(request, Exception):
         return request
     try:
-        if listens is not None and not listens():  # a lane came free too late
-            raise EngineUnavailable("Whoever asked is gone.", retry_after_s=1)
+        if listens is not None and not listens():  # the client left while the question waited
+            raise EngineUnavailable("The client has disconnected.", retry_after_s=1)
         return _answer(service, request, listens)
-    except Exception as error:  # whoever sent the batch is told of it where this question's answer would stand
+    except Exception as error:  # reported in the place of this question's answer
         _count(error)
         return error
 
@@ -278,7 +280,7 @@ def _count(error: Exception, questions: int = 1) -> None:
 
 
 def _store(
-    request: Request,
+    request: AskRequest,
     answer: Answer,
     deployment_id: int,
     asker: User | AnonymousUser | None,
@@ -286,7 +288,7 @@ def _store(
     again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
-    """The answer as it is kept; `serving_ms` has what that took, and is not kept yet."""
+    """The answer as stored; `serving_ms` has the time of storing, and is not stored yet."""
     began = time.perf_counter()
     asked = AskedAnswer(
         question=request.question,

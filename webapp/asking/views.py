@@ -1,7 +1,7 @@
-"""Ask a question, and look at an answer with or without some of its blocks.
+"""Pages of questions and answers; answers can be shown without some of their blocks.
 
-A request by htmx gets the part of the page that changes; the same address without htmx gives the whole page. Pages
-that report an error are always whole: htmx takes the content out of them (see `responseHandling` in base.html).
+htmx gets the part of the page that changes; without htmx the same address returns the whole page. Error pages are
+always whole: htmx extracts their content (see `responseHandling` in base.html).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
 
-# Answered correctly over the default corpus; each from another part of knowledge.
+# Answered correctly from the default corpus; each from another field.
 EXAMPLES: Final = (
     ("Film", "Who directed 2001: A Space Odyssey?"),
     ("Literature", "Who wrote Pride and Prejudice?"),
@@ -49,14 +49,14 @@ _STAGES: Final = (
     ("store", "Storing the answer"),
     ("render", "Writing the page or the JSON"),
 )
-_RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # as the forms of feedback have them
+_RIGHT_WORDS: Final = {True: "yes", False: "no", None: ""}  # the values in the forms of feedback
 
 
 @allowed(Action.ASK)
 @require_http_methods(["GET", "HEAD", "POST"])
 @vary_on_headers("HX-Request")
 def ask(request: HtmxRequest) -> HttpResponse:
-    """The question box. A question that is posted is answered, kept and shown at its permanent address."""
+    """The question box. A posted question is answered, stored and shown at its permanent address."""
     if request.method != "POST":
         return _box(request, question=request.GET.get("q", ""))
     question = request.POST.get("example") or request.POST.get("question", "")
@@ -151,7 +151,7 @@ def _box(
 
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
-    """What the answer's page says, and what whoever looks at it has said of it."""
+    """The context of the answer's page, including the visitor's own feedback."""
     reading = read(asked.payload, without, GoneBlock.in_evidence(asked))
     said = asker_of(request).word_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])

@@ -1,1 +1,1 @@
-"""Which model and index answer."""
+"""Deployments: the model and the index that answer."""

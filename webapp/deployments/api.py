@@ -1,4 +1,4 @@
-"""Deployments over REST: what answers and did, deploy, roll back."""
+"""Deployments over REST: list, deploy, roll back."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from webapp.rest.base import (
 )
 from webapp.rest.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
 
-_ORDERS: Final = ("id", "activated_at")  # a clock may have been set back between two
+_ORDERS: Final = ("id", "activated_at")  # a clock may have been set back between two deployments
 _FILTERS: Final = (
     by_id("model", ModelVersion),
     by_id("index", IndexGeneration),
-    by_truth("active", "is_active", "Whether it is what answers now."),
+    by_truth("active", "is_active", "Whether it is the active one."),
     *by_time("activated_at"),
 )
 _CHECKED: Final = (
-    "The pair is looked at beforehand: what cannot answer is refused (422); what may be a mistake, such as a model "
-    "that measures worse than what answers now, must be confirmed: the 409 says what in `doubts`, and `confirm` of the "
-    "next request is the 409's `confirm`."
+    "The pair is checked first: a pair that cannot answer is refused (422); a possible mistake, such as a model "
+    "that measures worse than the active deployment, must be confirmed: the 409 lists it in `doubts`, and the next "
+    "request confirms it with the 409's `confirm`."
 )
 
 
 class DeploymentsView(OperatorView):
-    """What answers, and what did."""
+    """The active deployment and earlier ones."""
 
     @extend_schema(
         operation_id="deployments",
@@ -58,8 +58,8 @@ class DeploymentsView(OperatorView):
     @extend_schema(
         operation_id="deploy",
         summary="Deploy",
-        description="Lets an index and a model answer from now on. Every web process loads them beside what it has and "
-        f"changes over between two questions. {_CHECKED}",
+        description="Deploys a model and an index. Every web process loads them beside the previous pair and "
+        f"switches between two questions. {_CHECKED}",
         request=NewDeploymentSerializer,
         responses={201: DeploymentSerializer, **problem_responses(400, 403, 409, 413, 415, 422)},
         examples=[
@@ -95,12 +95,12 @@ class DeploymentView(OperatorView):
 
 
 class ActivateView(OperatorView):
-    """Go back to an earlier deployment."""
+    """Roll back to an earlier deployment."""
 
     @extend_schema(
         operation_id="roll_back",
         summary="Roll back",
-        description="Lets the pair of an earlier deployment answer again. That is a new deployment, whose address is "
+        description="Deploys the pair of an earlier deployment again. That is a new deployment, whose address is "
         f"`Location`. {_CHECKED}",
         request=ConfirmationSerializer,
         responses={201: DeploymentSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422)},

@@ -1,4 +1,4 @@
-"""Deployments, as the API reads and shows them."""
+"""Deployments in the API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DeploymentSerializer(RecordSerializer):
 
 
 class _RecordField(StrictIntegerField):
-    """The id of a record, which it becomes."""
+    """The id of a record, converted to the record."""
 
     def __init__(self, record: type[Model], **options: Any) -> None:
         super().__init__(**options)
@@ -43,17 +43,17 @@ class _RecordField(StrictIntegerField):
 
 
 class ConfirmationSerializer(StrictSerializer):
-    """Which doubts are confirmed."""
+    """The confirmation of doubts."""
 
     confirm = StrictCharField(
         default="",
         allow_blank=True,
-        help_text="`confirm` of the 409 whose `doubts` you have read: deploy all the same. It goes on record.",
+        help_text="`confirm` of the 409 whose `doubts` you have read: deploy nevertheless. It is recorded.",
     )
 
 
 class NewDeploymentSerializer(ConfirmationSerializer):
-    """What to deploy."""
+    """A pair to deploy."""
 
     index = _RecordField(IndexGeneration, help_text="Id of an index.")
     model = _RecordField(
@@ -62,4 +62,4 @@ class NewDeploymentSerializer(ConfirmationSerializer):
         allow_null=True,
         help_text="Id of a model of the same `block_hash`; if not given, the one that built the index.",
     )
-    note = StrictCharField(default="", allow_blank=True, max_length=200, help_text="Why; it stands in the history.")
+    note = StrictCharField(default="", allow_blank=True, max_length=200, help_text="The reason, shown in the history.")

@@ -1,11 +1,11 @@
-"""Deploy a model and an index, or go back to an earlier pair: the same step, with a look at the pair beforehand.
+"""Deploy a model and an index, or roll back to an earlier pair: the same step, after a check of the pair.
 
-    check = deploying.check(index, model)          # what speaks for and against it, for a page or an API
+    check = deploying.check(index, model)          # the findings, for a page or an API
     deploying.deploy(index, model=model, by=person, confirmed=check.digest)
 
-What cannot work is refused. What may be a mistake (the pair measures worse than what answers now, or was never
-measured beside it) is done only when a person confirms it, and the audit trail keeps what was confirmed. Who confirms
-gives back the digest of what was read: it does not cover what another look finds.
+A pair that cannot work is refused. A possible mistake (the pair measures worse than the active deployment, or was never
+compared with it) needs a person's confirmation, which is recorded in the audit trail. The confirmation is the digest of
+the findings that the person read: it does not cover findings of a later check.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CONFIRMATION = "I have read this and want it to answer all the same."
 
 
 class Verdict(StrEnum):
-    """GOOD: as it should be. DOUBT: a person must confirm it. BAD: it cannot be deployed."""
+    """GOOD: no objection. DOUBT: a person must confirm it. BAD: it cannot be deployed."""
 
     GOOD = "good"
     DOUBT = "doubt"
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at. about: what, in a few words. says: what was found, in a sentence."""
+    """One result of a check. about: the subject, in a few words. says: the result, in a sentence."""
 
     about: str
     verdict: Verdict
@@ -54,8 +54,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Check:
-    """A pair and what was found. instead_of: the deployment that answers now, None if nothing does."""
+class PairCheck:
+    """A pair and the findings. instead_of: the active deployment, None if there is none."""
 
     model: ModelVersion
     index: IndexGeneration
@@ -69,39 +69,39 @@ class Check:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What a person must confirm, a sentence each."""
+        """What a person must confirm, one sentence each."""
         return tuple(one.says for one in self.findings if one.verdict is Verdict.DOUBT)
 
     @property
     def digest(self) -> str:
-        """Of what a person confirms: this pair in the place of that deployment, with these doubts."""
+        """Digest of what a person confirms: this pair, in the place of that deployment, with these doubts."""
         said = [self.model.pk, self.index.pk, self.instead_of.pk if self.instead_of else None, *self.doubts]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
 
 class NotConfirmed(StateConflict, RealmError):
-    """The check has doubts that nobody confirmed, or others than were confirmed. check: with what it found."""
+    """The check has doubts that are not, or not all, confirmed. check: with its findings."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: PairCheck) -> None:
         super().__init__(f"{' '.join(check.doubts)} To deploy it all the same, confirm that.")
         self.check = check
 
     def members(self) -> dict[str, Any]:
-        """The doubts, and what confirms them."""
+        """The doubts, and the value that confirms them."""
         return {"doubts": list(self.check.doubts), "confirm": self.check.digest}
 
 
-def check(index: IndexGeneration, model: ModelVersion | None = None) -> Check:
-    """Look at `index` with `model` (default: the one that built it): do they fit, are they whole, are they as good?
+def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairCheck:
+    """Check `index` with `model` (default: the one that built it): compatibility, integrity, quality.
 
-    Reads every file of the pair once; the same files are not read again until they change.
+    Reads every file of the pair once; unchanged files are not read again.
     """
     model = model or index.model
     active = Deployment.active()
     findings = [_fit(model, index), *_files(model, index), *_edits(index, active)]
     if all(one.verdict is not Verdict.BAD for one in findings):
         findings += _quality(model, index, active)
-    return Check(model, index, active, tuple(findings))
+    return PairCheck(model, index, active, tuple(findings))
 
 
 def deploy(
@@ -112,17 +112,17 @@ def deploy(
     note: str = "",
     confirmed: str | bool = False,
 ) -> Deployment:
-    """Let `model` (default: the one that built `index`) answer from `index` from now on.
+    """Deploy `model` (default: the one that built `index`) with `index`.
 
-    Every web process loads the pair beside what it has and then changes over. confirmed: the digest of the `check`
-    whose doubts a person has read; True for a program that takes whatever doubts there are. RealmError when the pair
-    cannot answer, NotConfirmed for doubts that nobody confirmed.
+    Every web process loads the pair beside the previous one and then switches. confirmed: the digest of the `check`
+    whose doubts a person has read; True for a program that accepts any doubts. RealmError if the pair cannot answer,
+    NotConfirmed for unconfirmed doubts.
     """
     return _activate("deploy", check(index, model), by, note, confirmed)
 
 
 def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | bool = False) -> Deployment:
-    """Let an earlier deployment's pair answer again. Errors as `deploy`; RealmError, too, if it is what answers."""
+    """Deploy an earlier deployment's pair again. Raises as `deploy` does; also RealmError if it is the active pair."""
     active = Deployment.active()
     if active is not None and (active.model_id, active.index_id) == (earlier.model_id, earlier.index_id):
         raise RealmError(f"Deployment {active.pk} is what answers now, with the same model and the same index.")
@@ -131,14 +131,14 @@ def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | b
     )
 
 
-def _activate(action: str, found: Check, by: User | str | None, note: str, confirmed: str | bool) -> Deployment:
+def _activate(action: str, found: PairCheck, by: User | str | None, note: str, confirmed: str | bool) -> Deployment:
     if found.refusal:
         raise RealmError(found.refusal)
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
     with transaction.atomic():
         if Deployment.active() != found.instead_of:
-            raise RealmError("Another deployment was activated meanwhile; look again.")
+            raise RealmError("Another deployment was activated meanwhile; check again.")
         person = by if isinstance(by, User) else None
         deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
         AuditEntry.record(
@@ -153,7 +153,7 @@ def _activate(action: str, found: Check, by: User | str | None, note: str, confi
     return deployment
 
 
-# ---- what is looked at
+# ---- findings
 
 
 def _fit(model: ModelVersion, index: IndexGeneration) -> Finding:
@@ -184,7 +184,7 @@ def _files(model: ModelVersion, index: IndexGeneration) -> Iterator[Finding]:
 
 
 def _verify_model(model: ModelVersion, folder: Path) -> int:
-    """How many files it has; `RealmError` when one is damaged, or the folder holds another model than the record."""
+    """Number of its files; `RealmError` if one is damaged, or if the folder holds another model than the record."""
     found = read_hashes(folder)
     if found != (model.model_hash, model.block_hash):
         raise RealmError(f"{folder} holds another model by now: {found[0]}, not {model.model_hash}.")
@@ -193,7 +193,7 @@ def _verify_model(model: ModelVersion, folder: Path) -> int:
 
 
 def _verify_corpus(folder: Path) -> int:
-    from realm_core.corpus.store import verify_files  # with pyarrow, which other processes need not load
+    from realm_core.corpus.store import verify_files  # imports pyarrow, which other processes do not need
 
     return verify_files(folder)
 
@@ -211,7 +211,7 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
 
 
 def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | None) -> list[Finding]:
-    """How it did beside what answers now, on each question set that both were asked."""
+    """The quality compared with the active deployment, on each question set that both were measured on."""
     about = "Quality"
     if active is None:
         return [Finding(about, Verdict.GOOD, "Nothing answers now, so there is nothing to be compared with.")]

@@ -1,4 +1,4 @@
-"""Deployments: what answers now, what could, what did, and the way back. A pair is looked at before it is deployed."""
+"""Pages of deployments: the active one, candidates, history, rolling back. A pair is checked before it is deployed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAGE_SIZE: Final = 20
 
 
 class MeasureForm(forms.Form):
-    """What both pairs are asked. Its fields stand in the form that deploys, so that nothing typed there is lost."""
+    """The questions to ask both pairs. Its fields are part of the deploying form, so nothing typed there is lost."""
 
     questions = forms.ModelChoiceField(
         QuestionSet.objects.filter(purpose=Purpose.MEASURE),
@@ -51,7 +51,7 @@ class MeasureForm(forms.Form):
 @never_cache
 @require_GET
 def deployment_list(request: HttpRequest) -> HttpResponse:
-    """The active deployment, the indexes that could take its place, and the history."""
+    """The active deployment, the indexes that could replace it, and the history."""
     history = Deployment.objects.select_related("model", "index", "index__corpus", "activated_by")
     web = answering(Deployment.active())
     active = web.deployment
@@ -69,7 +69,7 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def deployed(request: HttpRequest) -> HttpResponse:
-    """What answers now, for polling until every web process has loaded it; what failed is tried again by itself."""
+    """The active deployment, for polling until every web process has loaded it; failed loads are retried."""
     web = answering(Deployment.active())
     return render(request, "manage/_deployed.html", {"web": web}, status=STOP_POLLING if web.all_loaded else 200)
 
@@ -78,7 +78,7 @@ def deployed(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def deploy(request: HttpRequest) -> HttpResponse:
-    """The check of a pair (?index= and ?model=), and deploying it."""
+    """The check of a pair (?index= and ?model=), and its deployment."""
     index, model = _pair(request.POST if request.method == "POST" else request.GET)
     if request.method == "POST":
         return _do(
@@ -100,10 +100,10 @@ def deploy(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
-    """The check of an earlier deployment's pair, and going back to it."""
+    """The check of an earlier deployment's pair, and the return to it."""
     earlier = get_object_or_404(Deployment.objects.select_related("model", "index__corpus"), pk=deployment_id)
     if earlier.is_active:
-        messages.info(request, f"Deployment {earlier.pk} is what answers now.")
+        messages.info(request, f"Deployment {earlier.pk} is the active one.")
         return redirect("manage-deployments")
     if request.method == "POST":
         return _do(
@@ -119,7 +119,7 @@ def roll_back(request: HttpRequest, deployment_id: int) -> HttpResponse:
 @staff_only
 @require_POST
 def measure(request: HttpRequest) -> HttpResponse:
-    """Ask a pair and what answers now the same questions, where that has not been done."""
+    """Ask a pair and the active deployment the same questions, if that is missing."""
     earlier = None
     if request.POST.get("deployment"):
         earlier = get_object_or_404(Deployment, pk=_number(request.POST["deployment"]))
@@ -150,11 +150,11 @@ def _checked(
     index: IndexGeneration,
     earlier: Deployment | None = None,
     *,
-    check: deploying.Check | None = None,
+    check: deploying.PairCheck | None = None,
     form: MeasureForm | None = None,
     refusal: str = "",
 ) -> HttpResponse:
-    """The page that says what speaks for and against a pair. check: one with doubts that stopped it."""
+    """The page with the findings of a pair. check: one with doubts that stopped the deployment."""
     note = one_line((request.POST if request.method == "POST" else request.GET).get("note", ""))
     context = {
         "check": check or deploying.check(index, model),
@@ -173,7 +173,7 @@ def _checked(
 
 
 def _address(model: ModelVersion, index: IndexGeneration, earlier: Deployment | None, note: str) -> str:
-    """Where the check of a pair can be looked at again: what was posted has no address of its own."""
+    """The address of a pair's check, to return to after a POST."""
     if earlier is not None:
         return reverse("manage-roll-back", args=[earlier.pk])
     query: dict[str, Any] = {"index": index.pk, "model": model.pk}
@@ -183,14 +183,14 @@ def _address(model: ModelVersion, index: IndexGeneration, earlier: Deployment | 
 
 
 def _candidates(model: ModelVersion, index: IndexGeneration) -> list[Candidate]:
-    """A pair, and beside it what answers now."""
+    """A pair, and the active deployment if it is another one."""
     active = Deployment.active()
     now = [Candidate(active.model, active.index.corpus)] if active is not None else []
     return [Candidate(model, index.corpus), *now]
 
 
 def _measuring(candidates: list[Candidate]) -> list[Job]:
-    """The evaluations of these candidates that wait or run."""
+    """The queued or running evaluations of these candidates."""
     jobs = list(Job.objects.filter(kind=JobKind.EVALUATE, state__in=ACTIVE).defer("log", "result"))
     indexes = IndexGeneration.every.in_bulk({job.parameters.get("index") for job in jobs} - {None})
     wanted = {(one.model.pk, one.corpus.pk) for one in candidates}

@@ -1,1 +1,1 @@
-"""Documents in, changed, out of the corpus that answers."""
+"""Documents of the deployed corpus: adding, changing, removing."""

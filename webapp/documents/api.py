@@ -61,7 +61,7 @@ from webapp.rest.base import (
 from webapp.rest.parameters import only_parameters, whole_number
 from webapp.rest.throttle import EditThrottle
 
-BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and what surrounds it
+BODY_BYTES: Final = LARGEST_FILE_BYTES + (1 << 20)  # a file and the rest of the request's body
 _VISIBLE: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _KEY: Final = OpenApiParameter(
     "Idempotency-Key",
@@ -76,7 +76,7 @@ _FILTERS: Final = (
         "title", {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE}, description="A part of it."
     ),
     OpenApiParameter(
-        "status", OpenApiTypes.STR, enum=DocumentStatus.values, description="All that are there if not given."
+        "status", OpenApiTypes.STR, enum=DocumentStatus.values, description="All existing ones if not given."
     ),
     OpenApiParameter(
         "collection",
@@ -93,16 +93,16 @@ _DONE: Final = {
 
 
 class _DocumentsView(OperatorView):
-    """Whoever may read sees documents; operators change them."""
+    """Reading documents needs permission to read; changing them is for operators."""
 
     parser_classes = [JSONParser, MultiPartParser]
 
     def get_permissions(self) -> list[BasePermission]:
-        """Reading is for whoever reads answers."""
+        """Reading needs the permission to read answers."""
         return [AllowAny(), MayRead()] if self.request.method == "GET" else [MayOperate()]
 
     def get_throttles(self) -> list[BaseThrottle]:
-        """Edits are counted."""
+        """Edits count for the rate limit."""
         return [] if self.request.method == "GET" else [EditThrottle()]
 
     def edited(
@@ -112,7 +112,7 @@ class _DocumentsView(OperatorView):
         edit: Callable[[documents.Kept | None], documents.Edited],
         status: int,
     ) -> Response:
-        """Make an edit, once for each key, and tell what it did."""
+        """Make an edit, once for each key, and describe it."""
         key = request.headers.get("Idempotency-Key")
         if key is None:
             return _told(edit(None), status)
@@ -131,13 +131,13 @@ class _DocumentsView(OperatorView):
 
 
 class DocumentsView(_DocumentsView):
-    """The documents of the corpus that answers."""
+    """The documents of the deployed corpus."""
 
     @extend_schema(
         operation_id="documents",
         summary="List documents",
-        description="Those that edits touched first, the latest of them before others; then what came with the corpus. "
-        "A page is of the corpus as it is then.",
+        description="Edited documents first, the latest before others; then those that came with the corpus. "
+        "Each page shows the corpus at the time of its request.",
         parameters=[*PAGING, *_FILTERS],
         responses={200: page_response("DocumentPage", ListedDocumentSerializer), **problem_responses(400, 403)},
         examples=[page_example("Documents", examples.LISTED, "documents")],
@@ -190,12 +190,12 @@ class DocumentsView(_DocumentsView):
 
 
 class BulkView(_DocumentsView):
-    """Many documents by one edit."""
+    """Adds many documents in one edit."""
 
     @extend_schema(
         operation_id="add_documents",
         summary="Add many documents",
-        description=f"By one edit, all or none. {_REFUSED}",
+        description=f"In one edit, all or none. {_REFUSED}",
         parameters=[_KEY],
         request=BulkSerializer,
         responses={**_DONE, **problem_responses(400, 403, 409, 413, 415, 422, 429)},
@@ -232,8 +232,7 @@ class DocumentView(_DocumentsView):
     @extend_schema(
         operation_id="change_document",
         summary="Change a document",
-        description="It is what is sent from then on, as a whole. Blocks that stay as they are keep their vectors. "
-        + _REFUSED,
+        description="Replaces the whole document. Unchanged blocks keep their vectors. " + _REFUSED,
         parameters=[_KEY],
         request={"application/json": ChangedDocumentSerializer, "multipart/form-data": ChangedUploadSerializer},
         responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429)},
@@ -255,7 +254,7 @@ class DocumentView(_DocumentsView):
     @extend_schema(
         operation_id="remove_document",
         summary="Remove a document",
-        description="No question is answered from it any more. Kept answers stay as they are.",
+        description="It is no longer searched. Stored answers do not change.",
         responses={204: None, **problem_responses(400, 403, 404, 409, 429)},
     )
     def delete(self, request: Request, document_id: str) -> Response:
@@ -295,7 +294,7 @@ def _listed_json(one: Listed) -> dict[str, Any]:
 
 
 def _sent(what: str, one: Given) -> dict[str, Any]:
-    """What a key stands for: of a file, the hash of its content."""
+    """The request that a key stands for; for a file, the hash of its content."""
     told = asdict(one)
     if "content" in told["source"]:
         told["source"]["content"] = hashlib.sha256(told["source"]["content"]).hexdigest()

@@ -1,7 +1,7 @@
-"""Addresses, handed over to a worker to be fetched, and waited for.
+"""Fetching addresses: hands them to a worker and waits for the content.
 
-The web process opens no connection to an address that somebody typed. A worker does (`workers/fetching.py`); its limits
-are there. A row says how far it is, a file holds the content, and both go when the edit has read them.
+The web process opens no connection to an address that somebody typed. A worker does (`workers/fetching.py`, which has
+the limits). A row has the state, a file the content; both are deleted after the edit has read them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 TASK: Final = "workers.fetch"
 WAIT_S: Final = 30.0  # a worker takes at most two thirds of it
-KEPT: Final = timedelta(hours=1)  # what an edit that died left behind
+KEPT: Final = timedelta(hours=1)  # rows and files of edits that died
 _LOOK_EVERY_S: Final = 0.05
 
 
 def fetched(given: Sequence[Given]) -> list[Given]:
-    """What is given, with the content of each address in its place. Unreadable where one cannot be fetched."""
+    """The inputs, with the content in place of each address. Unreadable if one cannot be fetched."""
     fetches = [Fetch.objects.create(url=one.source.url) if isinstance(one.source, Address) else None for one in given]
     try:
         for fetch in fetches:
@@ -77,7 +77,7 @@ def _with_content(given: Given, fetch: Fetch, until: float) -> Given:
 
 
 def name_of(url: str) -> str:
-    """What a file from an address is called: the last part of its path, or else its host."""
+    """The file name for an address: the last part of its path, or else its host."""
     parts = urlsplit(url)
     return PurePosixPath(unquote(parts.path)).name or parts.hostname or url
 
@@ -88,6 +88,6 @@ def _forget(fetch_id: uuid.UUID) -> None:
 
 
 def clear_away() -> None:
-    """Remove what edits that died left behind."""
+    """Remove what edits that died have left."""
     for fetch_id in Fetch.objects.filter(created_at__lt=timezone.now() - KEPT).values_list("pk", flat=True):
         _forget(fetch_id)

@@ -1,4 +1,4 @@
-"""What a document's pages ask: a source, one of three, and what is to be known of it."""
+"""Forms of documents: the source, one of three, and the metadata."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _LONGEST_TAGS: Final = 1000
 
 
 class _AbstractForm(ABCMeta, DeclarativeFieldsMetaclass):
-    """A form that others are made of."""
+    """The metaclass of abstract forms."""
 
 
 class DocumentForm(forms.Form, metaclass=_AbstractForm):
-    """What every source is asked with. Each subclass has a field of its own for the source."""
+    """The fields that all sources share. Each subclass adds a field for the source."""
 
     title = forms.CharField(
         max_length=LONGEST_TITLE, required=False, help_text="Empty: what the source says itself, or its first heading."
@@ -75,7 +75,7 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
     @property
     @abstractmethod
     def source(self) -> Text | File | Address:
-        """The source of a valid form; each subclass has its own."""
+        """The source in a valid form; each subclass has its own."""
 
     @property
     def main_fields(self) -> list[forms.BoundField]:
@@ -89,11 +89,11 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
 
     @property
     def further_open(self) -> bool:
-        """Whether the folded fields are to be seen at once: where one was filled in or is wrong."""
+        """Whether the folded fields are open: if one was filled in or is wrong."""
         return any(field.value() or field.errors for field in self.further_fields)
 
     def given(self, document_id: str = "") -> Given:
-        """The document of a valid form. document_id: of the one whose place it takes."""
+        """The document in a valid form. document_id: of the document that it replaces."""
         known: dict[str, Any] = self.cleaned_data
         return Given(
             self.source,
@@ -110,7 +110,7 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
 
 
 class TextForm(DocumentForm):
-    """A text that is pasted."""
+    """A pasted text."""
 
     field_order = ("title", "text")
 
@@ -131,7 +131,7 @@ class TextForm(DocumentForm):
 
 
 class FileForm(DocumentForm):
-    """A file that is uploaded."""
+    """An uploaded file."""
 
     field_order = ("file",)
 
@@ -149,7 +149,7 @@ class FileForm(DocumentForm):
 
 
 class AddressForm(DocumentForm):
-    """An address that a worker fetches."""
+    """An address, which a worker fetches."""
 
     field_order = ("address",)
     further = ("language", "date", "tags", "collection")  # the address itself is the original's
@@ -176,7 +176,7 @@ FORMS: Final[dict[str, tuple[str, type[DocumentForm]]]] = {
 
 
 def initial(shown: Shown) -> dict[str, Any]:
-    """What the form of a change begins with."""
+    """The initial values of the form that changes a document."""
     return {
         "title": shown.listed.title,
         "text": shown.text,

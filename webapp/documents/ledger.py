@@ -1,4 +1,4 @@
-"""The ledger: each change, and the kept answers that had read what it took out of the corpus."""
+"""The ledger: each change, and the stored answers whose evidence it removed from the corpus."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from webapp.documents.touched import Summary
 from webapp.models import CorpusChange, EvidenceBlock
 
 _MOST_IN_LIST: Final = 40  # answers of one change that are recomputed for a list of changes
-_KEPT_S: Final = 600  # retention and deletions may take answers away, so a summary is not kept for ever
+_KEPT_S: Final = 600  # retention and deletions may remove answers, so a summary expires
 
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A change with what became of the answers that it touched."""
+    """A change, and what became of the answers affected by it."""
 
     change: CorpusChange
     summary: Summary
 
 
 def with_summaries(changes: Iterable[CorpusChange]) -> list[LedgerRow]:
-    """Changes for a list; of each only some answers are recomputed, those with the highest posterior."""
+    """Changes for a list; for each only the answers with the highest posterior are recomputed."""
     return [LedgerRow(change, summary(change, _MOST_IN_LIST)) for change in changes]
 
 
 def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summary:
-    """What a change touched, worked out once every ten minutes at most."""
+    """The effects of a change on answers, computed at most every ten minutes."""
     if not change.blocks_gone:
         return Summary(0, 0)
     key = f"documents.touched:{change.pk}:{most}"
@@ -43,5 +43,5 @@ def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summar
 
 
 def answers(change: CorpusChange) -> QuerySet[EvidenceBlock, Any]:
-    """The answers that had read what a change took away, as `touched.reading` gives them."""
+    """The answers that had read what a change removed, as from `touched.reading`."""
     return touched.reading(change.blocks_gone, change.at)

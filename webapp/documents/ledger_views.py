@@ -1,4 +1,4 @@
-"""Manage › Documents › Changes: the ledger of all edits, and one change with the kept answers that it touched."""
+"""Manage › Documents › Changes: the ledger of all edits, and one change with the stored answers affected by it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def change_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def change_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One change, and the kept answers that had read what it took away."""
+    """One change, and the stored answers that had read what it removed."""
     change = get_object_or_404(CorpusChange.objects.select_related("document", "by", "before", "after"), pk=pk)
     page = Paginator(ledger.answers(change), _PAGE_SIZE).get_page(request.GET.get("page"))
     rows = touched.recomputed(page, change.blocks_gone)

@@ -1,4 +1,4 @@
-"""What is given of a document → a document of the corpus: read, described, checked; what cannot be taken is refused."""
+"""From inputs to documents of the corpus: read, describe, validate; unreadable ones are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_FILE_BYTES: Final = 64 << 20
 MOST_CHARACTERS: Final = 5_000_000  # of all documents of an edit: some 3,000 blocks, a minute of embedding
-MOST_DOCUMENTS: Final = 1_000  # of an edit; what is more is ingested as a corpus
+MOST_DOCUMENTS: Final = 1_000  # of an edit; more are to be ingested as a corpus
 LONGEST_ID: Final = 200
 LONGEST_TITLE: Final = 512
 LONGEST_LICENCE: Final = 200
@@ -36,7 +36,7 @@ BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 
 
 class Unreadable(RealmError):
-    """A document cannot be taken: its name and the reason. Nothing of the edit has happened."""
+    """A document that cannot be read: its name and the reason. The edit was not made."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Text:
 
 @dataclass(frozen=True)
 class File:
-    """An uploaded file. name: what it is called. declared_type: its media type as a browser sends it."""
+    """An uploaded file. name: its file name. declared_type: its media type, as sent by the browser."""
 
     content: bytes
     name: str
@@ -57,14 +57,14 @@ class File:
 
 @dataclass(frozen=True)
 class Address:
-    """An address that a worker fetches."""
+    """An address, which a worker fetches."""
 
     url: str
 
 
 @dataclass(frozen=True)
 class Given:
-    """A document to be added, or that takes the place of another.
+    """A document to be added, or to replace another.
 
     title, language, url: empty: what the source itself says. licence, attribution: None: the corpus's own.
     document_id: empty: made up (or the source's own, of a file that holds many documents).
@@ -86,14 +86,14 @@ class Given:
 
 @dataclass(frozen=True)
 class Taken:
-    """A document as the corpus takes it, and what it was read from."""
+    """A document in the corpus's format, and the format that it was read from."""
 
     document: Document
     format: str
 
 
 def checked(given: Sequence[Given]) -> None:
-    """InvalidRequest names every field that is wrong, `[n].` before it where there are several documents."""
+    """InvalidRequest names every wrong field, after `[n].` if there are several documents."""
     errors = []
     for number, one in enumerate(given):
         before = f"[{number}]." if len(given) > 1 else ""
@@ -132,9 +132,9 @@ def _wrong(one: Given) -> list[FieldError]:
 
 
 def read(given: Sequence[Given], corpus: CorpusSnapshot, *, only_one: bool = False) -> list[Taken]:
-    """The documents of everything that is given, whose addresses have been fetched.
+    """The documents in all inputs, whose addresses were fetched.
 
-    only_one: a file that holds many is refused. Unreadable names what cannot be taken, and why.
+    only_one: a file that holds many is refused. Unreadable names what cannot be read, and why.
     """
     taken = [one for single in given for one in _read(single, corpus, only_one=only_one)]
     if len(taken) > MOST_DOCUMENTS:
@@ -200,7 +200,7 @@ def _taken(read: Read, given: Given, corpus: CorpusSnapshot, *, alone: bool) -> 
 
 
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:
-    """Text and sections; a page stands behind its heading, so that evidence can name it."""
+    """Text and sections; a page number follows its heading, so that evidence can name it."""
     from realm_core.corpus.records import Section
 
     sections: list[Section] = []

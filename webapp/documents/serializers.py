@@ -1,4 +1,4 @@
-"""Documents, as the API reads and shows them."""
+"""Documents in the API."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _FILES_MB: Final = LARGEST_FILE_BYTES >> 20
 
 
 class AboutSerializer(StrictSerializer):
-    """What is told of a document beside its text."""
+    """A document's metadata."""
 
     title = StrictCharField(
         default="", allow_blank=True, help_text=f"At most {LONGEST_TITLE} characters; needed with `text`."
     )
-    url = StrictCharField(default="", allow_blank=True, help_text="Where it is from, for the links of evidence.")
+    url = StrictCharField(default="", allow_blank=True, help_text="The source, linked from evidence.")
     licence = StrictCharField(
         default=None,
         allow_null=True,
@@ -45,7 +45,7 @@ class AboutSerializer(StrictSerializer):
         help_text=f"At most {LONGEST_ATTRIBUTION} characters; if not given, the corpus's own.",
     )
     language = StrictCharField(default="", allow_blank=True, help_text="A code such as en.")
-    date = serializers.DateField(default=None, allow_null=True, help_text="Its own, such as 2026-01-31.")
+    date = serializers.DateField(default=None, allow_null=True, help_text="The document's own, such as 2026-01-31.")
     tags = serializers.ListField(child=StrictCharField(), default=list)
     collection = StrictCharField(
         default=None,
@@ -57,11 +57,11 @@ class AboutSerializer(StrictSerializer):
 
 
 class ChangedDocumentSerializer(AboutSerializer):
-    """What a document is to be: a text, an address, or, as multipart/form-data, a file."""
+    """The new content of a document: a text, an address, or, as multipart/form-data, a file."""
 
     text = StrictCharField(default="", allow_blank=True, trim_whitespace=False, help_text="Its lines are paragraphs.")
     address = StrictCharField(
-        default="", allow_blank=True, help_text="A worker fetches it; of the public internet, https or http."
+        default="", allow_blank=True, help_text="Fetched by a worker; on the public internet, https or http."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -75,12 +75,12 @@ class NewDocumentSerializer(ChangedDocumentSerializer):
     """A new document."""
 
     id = StrictCharField(
-        default="", allow_blank=True, help_text=f"At most {LONGEST_ID} characters; made up if not given."
+        default="", allow_blank=True, help_text=f"At most {LONGEST_ID} characters; generated if not given."
     )
 
 
 class ChangedUploadSerializer(ChangedDocumentSerializer):
-    """What a document is to be, with a file."""
+    """The new content of a document, with a file."""
 
     file = serializers.FileField(
         default=None,
@@ -91,25 +91,25 @@ class ChangedUploadSerializer(ChangedDocumentSerializer):
 
 
 class UploadSerializer(ChangedUploadSerializer, NewDocumentSerializer):
-    """A new document, with a file; of a format that holds many, all of them."""
+    """A new document, with a file; if its format holds many documents, all of them."""
 
 
 class BulkSerializer(StrictSerializer):
-    """Documents to be added by one edit, all or none."""
+    """Documents to add in one edit, all or none."""
 
     documents = NewDocumentSerializer(many=True, help_text=f"1 to {MOST_DOCUMENTS:,}.")
 
 
 class ListedDocumentSerializer(serializers.Serializer[Any]):
-    """A document of the corpus that answers."""
+    """A document of the deployed corpus."""
 
     id = serializers.CharField()
     title = serializers.CharField()
     url = serializers.CharField()
-    blocks = serializers.IntegerField(help_text="How many blocks of it are searched.")
+    blocks = serializers.IntegerField(help_text="The number of its searched blocks.")
     status = serializers.ChoiceField(DocumentStatus.choices)
-    format = serializers.CharField(help_text="What it was read from; `base`: it came with the corpus.")
-    added_at = serializers.DateTimeField(allow_null=True, help_text="Null: no edit has touched it.")
+    format = serializers.CharField(help_text="The format that it was read from; `base`: it came with the corpus.")
+    added_at = serializers.DateTimeField(allow_null=True, help_text="Null: it was never edited.")
     changed_at = serializers.DateTimeField(allow_null=True)
 
 
@@ -117,12 +117,12 @@ class DocumentBlockSerializer(serializers.Serializer[Any]):
     """A block as it is searched."""
 
     block_id = serializers.CharField()
-    section = serializers.CharField(help_text="Its heading; of a PDF with the page.")
+    section = serializers.CharField(help_text="Its heading; for a PDF with the page.")
     text = serializers.CharField()
 
 
 class DocumentSerializer(ListedDocumentSerializer):
-    """A document with its text; without text and blocks once it is removed."""
+    """A document with its text; without text and blocks if it was removed."""
 
     licence = serializers.CharField()
     attribution = serializers.CharField()
@@ -132,22 +132,22 @@ class DocumentSerializer(ListedDocumentSerializer):
     collection = serializers.CharField()
     text = serializers.CharField()
     passages = DocumentBlockSerializer(many=True)
-    corpus = serializers.CharField(help_text="The corpus state that this is of, as answers name it.")
+    corpus = serializers.CharField(help_text="The corpus state, named as in answers.")
 
 
 class EditSerializer(serializers.Serializer[Any]):
-    """What an edit did."""
+    """The result of an edit."""
 
-    corpus = serializers.CharField(help_text="The corpus state since, as answers name it: NAME@SNAPSHOT+STATE.")
+    corpus = serializers.CharField(help_text="The new corpus state, named as in answers: NAME@SNAPSHOT+STATE.")
     documents = ListedDocumentSerializer(many=True)
-    changes = serializers.IntegerField(help_text="How many documents are not as they were.")
+    changes = serializers.IntegerField(help_text="The number of changed documents.")
     timings_ms = serializers.DictField(
         child=serializers.FloatField(), help_text="read, publish (with embedding), commit and open."
     )
 
 
 def given(told: dict[str, Any]) -> Given:
-    """What was sent, as the service takes it."""
+    """The request in the service's format."""
     file = told.get("file")
     source: Text | File | Address
     if file is not None:

@@ -1,9 +1,9 @@
-"""Documents in, changed, out of the corpus that answers now: the one way that page, REST API and command line take.
+"""Editing the documents of the deployed corpus, for page, REST API and command line alike.
 
 read → plan, pack, embed, publish a segment (realm_core.living) → commit the rows → open the new state
 
-A published segment counts for nothing until the row of its state is the current one, so an edit that dies at any
-instant has happened or has not. Of two edits at once one wins; the other is made anew on the state that it finds.
+A published segment has no effect until the row of its state is the current one, so an edit that dies at any time has
+either happened or not. Of two simultaneous edits one wins; the other is repeated on the resulting state.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class Edited:
-    """What an edit did. state: the row that is current since; None while no document was ever edited.
+    """The result of an edit. state: the row that is now current; None if no document was ever edited.
 
-    document_ids: of all that were given or removed. changes: one for each document that is not as it was before.
+    document_ids: of all inputs or removed documents. changes: one per document that has changed.
     timings_ms: read, publish (with embedding), commit, open.
     """
 
@@ -58,14 +58,14 @@ class Edited:
 
 
 class DocumentExists(StateConflict):
-    """A document that was to be added is there already."""
+    """A document to be added exists already."""
 
     def __init__(self, document_id: str) -> None:
         super().__init__(f"The corpus has a document {document_id!r} already; change that one.")
 
 
 class EditConflict(StateConflict):
-    """Others edited the corpus at the same moment, again and again."""
+    """Others kept editing the corpus at the same moment."""
 
     retry_after_s = 1
 
@@ -83,19 +83,19 @@ Kept = Callable[[Edited], None]
 def add(given: Sequence[Given], *, by: User | None, kept: Kept | None = None) -> Edited:
     """Add documents, all or none.
 
-    kept: called in the transaction that commits; what it raises undoes the edit.
-    InvalidRequest, Unreadable, DocumentExists, EditConflict; EngineUnavailable where nothing is deployed.
+    kept: called in the transaction that commits; if it raises, the edit is undone.
+    Raises InvalidRequest, Unreadable, DocumentExists, EditConflict; EngineUnavailable if nothing is deployed.
     """
     return _put(given, by=by, kept=kept)
 
 
 def change(document_id: str, given: Given, *, by: User | None, kept: Kept | None = None) -> Edited:
-    """Let a document be what is given. DocumentMissing, and as `add`."""
+    """Replace a document. Raises DocumentMissing, and as `add` does."""
     return _put([given], by=by, kept=kept, changed_id=document_id)
 
 
 def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = None) -> Edited:
-    """Take documents out, all or none. DocumentMissing, EditConflict; EngineUnavailable where nothing is deployed."""
+    """Remove documents, all or none. DocumentMissing, EditConflict; EngineUnavailable if nothing is deployed."""
     ids = tuple(dict.fromkeys(document_ids))
 
     def look(view: CorpusView) -> None:
@@ -154,7 +154,7 @@ def _collection(document_id: str) -> str:
 
 @dataclass(frozen=True)
 class _Edit:
-    """taken: documents to be written. removed: ids to go. look: refuses what does not fit a state."""
+    """taken: documents to write. removed: ids to remove. look: refuses what does not fit a state."""
 
     taken: tuple[Taken, ...]
     removed: tuple[str, ...]
@@ -201,7 +201,7 @@ def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
 def _commit(
     index: IndexGeneration, edit: _Edit, row: CorpusState | None, before: CorpusView, after: CorpusView
 ) -> Edited:
-    """Make the new state the current one, with all that is written of the edit, or raise _Overtaken."""
+    """Make the new state the current one, with all rows of the edit, or raise _Overtaken."""
     ids = [*(one.document.id for one in edit.taken), *edit.removed]
     try:
         with transaction.atomic():
@@ -212,7 +212,7 @@ def _commit(
             if edit.kept is not None:
                 edit.kept(edited)
             return edited
-    except IntegrityError:  # of two first edits at once, or of two that add the same document
+    except IntegrityError:  # two first edits at once, or two that add the same document
         raise _Overtaken from None
 
 
@@ -224,7 +224,7 @@ def _written(
     after: CorpusView,
     ids: Sequence[str],
 ) -> Edited:
-    if row is None:  # what the first edit changed
+    if row is None:  # the first edit
         row = state_row(index, before.state, None)
     if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
         raise _Overtaken
@@ -282,7 +282,7 @@ def _kind(old: LivingDocument | None, new: LivingDocument | None) -> ChangeKind:
 def _document(
     index: IndexGeneration, old: LivingDocument | None, new: LivingDocument | None, read_from: str, by: User | None
 ) -> Document:
-    """The row of a document, as it is from now on; not saved yet."""
+    """The new row of a document, not saved yet."""
     shown = new or old
     assert shown is not None
     document = Document.objects.filter(index=index, document_id=shown.id).first()

@@ -1,7 +1,7 @@
-"""Which kept answers read some blocks, and which of them turn out differently without these.
+"""Which stored answers read some blocks, and which of them change without these.
 
-A kept answer stores everything that `Answer.without` needs, so both follow from what is stored: no model runs, and no
-corpus is opened. How many answers read the blocks is counted by the database; those that are recomputed are bounded.
+A stored answer has everything that `Answer.without` needs, so both are computed from stored data: without the model and
+the corpus. The database counts the answers that read the blocks; the number of recomputed ones is limited.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ MOST_RECOMPUTED: Final = 200  # for one summary; some 2 ms each
 
 
 class Outcome(StrEnum):
-    """What becomes of an answer without the blocks."""
+    """The effect on an answer of leaving the blocks out."""
 
     SAME = "same"
-    OTHER_BLOCK = "other block"  # the same answer, but another block explains it best
+    OTHER_BLOCK = "other block"  # the same answer, best explained by another block
     OTHER_ANSWER = "other answer"
-    NONE = "no answer"  # one was given, and is not any more
-    GIVEN = "answer given"  # none was given, and now one is
+    NONE = "no answer"  # there was an answer, now there is none
+    GIVEN = "answer given"  # there was no answer, now there is one
 
 
 @dataclass(frozen=True)
 class TouchedAnswer:
-    """A kept answer that read some of the blocks. posterior: of these blocks together, as the answer was kept."""
+    """A stored answer that read some of the blocks. posterior: of these blocks together, when it was stored."""
 
     asked: AskedAnswer
     posterior: float
@@ -45,29 +45,29 @@ class TouchedAnswer:
 
     @cached_property
     def outcome(self) -> Outcome:
-        """How the answer without the blocks differs from the one that was kept."""
+        """How the answer without the blocks differs from the stored one."""
         return outcome(self.full, self.without)
 
     @property
     def differs(self) -> bool:
-        """Whether it turns out differently."""
+        """Whether it changes."""
         return self.outcome != Outcome.SAME
 
     @property
     def asked_again(self) -> AskedAnswer | None:
-        """What the same question gave when it was last asked again."""
+        """The latest answer to the same question asked again."""
         return next(iter(self.asked.asked_again.all()), None)
 
     @property
     def explained_by(self) -> str:
-        """The title of the block that explains the answer best without the blocks; empty where no answer is left."""
+        """The title of the block that explains the answer best without the blocks; empty if there is no answer."""
         return self.without.evidence[0].title if self.without.answer else ""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """reading: how many kept answers read the blocks, exactly. looked_at: how many of them were recomputed, those with
-    the highest posterior first. outcomes: how many of these have each outcome.
+    """reading: the exact number of stored answers that read the blocks. looked_at: how many of them were recomputed,
+    those with the highest posterior first. outcomes: the number of these by outcome.
     """
 
     reading: int
@@ -76,12 +76,12 @@ class Summary:
 
     @property
     def differing(self) -> int:
-        """How many of those looked at turn out differently."""
+        """How many of the recomputed ones change."""
         return self.looked_at - self.outcomes.get(Outcome.SAME, 0)
 
     @property
     def other_answer(self) -> int:
-        """How many have another answer."""
+        """How many change to another answer."""
         return self.outcomes.get(Outcome.OTHER_ANSWER, 0)
 
     @property
@@ -96,17 +96,17 @@ class Summary:
 
     @property
     def given(self) -> int:
-        """How many have an answer where none had been found."""
+        """How many now have an answer, without one before."""
         return self.outcomes.get(Outcome.GIVEN, 0)
 
     @property
     def complete(self) -> bool:
-        """Whether every one was looked at."""
+        """Whether all were recomputed."""
         return self.looked_at == self.reading
 
 
 def outcome(full: Answer, without: Answer) -> Outcome:
-    """What became of an answer when blocks were taken away from it."""
+    """The effect on an answer of leaving blocks out."""
     if full.answer is None or without.answer is None:
         if full.answer is not None:
             return Outcome.NONE
@@ -120,17 +120,17 @@ def outcome(full: Answer, without: Answer) -> Outcome:
 def reading(block_ids: Collection[str], until: datetime | None = None) -> QuerySet[EvidenceBlock, Any]:
     """The ids of the answers (`answer`) that read any of the blocks, with the `total` of these blocks' posteriors.
 
-    The highest total comes first. until: only answers that were kept by then.
+    Ordered by total, highest first. until: only answers stored by then.
     """
     blocks = EvidenceBlock.objects.filter(block_id__in=block_ids)
     if until is not None:
         blocks = blocks.filter(answer__created_at__lte=until)
-    # Grouping the answers themselves would make SQLite compare their payloads.
+    # Grouping by the answers themselves would make SQLite compare their payloads.
     return blocks.order_by().values("answer").annotate(total=Sum("posterior")).order_by("-total", "answer")
 
 
 def recomputed(rows: Iterable[Any], block_ids: Collection[str]) -> list[TouchedAnswer]:
-    """Some rows of `reading`, each with its answer as it was kept and without the blocks."""
+    """Some rows of `reading`, each with its answer as stored and without the blocks."""
     from realm_core.serving.provenance import Answer
 
     totals = {row["answer"]: row["total"] for row in rows}
@@ -139,14 +139,14 @@ def recomputed(rows: Iterable[Any], block_ids: Collection[str]) -> list[TouchedA
     removed = frozenset(block_ids)
     touched = []
     for answer_id, total in totals.items():
-        if (asked := answers.get(answer_id)) is not None:  # retention may remove one meanwhile
+        if (asked := answers.get(answer_id)) is not None:  # retention may have removed it
             full = Answer.from_dict(asked.payload)
             touched.append(TouchedAnswer(asked, total, full, full.without(removed)))
     return touched
 
 
 def summary(block_ids: Collection[str], until: datetime | None = None, most: int = MOST_RECOMPUTED) -> Summary:
-    """How many kept answers read any of the blocks, and what becomes of up to `most` of them."""
+    """How many stored answers read any of the blocks, and what becomes of up to `most` of them."""
     found = reading(block_ids, until)
     touched = recomputed(found[:most], block_ids)
     outcomes = Counter(one.outcome.value for one in touched)

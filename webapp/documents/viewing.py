@@ -1,4 +1,4 @@
-"""What documents there are: the list of the current state, and one of them with its text."""
+"""Documents in the current state: the list, and one of them with its text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Listed:
-    """A document of the list. row: None: it came with the corpus, and no edit has touched it."""
+    """A document in the list. row: None: it came with the corpus and was never edited."""
 
     document_id: str
     title: str
@@ -41,7 +41,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Listing:
-    """A page of the list, and how many there are in all."""
+    """A page of the list, and the total number of documents."""
 
     documents: list[Listed]
     total: int
@@ -49,7 +49,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class ShownBlock:
-    """A block of a document as it is searched."""
+    """A searched block of a document."""
 
     block_id: str
     text: str
@@ -58,7 +58,7 @@ class ShownBlock:
 
 @dataclass(frozen=True)
 class Shown:
-    """One document with its text, of the current state; without text and blocks once it is removed."""
+    """One document with its text, in the current state; without text and blocks if it was removed."""
 
     listed: Listed
     text: str
@@ -72,7 +72,7 @@ class Shown:
 
 
 def active() -> Deployment:
-    """The deployment whose corpus is edited and shown. EngineUnavailable where there is none."""
+    """The deployment whose corpus is edited and shown. EngineUnavailable if there is none."""
     deployment = Deployment.active()
     if deployment is None:
         raise EngineUnavailable("Nothing is deployed yet: there is no corpus.", retry_after_s=30)
@@ -80,9 +80,9 @@ def active() -> Deployment:
 
 
 def current_view() -> tuple[CorpusState | None, CorpusView]:
-    """The corpus that answers now, with the row of its state (None: no document was ever edited).
+    """The deployed corpus, with the row of its state (None: no document was ever edited).
 
-    EngineUnavailable where it cannot be read.
+    EngineUnavailable if it cannot be read.
     """
     index = active().index
     row = index.states.filter(is_current=True).first()
@@ -90,28 +90,28 @@ def current_view() -> tuple[CorpusState | None, CorpusView]:
 
 
 def opened(index: IndexGeneration, row: CorpusState | None) -> CorpusView:
-    """The texts of a state; EngineUnavailable where they cannot be read."""
+    """The texts of a state; EngineUnavailable if they cannot be read."""
     try:
         return view_of(index, state_of(index, row))
-    except RealmError as error:  # files that are missing or damaged are not the client's mistake
+    except RealmError as error:  # missing or damaged files are not the client's error
         _log.error("The corpus cannot be read: %s", error)
         raise EngineUnavailable("The corpus cannot be read: its files are missing or damaged.") from error
 
 
 def corpus_id(index: IndexGeneration, row: CorpusState | None) -> str:
-    """What answers from this state name as their corpus."""
+    """The name of the corpus in answers from this state."""
     edits = f"+{row.state_id}" if row is not None and row.has_edits else ""
     return f"{index.corpus.name}@{index.corpus.snapshot_id}{edits}"
 
 
 def current_corpus_id() -> str:
-    """Of what answers now."""
+    """The name of the deployed corpus in answers."""
     index = active().index
     return corpus_id(index, index.states.filter(is_current=True).first())
 
 
 def described(document_ids: Sequence[str]) -> list[Listed]:
-    """These documents, as far as they are known, in their order."""
+    """The known ones of these documents, in their order."""
     index = active().index
     rows = {row.document_id: of_row(row) for row in Document.objects.filter(index=index, document_id__in=document_ids)}
     _, view = current_view()
@@ -190,5 +190,5 @@ def show(document_id: str, hidden: frozenset[str] = frozenset()) -> Shown:
 
 
 def of_row(row: Document) -> Listed:
-    """A document that an edit touched, as the list has it."""
+    """An edited document, as in the list."""
     return Listed(row.document_id, row.title, row.url, row.blocks, row.status, row)

@@ -31,7 +31,7 @@ from webapp.serving.engine import EngineUnavailable
 
 _PAGE_SIZE: Final = 50
 _TOUCHED_SIZE: Final = 25
-_TEXT_SHOWN: Final = 20_000  # characters, unless all of it is asked for
+_TEXT_SHOWN: Final = 20_000  # characters, unless the whole text is requested
 _BLOCKS_SIZE: Final = 50
 _SHOWS: Final = {
     "": "All",
@@ -44,7 +44,7 @@ _FILE: Final = cast(FileField, FileForm.base_fields["file"])
 
 
 def with_corpus(view: View) -> View:
-    """Answer 404 where the document is not there, and 503 with the reason where the corpus cannot be read."""
+    """Return 404 if the document does not exist, and 503 with the reason if the corpus cannot be read."""
 
     @wraps(view)
     def guarded(request: HttpRequest) -> HttpResponseBase:
@@ -63,7 +63,7 @@ def with_corpus(view: View) -> View:
 @require_GET
 @with_corpus
 def document_list(request: HttpRequest) -> HttpResponse:
-    """The documents of the corpus that answers, those that edits touched first."""
+    """The documents of the deployed corpus, edited ones first."""
     title, status = request.GET.get("title", "").strip(), request.GET.get("show", "")
     status = status if status in _SHOWS else ""
     number = request.GET.get("page", "1")
@@ -105,7 +105,7 @@ def bring_documents(request: HttpRequest) -> HttpResponse:
 @require_GET
 @with_corpus
 def document_page(request: HttpRequest) -> HttpResponse:
-    """One document: its text, its blocks, its history, and which kept answers read it."""
+    """One document: its text, its blocks, its history, and the stored answers that read it."""
     shown = _shown(request)
     whole = request.GET.get("text") == "all"
     row = shown.listed.row
@@ -128,7 +128,7 @@ def document_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def add_document(request: HttpRequest) -> HttpResponse:
-    """Add a document by pasting it, uploading it or giving its address."""
+    """Add a document: pasted, uploaded or from an address."""
     by = staff_member(request)
     return _edit(request, {}, lambda given: service.add([given], by=by), {})
 
@@ -139,7 +139,7 @@ def add_document(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @with_corpus
 def change_document(request: HttpRequest) -> HttpResponse:
-    """Let another text take the place of a document's, with what reads the present one beside the form."""
+    """Replace a document; the form shows the present text beside it."""
     shown, by = _shown(request), staff_member(request)
     document_id = shown.listed.document_id
     context = {"shown": shown, "summary": touched.summary([block.block_id for block in shown.blocks])}
@@ -151,7 +151,7 @@ def change_document(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @with_corpus
 def remove_document(request: HttpRequest) -> HttpResponse:
-    """Remove a document; first the page says what that touches."""
+    """Remove a document; first the page shows what that affects."""
     shown = _shown(request)
     if shown.listed.status in GONE:
         messages.info(request, "It is removed already.")
@@ -178,7 +178,7 @@ def remove_document(request: HttpRequest) -> HttpResponse:
 
 
 def document_address(document_id: str) -> str:
-    """The page of a document. Its id may hold anything, so it does not stand in the path."""
+    """The page of a document. Its id may hold any characters, so it is not part of the path."""
     return f"{reverse('manage-document')}?{urlencode({'id': document_id})}"
 
 
@@ -193,9 +193,9 @@ def _edit(
     context: dict[str, Any],
     document_id: str = "",
 ) -> HttpResponse:
-    """The form of the chosen source; where it was sent and is right, the edit is made.
+    """The form of the chosen source; if a valid one was posted, the edit is made.
 
-    known: what the form begins with. document_id: of the document whose place the given one takes.
+    known: the form's initial values. document_id: of the document to replace.
     """
     way = request.GET.get("from", "")
     way = way if way in FORMS else "text"
@@ -219,7 +219,7 @@ def _edit(
 
 
 def _say(request: HttpRequest, edited: Edited) -> None:
-    """Tell what an edit did."""
+    """Report the result of an edit."""
     if not edited.changes:
         messages.info(request, "The corpus had it already, word for word: nothing has changed.")
         return
@@ -237,7 +237,7 @@ def _blocks(count: int) -> str:
 
 
 def _after(edited: Edited) -> HttpResponse:
-    """Where an edit leads: to what it touched, to its document, or to the list."""
+    """The page after an edit: its effects, its document, or the list."""
     gone = [change for change in edited.changes if change.blocks_gone]
     if len(gone) == 1:
         return redirect("manage-document-change-page", gone[0].pk)

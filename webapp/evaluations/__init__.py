@@ -1,1 +1,1 @@
-"""What was measured of models, and their comparison."""
+"""Evaluations of models, and their comparison."""

@@ -1,7 +1,7 @@
-"""Two models on the same questions: what was measured, what is missing, and where they differ.
+"""Two models on the same questions: existing evaluations, missing ones, and where the models differ.
 
-Two evaluations are comparable when question set, sample, k and retriever are the same. The corpora may differ: it is
-the same questions that are asked.
+Two evaluations are comparable if question set, sample, k and retriever are the same. The corpora may differ, because
+the questions are the same.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ QUICK_SAMPLE: Final = 200  # questions of a quick evaluation: about a minute on 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What could answer: a model over a corpus."""
+    """A model over a corpus that can be deployed."""
 
     model: ModelVersion
     corpus: CorpusSnapshot
@@ -43,14 +43,14 @@ class Candidate:
 class Differ(StrEnum):
     """How two models can differ on a question."""
 
-    FIRST = "first"  # the first alone is right
-    SECOND = "second"  # the second alone is right
+    FIRST = "first"  # only the first is right
+    SECOND = "second"  # only the second is right
     ANSWER = "answer"  # both are right or both are wrong, with different answers
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What both said to one question."""
+    """The predictions of both for one question."""
 
     first: Prediction
     second: Prediction
@@ -64,7 +64,7 @@ class Pair:
 
 
 def measured(candidate: Candidate, *, questions: QuestionSet | None = None) -> Iterator[Evaluation]:
-    """Evaluations of the model as it would answer (its own retriever, its own way of reading), the newest first."""
+    """Evaluations of the model as it answers (own retriever, own normalisation), the newest first."""
     found = Evaluation.objects.filter(model=candidate.model, corpus=candidate.corpus, retriever="dense")
     if questions is not None:
         found = found.filter(questions=questions)
@@ -75,7 +75,7 @@ def measured(candidate: Candidate, *, questions: QuestionSet | None = None) -> I
 
 
 def measured_alike(first: Candidate, second: Candidate) -> list[tuple[Evaluation, Evaluation]]:
-    """Of each question set that both were asked, the newest comparable pair with the most questions."""
+    """For each question set that both were asked, the newest comparable pair with the most questions."""
     best: dict[int, tuple[Evaluation, Evaluation]] = {}
     theirs = list(measured(second))
     for one in measured(first):
@@ -87,10 +87,10 @@ def measured_alike(first: Candidate, second: Candidate) -> list[tuple[Evaluation
 
 
 def latest_figures(model: ModelVersion) -> list[Evaluation]:
-    """What the model itself did on whole question sets, read as a question is: the newest of each set, newest first.
+    """The model's own figures on whole question sets, read as a question is: the newest of each set, newest first.
 
-    Neither BM25's figures nor those of a sample, of another k or of another way of reading: beside one another on a
-    page they would be taken for the model's own. Reads `evaluations`, which callers of many models have prefetched.
+    Without evaluations of BM25, of a sample, of another k or normalisation, which would be mistaken for the model's own
+    figures. Reads `evaluations`, which callers with many models have prefetched.
     """
     own = {OWN, own_normalisation(model)}
     newest: dict[int, Evaluation] = {}
@@ -101,7 +101,7 @@ def latest_figures(model: ModelVersion) -> list[Evaluation]:
 
 
 def own_normalisation(model: ModelVersion) -> str:
-    """How the model itself reads, as its folder says; empty when that cannot be read."""
+    """The model's own normalisation, from its folder; empty if that cannot be read."""
     try:
         return str(read_json(resolve(model.path) / "config.json")["model"]["normalisation"])
     except (RealmError, KeyError, TypeError):
@@ -109,25 +109,25 @@ def own_normalisation(model: ModelVersion) -> str:
 
 
 def why_not_comparable(first: Evaluation, second: Evaluation) -> str:
-    """A sentence; empty when they can be compared."""
+    """The reason, in a sentence; empty if they can be compared."""
     if first.questions_id != second.questions_id:
         return f"They were asked different questions: {first.questions.name} and {second.questions.name}."
     if first.sample != second.sample:
         return "They were asked different samples of the questions."
     if first.retriever != second.retriever:
-        return f"Other retrievers found their blocks: {first.retriever} and {second.retriever}."
+        return f"They used different retrievers: {first.retriever} and {second.retriever}."
     if first.k != second.k:
         return f"They read a different number of blocks: {first.k} and {second.k}."
     return ""
 
 
 def difference(first: Evaluation, second: Evaluation) -> Difference:
-    """Exact match of the second minus that of the first, with its interval; RealmError when that cannot be said."""
+    """Exact match of the second minus that of the first, with its interval; RealmError if it cannot be computed."""
     return paired_difference((pair.first.right, pair.second.right) for pair in pairs(first, second))
 
 
 def pairs(first: Evaluation, second: Evaluation) -> Iterator[Pair]:
-    """What both said to each question, in their order. RealmError where the two are not of the same questions."""
+    """Both predictions for each question, in order. RealmError if the questions are not the same."""
     if reason := why_not_comparable(first, second):
         raise RealmError(reason)
     theirs = read_predictions(resolve(second.predictions))
@@ -140,7 +140,7 @@ def pairs(first: Evaluation, second: Evaluation) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two evaluations side by side. counts: how often they differ, in each way."""
+    """Two evaluations side by side. counts: the number of differences by kind."""
 
     difference: Difference
     counts: dict[Differ, int]
@@ -148,7 +148,7 @@ class Comparison:
 
 
 def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Comparison:
-    """Compare two evaluations; `show` chooses the questions to be shown (None: all on which one alone is right)."""
+    """Compare two evaluations; `show` selects the questions to show (None: those on which only one is right)."""
     counts = dict.fromkeys(Differ, 0)
     outcomes: list[tuple[bool, bool]] = []
     shown: list[Pair] = []
@@ -164,7 +164,7 @@ def compare(first: Evaluation, second: Evaluation, show: Differ | None) -> Compa
 
 
 def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluation | None:
-    """The newest evaluation of a candidate on these questions that reads as many blocks as a question does."""
+    """The newest evaluation of a candidate on these questions with as many blocks as a question reads."""
     for evaluation in measured(candidate, questions=questions):
         if evaluation.sample == sample and evaluation.k == _K:
             return evaluation
@@ -174,12 +174,12 @@ def find(candidate: Candidate, questions: QuestionSet, sample: int) -> Evaluatio
 def measure_missing(
     candidates: Iterable[Candidate], questions: QuestionSet, sample: int, *, by: User | str | None
 ) -> tuple[list[Evaluation], list[Job]]:
-    """(evaluations that are there, jobs that make the others: started now, or running already).
+    """(existing evaluations, jobs that make the missing ones, just started or already running).
 
-    RealmError where a candidate has no index.
+    RealmError if a candidate has no index.
     """
     if questions.purpose != Purpose.MEASURE:
-        raise RealmError(f"{questions.name} is there to learn from; models are not measured by it.")
+        raise RealmError(f"{questions.name} is a set to train on; models are not measured by it.")
     there, started = [], []
     for candidate in candidates:
         evaluation = find(candidate, questions, sample)

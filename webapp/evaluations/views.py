@@ -1,4 +1,4 @@
-"""Evaluations, one by one and two side by side."""
+"""Pages of evaluations, single and side by side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PAGE_SIZE: Final = 20
 
 
 class CompareForm(forms.Form):
-    """Two models and the questions that both are asked."""
+    """Two models and a question set."""
 
     first = forms.ModelChoiceField(ModelVersion.objects.all(), label="First model", empty_label="Choose …")
     second = forms.ModelChoiceField(ModelVersion.objects.all(), label="Second model", empty_label="Choose …")
@@ -42,7 +42,7 @@ class CompareForm(forms.Form):
         return values
 
     def candidates(self) -> list[Candidate]:
-        """The two, over the corpus."""
+        """The two candidates, over the corpus."""
         return [Candidate(self.cleaned_data[name], self.cleaned_data["corpus"]) for name in ("first", "second")]
 
 
@@ -50,7 +50,7 @@ class CompareForm(forms.Form):
 @never_cache
 @require_GET
 def evaluation_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """One evaluation: figures, calibration, and what it can be compared with."""
+    """One evaluation: figures, calibration, and evaluations to compare it with."""
     evaluation = _evaluation(pk)
     comparable = [
         other
@@ -87,13 +87,13 @@ def evaluation_plot(request: HttpRequest, pk: int, panel: str) -> HttpResponse:
 @never_cache
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
-    """Choose two models and questions; when both have been measured, the comparison, else what is missing."""
+    """Choose two models and questions; then the comparison if both were measured, else what is missing."""
     active = Deployment.active()
     initial = {
         "sample": comparing.QUICK_SAMPLE,
         "corpus": active.index.corpus_id if active else None,
         "first": active.model_id if active else None,
-    } | request.GET.dict()  # a link that leads here may have chosen already
+    } | request.GET.dict()  # a link may have made the choice already
     chosen = CompareForm.base_fields.keys() <= request.GET.keys()
     form = CompareForm(request.GET if chosen else None, initial=initial)
     missing: list[Candidate] = []
@@ -121,7 +121,7 @@ def measure(request: HttpRequest) -> HttpResponse:
 
 
 def start_missing(request: HttpRequest, candidates: list[Candidate], questions: QuestionSet, sample: int) -> None:
-    """Start what is missing, and tell the person."""
+    """Start the missing evaluations, and report that."""
     try:
         _, started = comparing.measure_missing(candidates, questions, sample, by=staff_member(request))
     except RealmError as error:
@@ -163,5 +163,5 @@ def _evaluation(pk: int) -> Evaluation:
 
 
 def _enough() -> bool:
-    """Whether there is anything to compare."""
+    """Whether there are two models to compare."""
     return ModelVersion.objects.count() > 1 and QuestionSet.objects.filter(purpose=Purpose.MEASURE).exists()

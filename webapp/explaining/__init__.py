@@ -1,1 +1,1 @@
-"""Why an answer is wrong."""
+"""Explanations of wrong answers."""

@@ -1,4 +1,4 @@
-"""Why an answer is wrong, over REST."""
+"""Explanations of wrong answers, over REST."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webapp.rest.throttle import AskThrottle
 
 
 class WhyView(PublicView):
-    """Why a kept answer is wrong, for those who know the right one and are signed in."""
+    """Why a kept answer is wrong, for signed-in callers who know the right one."""
 
     permission_classes = [MayExplain]
     throttle_classes = [AskThrottle]
@@ -28,9 +28,9 @@ class WhyView(PublicView):
     @extend_schema(
         operation_id="why",
         summary="Why an answer is wrong",
-        description="Given the right answer, tells where it was lost: not in the corpus, not retrieved, misread, "
-        "outweighed, withheld. Nothing is kept. Ranks are told as long as the model and the index that gave the answer "
-        "are deployed, and whether the corpus says it as long as it is there.",
+        description="Given the right answer, says where it was lost: not in the corpus, not retrieved, misread, "
+        "outweighed, withheld. Nothing is stored. Ranks are known as long as the model and the index of the answer "
+        "are deployed, and whether the corpus holds the right answer as long as the corpus exists.",
         request=RightAnswerSerializer,
         responses={200: WhySerializer, **problem_responses(400, 403, 404, 413, 415, 429)},
         examples=[

@@ -1,4 +1,4 @@
-"""The right answer, and why another one was given, as the API describes them."""
+"""The right answer, and the explanation of a wrong one, in the API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.rest.serializers import StrictCharField, StrictSerializer
 
 
 class RightAnswerSerializer(StrictSerializer):
-    """The right answer. Its length is checked where page and API pass."""
+    """The right answer. Its length is checked by the service."""
 
     answer = StrictCharField(
         trim_whitespace=False, allow_blank=True, help_text="A name, a date, a phrase: at most 300 characters."
@@ -19,9 +19,9 @@ class RightAnswerSerializer(StrictSerializer):
 
 
 class ContenderSerializer(serializers.Serializer[Any]):
-    """An answer, and the block that speaks for it most."""
+    """An answer, and the block that contributes most to it."""
 
-    text = serializers.CharField(allow_null=True, help_text="Null: “not here”, or that no span of the block is right.")
+    text = serializers.CharField(allow_null=True, help_text="Null: “not here”, or no span of the block is right.")
     probability = serializers.FloatField(help_text="Over all blocks; under `misread`, in this block.")
     block_id = serializers.CharField()
     title = serializers.CharField()
@@ -33,19 +33,19 @@ class WhySerializer(serializers.Serializer[Any]):
     cause = serializers.ChoiceField(
         choices=[*CAUSES, NOT_READ],
         help_text="`right`: it is not wrong. `withheld`: the best candidate is right, but too unlikely to be given. "
-        "`outweighed`: a block read says it, another answer is likelier over all blocks. `misread`: the blocks read "
-        "that hold it were read as saying something else, or nothing. `not_retrieved`: only blocks that were not read "
+        "`outweighed`: a block read holds it, another one is more probable over all blocks. `misread`: the blocks read "
+        "that hold it were read as another answer, or none. `not_retrieved`: only blocks that were not read "
         "hold it. `not_in_corpus`: no block does. `not_read`: no block read does, and of others it is not known.",
     )
-    detail = serializers.CharField(help_text="The same in plain sentences, with what could not be found out.")
+    detail = serializers.CharField(help_text="The same in sentences, with what is not known.")
     chosen = ContenderSerializer(allow_null=True, help_text="What was chosen (`outweighed`, `misread`).")
-    right = ContenderSerializer(allow_null=True, help_text="The right answer, where a block read holds it.")
+    right = ContenderSerializer(allow_null=True, help_text="The right answer, if a block read holds it.")
     no_answer_probability = serializers.FloatField(
-        allow_null=True, help_text="Of “not here”: in the right block (`misread`), of all blocks (`withheld`)."
+        allow_null=True, help_text="Probability of “not here” in the right block (`misread`) or over all (`withheld`)."
     )
     rank = serializers.IntegerField(
-        allow_null=True, help_text="Of the best block that holds it (`not_retrieved`); null: not known, or far behind."
+        allow_null=True, help_text="Rank of the best block that holds it; null: not known, or beyond `looked_at`."
     )
     looked_at = serializers.IntegerField(
-        allow_null=True, help_text="How many ranks were looked at; 0: they are not known."
+        allow_null=True, help_text="How many ranks were searched; 0: ranks are not known."
     )

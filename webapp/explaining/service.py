@@ -1,7 +1,7 @@
-"""Why was an answer wrong, given the right one? In a sentence, from what was kept with the answer.
+"""The explanation of a wrong answer, given the right one, from the data stored with the answer.
 
-Where no block that was read holds the right answer, the engine that made the answer is asked for ranks, and the corpus
-is looked through; without them the sentence says so, and tells what the evidence does.
+If no block that was read holds the right answer, the engine that made the answer is asked for ranks, and the corpus is
+searched; if that is not possible, the explanation says so.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from realm_core.living.scope import Scope
     from realm_core.serving.provenance import Answer
 
-_OTHER_PAIR: Final = "Another model or index answers now than gave this answer, so at which rank cannot be told."
-_NO_ENGINE: Final = "No model is ready, so at which rank cannot be told; try again later."
-_NO_CORPUS: Final = "Its corpus is no longer here, so whether another block says it cannot be told."
+_OTHER_PAIR: Final = "Its rank is not known, because another model or index is deployed now."
+_NO_ENGINE: Final = "Its rank is not known, because no model is ready; try again later."
+_NO_CORPUS: Final = "Its corpus was removed, so it is not known whether another block holds the answer."
 
 
 @dataclass(frozen=True)
 class Explained:
-    """The cause with its details, and the same in plain sentences."""
+    """The cause with its details, and the same in sentences."""
 
     why: Why
     detail: str
@@ -93,34 +93,34 @@ def _place(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) 
 
 
 def _sentence(why: Why, answer: Answer, right: str) -> str:
-    said, read = f"“{right}”", len(answer.evidence)
+    quoted, read = f"“{right}”", len(answer.evidence)
     match why.cause:
         case "right":
-            return f"{said} is the answer that was given."
+            return f"{quoted} is the answer that was given."
         case "withheld":
-            return _withheld(why, said)
+            return _withheld(why, quoted)
         case "outweighed":
             return _outweighed(why, answer)
         case "misread":
-            return _misread(why, answer, said)
+            return _misread(why, answer, quoted)
         case "not_retrieved" if why.rank is not None:
             best = f"the best block that does has rank {why.rank:,}"
-            return f"The corpus says {said}, but {best}; the first {read} were read."
+            return f"The corpus says {quoted}, but {best}; the first {read} were read."
         case "not_retrieved" if why.looked_at:
-            return f"The corpus says {said}, but in none of the first {why.looked_at:,} blocks; {read} were read."
+            return f"The corpus says {quoted}, but in none of the first {why.looked_at:,} blocks; {read} were read."
         case "not_retrieved":
-            return f"The corpus says {said}, but in no block that was read."
+            return f"The corpus says {quoted}, but in no block that was read."
         case "not_in_corpus":
-            return f"No block of the corpus says {said}, so it could not be found."
-    return f"No block that was read says {said}."
+            return f"No block of the corpus says {quoted}, so it could not be found."
+    return f"No block that was read says {quoted}."
 
 
-def _withheld(why: Why, said: str) -> str:
+def _withheld(why: Why, quoted: str) -> str:
     assert why.right is not None
     null = why.no_answer_probability
     beside = "" if null is None else f", and that the blocks hold no answer has {_percent(null)}"
     has = f"it has {_percent(why.right.probability)}{beside}"
-    return f"{said} is the best candidate, but too unlikely to be given: {has}."
+    return f"{quoted} is the best candidate, but too improbable to be given: {has}."
 
 
 def _outweighed(why: Why, answer: Answer) -> str:
@@ -135,22 +135,22 @@ def _outweighed(why: Why, answer: Answer) -> str:
     )
 
 
-def _misread(why: Why, answer: Answer, said: str) -> str:
+def _misread(why: Why, answer: Answer, quoted: str) -> str:
     assert why.chosen is not None and why.right is not None
-    has = f"no span for {said} was likely there"
+    has = f"no span for {quoted} was likely there"
     if why.right.text is not None:
-        has = f"{said} has {_percent(why.right.probability)} there"
+        has = f"{quoted} has {_percent(why.right.probability)} there"
     chosen, null = _percent(why.chosen.probability), why.no_answer_probability
     if why.chosen.text is None:
-        reads = f"was read as likeliest to hold no answer ({chosen}); {has}"
+        reads = f"was read as most probably holding no answer ({chosen}); {has}"
     else:
         reads = f"was read as saying “{why.chosen.text}” ({chosen}); {has}"
         reads += "" if null is None else f", and that it holds no answer {_percent(null)}"
-    return f"Block {_place_of(why.right, answer)} holds {said}, but {reads}."
+    return f"Block {_place_of(why.right, answer)} holds {quoted}, but {reads}."
 
 
 def _place_of(contender: Contender, answer: Answer) -> str:
-    """A block as the page names it."""
+    """A block as the page calls it."""
     rank = next(block.rank for block in answer.evidence if block.block_id == contender.block_id)
     return f"{rank} ({contender.title})"
 

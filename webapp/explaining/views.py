@@ -1,4 +1,4 @@
-"""Why an answer is wrong, for those who know the right one; without htmx, on the answer's whole page."""
+"""The page that explains a wrong answer to those who know the right one; without htmx, the answer's whole page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explain(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     right_answer = request.POST.get("right_answer", "")
     context = answer_context(request, asked, []) | {"right_answer": right_answer}
     if (wait_s := limits.seconds_to_wait(request)) is not None:
-        context["why_error"] = f"That was a lot at once. Come back in {wait_s} seconds."
+        context["why_error"] = f"Too many requests. Try again in {wait_s} seconds."
         response = render(request, "ask/answer.html", context, status=429)
         response["Retry-After"] = str(wait_s)
         return response

@@ -1,1 +1,1 @@
-"""What askers say of answers, and what curators make of it."""
+"""Feedback of askers on answers, and its review by curators."""

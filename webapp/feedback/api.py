@@ -1,4 +1,4 @@
-"""Feedback over REST: one's own word on a kept answer."""
+"""Feedback over REST: the caller's own feedback on a kept answer."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _KEPT: Final = _SAID | {
 
 
 class SaidSerializer(StrictSerializer):
-    """What one thinks of an answer; at least one of the three. What is left out is taken as not said."""
+    """The caller's feedback; at least one of the three fields. Omitted fields count as not said."""
 
     right = StrictBooleanField(allow_null=True, default=None, help_text="Whether the answer is right.")
     block_id = StrictCharField(
         default="",
         allow_blank=True,
-        help_text="The block that is the right evidence: one that was read, or another of the same corpus.",
+        help_text="The block with the right evidence: one that was read, or another of the same corpus.",
     )
     better_answer = StrictCharField(
         default="",
         allow_blank=True,
         trim_whitespace=False,
-        help_text=f"What should have been answered: at most {LONGEST_ANSWER} characters.",
+        help_text=f"The right answer: at most {LONGEST_ANSWER} characters.",
     )
 
 
 class FeedbackSerializer(serializers.ModelSerializer[Feedback]):
-    """One's word, and whether a curator has accepted it to learn from."""
+    """The caller's feedback, and whether a curator has accepted it."""
 
     review = serializers.ChoiceField(Review.choices, read_only=True)
 
@@ -64,18 +64,18 @@ class FeedbackSerializer(serializers.ModelSerializer[Feedback]):
 
 
 class FeedbackView(PublicView):
-    """One's own word on an answer."""
+    """The caller's own feedback on an answer."""
 
     permission_classes = [AllowAny, MayGiveFeedback]
 
     def get_throttles(self) -> list[BaseThrottle]:
-        """What writes is counted, together with the questions."""
+        """Writing counts for the rate limit, together with questions."""
         return [AskThrottle()] if self.request.method == "POST" else []
 
     @extend_schema(
         operation_id="feedback",
-        summary="What one said of an answer",
-        description="404 where one has said nothing.",
+        summary="Read one's own feedback on an answer",
+        description="404 if there is none.",
         responses={200: FeedbackSerializer, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Feedback", value=_KEPT, response_only=True, status_codes=["200"])],
     )
@@ -88,9 +88,9 @@ class FeedbackView(PublicView):
 
     @extend_schema(
         operation_id="giveFeedback",
-        summary="Say what one thinks of an answer",
-        description="Takes the place of what one said before. An account has one word on each answer; without one, "
-        "the session that the cookie carries has. A curator decides whether it is learnt from; changing it lets it "
+        summary="Give feedback on an answer",
+        description="Replaces earlier feedback. An account has one feedback per answer; without an account, "
+        "the session of the cookie has. A curator decides whether it is trained on; changing it lets it "
         "wait anew.",
         request=SaidSerializer,
         responses={
@@ -111,8 +111,8 @@ class FeedbackView(PublicView):
 
     @extend_schema(
         operation_id="takeFeedbackBack",
-        summary="Take back what one said of an answer",
-        description="404 where one has said nothing.",
+        summary="Delete one's own feedback on an answer",
+        description="404 if there is none.",
         request=None,
         responses={204: None, **problem_responses(400, 403, 404)},
     )
@@ -123,9 +123,9 @@ class FeedbackView(PublicView):
         return Response(status=204)
 
     def _asker(self, *, create: bool = False) -> Asker:
-        """Whose word it is: the account's, of a token or a session, or else the session's."""
+        """The author of the feedback: the account of a token or session, or else the session."""
         request = self.request
         in_account = request.user.is_authenticated
-        # A program with a token has no history in a browser, whatever cookies it brings along.
+        # A program with a token has no history in a browser, whatever cookies it sends.
         key = "" if request.auth is not None else asker_key(request, create=create and not in_account)
         return Asker(request.user, key)

@@ -1,4 +1,4 @@
-"""What everybody said of answers, over REST, for those who run the site; curators decide about it in the console."""
+"""All feedback over REST, for operators; curators review it in the console."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from webapp.rest.serializers import RecordSerializer, person_field
 _ORDERS: Final = ("changed_at",)
 _FILTERS: Final = (
     by_word("review", Review.values),
-    by_truth("teaches", "teaches", "Whether something can be learnt from it; a curator looks at nothing else."),
-    by_truth("right", "right", "What was said of the answer; where nothing was, neither finds it."),
+    by_truth("teaches", "teaches", "Whether it can be trained on; curators review only this."),
+    by_truth("right", "right", "Whether the answer was called right or wrong; feedback without that matches neither."),
     by_id("deployment", Deployment, "answer__deployment"),
     *by_time("changed_at"),
 )
@@ -59,12 +59,12 @@ _SAID: Final[dict[str, Any]] = {
 
 
 class SaidOfAnswerSerializer(RecordSerializer):
-    """One asker's word on an answer, and what a curator made of it."""
+    """One asker's feedback on an answer, and a curator's review."""
 
     question = serializers.CharField(source="answer.question")
     answered = serializers.CharField(source="answer.answer_text", allow_null=True, help_text="Null: none was found.")
-    deployment = serializers.IntegerField(source="answer.deployment_id", help_text="Which one answered.")
-    teaches = serializers.BooleanField(help_text="Whether something can be learnt from it, once it is accepted.")
+    deployment = serializers.IntegerField(source="answer.deployment_id", help_text="The deployment that answered.")
+    teaches = serializers.BooleanField(help_text="Whether it can be trained on, once it is accepted.")
     by = person_field()
     reviewed_by = person_field()
 
@@ -77,11 +77,11 @@ class SaidOfAnswerSerializer(RecordSerializer):
 
 
 class AllFeedbackView(OperatorView):
-    """What everybody said."""
+    """All feedback."""
 
     @extend_schema(
         operation_id="all_feedback",
-        summary="List what everybody said of answers",
+        summary="List all feedback on answers",
         description="A curator's list in the console is `review=waiting&teaches=true`.",
         parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
         responses={200: page_response("FeedbackPage", SaidOfAnswerSerializer), **problem_responses(400, 403)},

@@ -1,7 +1,7 @@
-"""What askers say of answers: right or wrong, which block is the right evidence, a better answer.
+"""Feedback of askers: right or wrong, the block with the right evidence, a better answer.
 
-Each asker has one word on an answer, which they may change and take back. Nothing is learnt from it before a curator
-has accepted it: on an open site anybody can say anything.
+Each asker has one feedback per answer, which can be changed and deleted. It is trained on only after a curator has
+accepted it, because on an open site anybody can say anything.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from webapp.refusals import FieldError, InvalidRequest
 from webapp.text import one_line
 
 LONGEST_ANSWER: Final = 300  # characters; answers are names, dates and short phrases
-# A better answer was given, or the one there was is right.
+# There is a better answer, or the given one is right.
 TEACHES: Final = ~Q(better_answer="") | Q(right=True, answer__answer_text__isnull=False)
 
 
 @dataclass(frozen=True)
-class Told:
-    """A block that somebody pointed at, or that says an answer. rank: among those read; None: it was not."""
+class NamedBlock:
+    """A block named in feedback, or one that holds an answer. rank: among those read; None: it was not read."""
 
     block_id: str
     title: str
@@ -44,33 +44,33 @@ class Told:
 def say(
     asker: Asker, answer: AskedAnswer, *, right: bool | None = None, block_id: str = "", better_answer: str = ""
 ) -> tuple[Feedback, bool]:
-    """(their word, whether they had said nothing before); it takes the place of an earlier one.
+    """(feedback, whether it is new); it replaces earlier feedback of this asker.
 
-    right:          whether the answer is; None: not said. Where none was found: whether that is right.
-    block_id:       the block that is the right evidence: one that was read, or another of the same corpus.
+    right:          whether the answer is right; None: not said. If none was found: whether that is right.
+    block_id:       the block with the right evidence: one that was read, or another of the same corpus.
     better_answer:  as in a question file: a name, a date, a phrase.
-    InvalidRequest names every field that is wrong.
+    InvalidRequest names every wrong field.
     """
     better_answer = one_line(better_answer)
     _check(answer, right, block_id, better_answer, access_of(asker.user).hidden)
     word: dict[str, Any] = {"right": right, "block_id": block_id, "better_answer": better_answer}
     try:
         return _say(asker, answer, word)
-    except IntegrityError:  # the same asker said something at the same moment, in another window
+    except IntegrityError:  # the same asker sent feedback at the same moment, from another window
         return _say(asker, answer, word)
 
 
 def take_back(asker: Asker, answer: AskedAnswer) -> bool:
-    """Forget their word on an answer; False when there is none."""
+    """Delete their feedback on an answer; False if there is none."""
     deleted, _ = asker.words.filter(answer=answer).delete()
     return bool(deleted)
 
 
 def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None:
-    """Accept or refuse what somebody said, or let it wait again.
+    """Accept or refuse feedback, or reset its review.
 
-    seen: `changed_at` of the word that was looked at. RealmError when it has changed since, and when a word from which
-    nothing can be learnt is to be accepted: there is no right answer, or it stands nowhere in the corpus.
+    seen: `changed_at` of the reviewed feedback. RealmError if it has changed since, and for accepting feedback that
+    cannot be trained on: there is no right answer, or the corpus does not hold it.
     """
     if verdict == Review.ACCEPTED and not Feedback.objects.filter(TEACHES, pk=said.pk).exists():
         raise RealmError("There is nothing to learn from this: the answer is not right and no better one was given.")
@@ -96,7 +96,7 @@ def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None
 
 
 def right_answer(said: Feedback) -> str:
-    """What was said to be better, else the answer if it was said to be right; empty if neither."""
+    """The better answer, else the given one if it was called right; empty if neither."""
     return said.better_answer.strip() or (said.answer.answer_text or "" if said.right else "")
 
 
@@ -106,7 +106,7 @@ def evidence_of(said: Feedback, hidden: Collection[str]) -> Told | None:
     hidden: collections whose blocks are not found where they were not read.
     """
     answer = [right_answer(said)]
-    read = [Told(one.block_id, one.title, one.text, one.rank) for one in said.answer.evidence.all()]
+    read = [NamedBlock(one.block_id, one.title, one.text, one.rank) for one in said.answer.evidence.all()]
     read.sort(key=lambda one: one.rank or 0)
     named = [one for one in read if one.block_id == said.block_id] if said.block_id else read
     if (
@@ -139,7 +139,7 @@ def where_it_stands(said: Feedback, access: CollectionAccess) -> str:
 
 
 def all_of_it() -> QuerySet[Feedback]:
-    """What everybody said, with `teaches`: whether something can be learnt from it."""
+    """All feedback, with `teaches`: whether it can be trained on."""
     teaches = Case(When(TEACHES, then=True), default=False, output_field=BooleanField())
     said = Feedback.objects.select_related("answer__deployment__index__corpus", "by", "reviewed_by").defer(
         "answer__payload"
@@ -149,7 +149,7 @@ def all_of_it() -> QuerySet[Feedback]:
 
 @dataclass(frozen=True)
 class Judged:
-    """How the answers of a deployment were judged. right_share: 0 to 1; None where nobody said right or wrong."""
+    """Feedback on a deployment's answers. right_share: 0 to 1; None if nobody said right or wrong."""
 
     deployment: Deployment
     answers: int
@@ -158,12 +158,12 @@ class Judged:
 
     @property
     def right_share(self) -> float | None:
-        """Of the words that say right or wrong, those that say right."""
+        """Of the feedback that says right or wrong, the share that says right."""
         return self.right / self.judged if self.judged else None
 
 
 def by_deployment(deployments: QuerySet[Deployment]) -> list[Judged]:
-    """Each deployment, in the order given, with what people said of its answers."""
+    """Each deployment, in the given order, with the feedback on its answers."""
     deployments_of = list(deployments)
     ids = [deployment.pk for deployment in deployments_of]
     asked = AskedAnswer.objects.filter(deployment__in=ids).order_by().values_list("deployment")
@@ -175,12 +175,12 @@ def by_deployment(deployments: QuerySet[Deployment]) -> list[Judged]:
 
 
 def waiting_count() -> int:
-    """How many words that something can be learnt from no curator has looked at."""
+    """How much feedback that can be trained on waits for a review."""
     return Feedback.objects.filter(TEACHES, review=Review.WAITING).count()
 
 
 def accepted_count() -> int:
-    """How many accepted words something can be learnt from."""
+    """How much accepted feedback can be trained on."""
     return Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).count()
 
 

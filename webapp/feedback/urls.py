@@ -1,4 +1,4 @@
-"""Addresses of feedback: for askers, and for its review."""
+"""Addresses of feedback and its review."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""Say of an answer whether it is right, and take that back; without htmx, the forms lead back to the answer."""
+"""Pages that give feedback on an answer and delete it; without htmx, the forms lead back to the answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
     if request.method != "POST":
         return _back(answer)
     if (wait_s := limits.seconds_to_wait(request)) is not None:
-        response = _refused(request, answer, f"That was a lot at once. Come back in {wait_s} seconds.", status=429)
+        response = _refused(request, answer, f"Too many requests. Try again in {wait_s} seconds.", status=429)
         response["Retry-After"] = str(wait_s)
         return response
     try:
@@ -67,7 +67,7 @@ def _said(request: HtmxRequest, answer: AskedAnswer) -> HttpResponse:
 
 
 def _block(request: HtmxRequest) -> str:
-    """The block that was chosen, else the one whose link, or id, was written; what is neither is refused as it is."""
+    """The chosen block, else the one whose link or id was typed; anything else is refused."""
     written = request.POST.get("other_block", "").strip()
     found = _BLOCK_ID.search(written)
     return request.POST.get("block_id", "") or (found.group() if found else written)
@@ -78,7 +78,7 @@ def _back(answer: AskedAnswer) -> HttpResponse:
 
 
 def _refused(request: HtmxRequest, answer: AskedAnswer, why: str, status: int) -> HttpResponse:
-    """The answer's page again, with what is wrong and what was typed."""
+    """The answer's page again, with the error and the input."""
     typed = {name: request.POST.get(name, "") for name in ("better_answer", "block_id", "other_block")}
     context = answer_context(request, answer, []) | {"feedback_error": why, "typed": typed}
     return render(request, "ask/answer.html", context, status=status)

@@ -1,1 +1,1 @@
-"""Masked sentences and what fills them."""
+"""Masked sentences and their fillings."""

@@ -21,9 +21,9 @@ class FillView(AskingView):
     @extend_schema(
         operation_id="fill",
         summary="Fill the masks of a sentence",
-        description="What a pre-trained model expects behind each [MASK]: without retrieval (from the null block), "
-        "from the best block, and from the null block and the k − 1 best blocks together. Nothing is kept. A model "
-        "that was not pre-trained answers questions only (409).",
+        description="What a pre-trained model predicts for each [MASK]: without retrieval (from the null block), "
+        "from the best block, and from the null block and the k − 1 best blocks together. Nothing is stored. A model "
+        "that was not pre-trained only answers questions (409).",
         request=SentenceSerializer,
         responses={200: FillingSerializer, **problem_responses(400, 403, 409, 413, 415, 422, 429, 503)},
         examples=[

@@ -1,4 +1,4 @@
-"""A filling made ready to be shown, as `asking.reading` does it for answers."""
+"""A filling prepared for the page, as `asking.reading` does for answers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from webapp.asking.reading import Passage, add_up
 if TYPE_CHECKING:
     from realm_core.serving.filled import Filling, FillingEvidence, Guess, Word
 
-_LEAST_SCALE = 1.0  # of a utility's bar, so that differences that mean nothing stay small
+_LEAST_SCALE = 1.0  # of a utility's bar, so that negligible differences look small
 
 
 @dataclass(frozen=True)
 class WordView:
-    """One of the likeliest wordpieces. looked_for: it is the one that the figures of the page are about."""
+    """One of the most probable wordpieces. looked_for: it is the one that the page's figures refer to."""
 
     word: Word
     looked_for: bool
@@ -26,7 +26,7 @@ class WordView:
 
 @dataclass(frozen=True)
 class WayView:
-    """One of the three ways: how likely what is looked for is in it, and its likeliest words for each mask."""
+    """One of the three ways: its probability of the filling, and its most probable words for each mask."""
 
     name: str  # also the bar's colour
     probability: float | None  # None: there is no such block
@@ -35,11 +35,11 @@ class WayView:
 
 
 @dataclass(frozen=True)
-class BlockView:
+class FilledBlockView:
     """A block that was read. Figures named `…_tenths` are tenths of a percent, rounded so that they add up."""
 
     evidence: FillingEvidence
-    anchor: str  # what its place in the page is called
+    anchor: str  # its id in the page
     best: bool
     passage: Passage
     prior_tenths: int
@@ -50,18 +50,18 @@ class BlockView:
 
 @dataclass(frozen=True)
 class FillingView:
-    """Everything that the page says about one filling."""
+    """All that the page shows of one filling."""
 
     filling: Filling
     sentence: list[tuple[str, bool]]  # with the best guess: texts, and whether they were filled in
     best: Guess
-    looked_for: Guess  # the truth, where it was given
+    looked_for: Guess  # the truth if it was given, else the best guess
     ways: tuple[WayView, ...]
-    blocks: tuple[BlockView, ...]
+    blocks: tuple[FilledBlockView, ...]
 
 
 def look_at(filling: Filling) -> FillingView:
-    """What the page shows of a filling."""
+    """Prepare a filling for the page."""
     best, looked_for = filling.guesses[0], filling.explained
     best_block = next((e for e in filling.evidence if e.block_id and e.block_id == filling.best_block_id), None)
     without = _marked([mask.without_retrieval for mask in filling.masks], looked_for)
@@ -88,13 +88,13 @@ def _marked(masks: Sequence[Sequence[Word]], looked_for: Guess) -> tuple[tuple[W
     )
 
 
-def _blocks(filling: Filling, looked_for: Guess) -> tuple[BlockView, ...]:
+def _blocks(filling: Filling, looked_for: Guess) -> tuple[FilledBlockView, ...]:
     evidence = filling.evidence
     priors = add_up([block.prior for block in evidence], 1.0)
     posteriors = add_up([block.posterior for block in evidence], 1.0)
     scale = max(_LEAST_SCALE, *(abs(block.utility) for block in evidence))
     return tuple(
-        BlockView(
+        FilledBlockView(
             evidence=block,
             anchor=block.block_id or "null",
             best=block.block_id is not None and block.block_id == filling.best_block_id,
@@ -109,7 +109,7 @@ def _blocks(filling: Filling, looked_for: Guess) -> tuple[BlockView, ...]:
 
 
 def _passage(text: str, wording: str) -> Passage:
-    """The text, cut where it first says one of the things that are looked for."""
+    """The text, split where it first contains one of the words."""
     for words in wording.split(" … "):
         found = re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE)
         if found:

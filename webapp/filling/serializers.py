@@ -1,4 +1,4 @@
-"""A masked sentence and what fills it, as the API describes them."""
+"""Masked sentences and their fillings in the API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.rest.serializers import StrictCharField, StrictIntegerField, StrictS
 
 
 class SentenceSerializer(StrictSerializer):
-    """A sentence with gaps. Lengths and ranges are checked where page and API pass."""
+    """A sentence with masks. Lengths and ranges are checked by the service."""
 
     sentence = StrictCharField(
         trim_whitespace=False,
@@ -23,7 +23,7 @@ class SentenceSerializer(StrictSerializer):
         f"{MAX_SENTENCE_CHARACTERS} characters after folding white space.",
     )
     k = StrictIntegerField(
-        default=DEFAULT_K, help_text=f"How many blocks to read, the null block counted, 2 to {MAX_K}."
+        default=DEFAULT_K, help_text=f"How many blocks to read, including the null block, 2 to {MAX_K}."
     )
     exclude = serializers.ListField(
         child=StrictCharField(trim_whitespace=False, allow_blank=True),
@@ -35,23 +35,23 @@ class SentenceSerializer(StrictSerializer):
         allow_null=True,
         allow_blank=True,
         trim_whitespace=False,
-        help_text="What stands behind the masks; its probabilities are given, too. A single [MASK] becomes as many as "
-        "it has wordpieces, several must be as many.",
+        help_text="The masked words; their probabilities are returned, too. A single [MASK] is replaced by as many as "
+        "it has wordpieces, several must be equally many.",
     )
 
 
 class WordSerializer(serializers.Serializer[Any]):
     """A wordpiece for one mask."""
 
-    text = serializers.CharField(help_text="As in the vocabulary: lower case, ## where it goes on with a word.")
+    text = serializers.CharField(help_text="As in the vocabulary: lower case, ## if it continues a word.")
     probability = serializers.FloatField()
 
 
 class MaskSerializer(serializers.Serializer[Any]):
-    """The likeliest wordpieces for one mask, in each of the three ways."""
+    """The most probable wordpieces for one mask, in each of the three ways."""
 
     without_retrieval = WordSerializer(many=True)
-    best_block = WordSerializer(many=True, help_text="Empty where no block but the null block was read.")
+    best_block = WordSerializer(many=True, help_text="Empty if only the null block was read.")
     marginal = WordSerializer(many=True)
 
 
@@ -59,14 +59,14 @@ class GuessSerializer(serializers.Serializer[Any]):
     """Wordpieces for all masks together, with their probability in each of the three ways."""
 
     words = serializers.ListField(child=serializers.CharField())
-    text = serializers.CharField(help_text="The same as one reads them.")
+    text = serializers.CharField(help_text="The wordpieces as text.")
     without_retrieval = serializers.FloatField(help_text="p(y | ∅, x), ∅ the null block.")
     best_block = serializers.FloatField(allow_null=True, help_text="p(y | z, x), z the best block.")
     marginal = serializers.FloatField(help_text="p(y | x): the sum over the blocks read of prior × likelihood.")
 
 
 class FillingEvidenceSerializer(serializers.Serializer[Any]):
-    """A block that was read. Likelihood, posterior and utility are about what the filling `explains`."""
+    """A block that was read. Likelihood, posterior and utility refer to the filling that `explains` names."""
 
     rank = serializers.IntegerField(help_text="1 is the highest posterior.")
     block_id = serializers.CharField(allow_null=True, help_text="Null: the null block, which has no text.")
@@ -86,15 +86,15 @@ class FillingEvidenceSerializer(serializers.Serializer[Any]):
 class FillingSerializer(serializers.Serializer[Any]):
     """A sentence filled without retrieval, from its best block, and from all blocks read together."""
 
-    sentence = serializers.CharField(help_text="With one [MASK] for each wordpiece that was looked for.")
+    sentence = serializers.CharField(help_text="With one [MASK] for each missing wordpiece.")
     guesses = GuessSerializer(many=True, help_text="Words for all masks together, the highest marginal first.")
-    truth = GuessSerializer(allow_null=True, help_text="The same of the truth, where it was given.")
+    truth = GuessSerializer(allow_null=True, help_text="The same for the truth, if it was given.")
     explains = serializers.ChoiceField(
-        choices=["truth", "guess"], help_text="What the evidence is about: the truth, or the first guess."
+        choices=["truth", "guess"], help_text="What the evidence refers to: the truth, or the first guess."
     )
-    masks = MaskSerializer(many=True, help_text="The likeliest wordpieces for each mask by itself.")
+    masks = MaskSerializer(many=True, help_text="The most probable wordpieces for each mask separately.")
     best_block_id = serializers.CharField(
-        allow_null=True, help_text="Which block “best block” means: the one with the highest posterior."
+        allow_null=True, help_text="Id of the “best block”: the one with the highest posterior."
     )
     evidence = FillingEvidenceSerializer(many=True, help_text="The blocks read, the highest posterior first.")
     model = serializers.CharField()

@@ -1,4 +1,4 @@
-"""Fill the masks of a sentence: the one way that page and REST API take. Nothing is kept."""
+"""Filling the masks of a sentence, for page and REST API alike. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ DEFAULT_K: Final = 8  # as in the paper; the null block is one of them
 
 
 @dataclass(frozen=True)
-class Request:
-    """A checked sentence. truth: what stands behind the masks, None where that was not said."""
+class FillRequest:
+    """A validated sentence. truth: the masked words, None if not given."""
 
     sentence: str
     k: int
@@ -37,8 +37,8 @@ class Request:
     truth: str | None
 
 
-def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), truth: str | None = None) -> Request:
-    """What is to be filled, cleaned. InvalidRequest names every field that is wrong."""
+def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), truth: str | None = None) -> FillRequest:
+    """The validated and cleaned request. InvalidRequest names every wrong field."""
     errors = []
     cleaned, truth = one_line(sentence), one_line(truth or "")
     masks = len(between_masks(cleaned)) - 1
@@ -62,7 +62,7 @@ def checked(sentence: str, k: int = DEFAULT_K, exclude: Sequence[str] = (), trut
         errors.append(FieldError("truth", f"What is missing may have at most {MAX_TRUTH_CHARACTERS} characters."))
     if errors:
         raise InvalidRequest(*errors)
-    return Request(cleaned, k, tuple(dict.fromkeys(exclude)), truth or None)
+    return FillRequest(cleaned, k, tuple(dict.fromkeys(exclude)), truth or None)
 
 
 def fill(
@@ -75,7 +75,7 @@ def fill(
 ) -> Filling:
     """Fill `sentence` without retrieval, from its best block, and from `k` blocks that `asker` may read together.
 
-    InvalidRequest, EngineUnavailable, CannotFill where the model answers questions only, or another RealmError.
+    Raises InvalidRequest, EngineUnavailable, CannotFill if the model only answers questions, or another RealmError.
     """
     request = checked(sentence, k, exclude, truth)
     scope = scope_of(access_of(asker))
@@ -91,7 +91,7 @@ def fill(
 
 
 def can_fill() -> bool | None:
-    """Whether the deployed model fills sentences; None while none is loaded (which this begins to do)."""
+    """Whether the deployed model fills sentences; None while none is loaded (this call starts the loading)."""
     try:
         with serving() as service:
             return service.engine.can_fill

@@ -1,7 +1,7 @@
-"""Fill the gaps of a sentence: without retrieval, from the best block, and from all blocks together.
+"""The page that fills masked sentences: without retrieval, from the best block, and from all blocks together.
 
-The sentence is part of the address, for nothing is kept: the page can be linked, reloaded and gone back to. htmx gets
-the content alone, errors are whole pages, as in asking.views.
+The sentence is part of the address, because nothing is stored: the page can be linked and reloaded. htmx gets only the
+content; errors are whole pages, as in asking.views.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
 
-# A sentence and what is missing in it. The first is the paper's own (Table 3).
+# A sentence and its masked word. The first is the paper's own (Table 3).
 EXAMPLES: Final = (
     (
         "Mathematics",
@@ -45,7 +45,7 @@ EXAMPLES: Final = (
 @require_safe
 @vary_on_headers("HX-Request")
 def fill(request: HtmxRequest) -> HttpResponse:
-    """The box; with a `sentence`, and perhaps its `truth`, in the address also what fills it."""
+    """The form; with a `sentence`, and perhaps its `truth`, in the address also the filling."""
     sentence, truth = request.GET.get("sentence", ""), request.GET.get("truth", "")
     typed = {"sentence": sentence, "truth": truth}
     if "sentence" not in request.GET:
@@ -53,7 +53,7 @@ def fill(request: HtmxRequest) -> HttpResponse:
     try:
         checked = filling.checked(sentence, truth=truth)
         if (wait_s := limits.seconds_to_wait(request)) is not None:
-            response = _box(request, typed, f"That was a lot of sentences. Come back in {wait_s} seconds.", status=429)
+            response = _box(request, typed, f"Too many sentences. Try again in {wait_s} seconds.", status=429)
             response["Retry-After"] = str(wait_s)
             return response
         filled = filling.fill(checked.sentence, truth=checked.truth, asker=request.user)

@@ -1,1 +1,1 @@
-"""Jobs: kinds, forms, start, follow, stop, resume."""
+"""Jobs: kinds, forms, starting, following, stopping, resuming."""

@@ -1,4 +1,4 @@
-"""Jobs over REST: what kinds there are, start, follow, stop, resume."""
+"""Jobs over REST: kinds, starting, following, stopping, resuming."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class KindsView(OperatorView):
     @extend_schema(
         operation_id="job_kinds",
         summary="The kinds of job",
-        description="What each works on and may be told, with defaults, limits and explanations.",
+        description="The inputs and settings of each, with defaults, limits and explanations.",
         responses={200: KindSerializer(many=True), **problem_responses(400, 403)},
         examples=[OpenApiExample("Kinds", value=_INDEXING, response_only=True, status_codes=["200"])],
     )
@@ -114,7 +114,7 @@ class JobsView(OperatorView):
     @extend_schema(
         operation_id="jobs",
         summary="List jobs",
-        description="Shards and other parts of jobs included.",
+        description="Including shards and other parts of jobs.",
         parameters=[*PAGING, order_parameter(_ORDERS), *(one.parameter for one in _FILTERS)],
         responses={200: page_response("JobPage", JobSerializer), **problem_responses(400, 403)},
         examples=[page_example("Jobs", examples.LISTED_JOB, "jobs")],
@@ -128,8 +128,8 @@ class JobsView(OperatorView):
     @extend_schema(
         operation_id="start_job",
         summary="Start a job",
-        description="Settings that are not given have their defaults, or, with `settings_of`, those of an earlier job. "
-        "`Location` is the job's address. While another job does the same, the answer is 409, with that one's "
+        description="Omitted settings have their defaults, or, with `settings_of`, those of an earlier job. "
+        "`Location` is the job's address. While another job does the same, the answer is 409, with that job's "
         "address as `job`.",
         request=NewJobSerializer,
         responses={201: JobDetailSerializer, **problem_responses(400, 403, 409, 413, 415, 422)},
@@ -160,7 +160,7 @@ class JobView(OperatorView):
     @extend_schema(
         operation_id="job",
         summary="A job",
-        description="With its progress, what it measured last, its parts and the records that it made.",
+        description="With its progress, its latest metrics, its parts and the records that it made.",
         responses={200: JobDetailSerializer, **problem_responses(400, 403, 404)},
         examples=[OpenApiExample("Job", value=examples.JOB, response_only=True, status_codes=["200"])],
     )
@@ -175,7 +175,7 @@ class StopView(OperatorView):
     @extend_schema(
         operation_id="stop_job",
         summary="Stop a job",
-        description="At once while it waits or is interrupted, at its next safe point while it runs (it is `stopping` "
+        description="At once if it is queued or interrupted, at its next safe point if it runs (it is `stopping` "
         "until then).",
         request=None,
         responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415)},
@@ -195,7 +195,7 @@ class ResumeView(OperatorView):
     @extend_schema(
         operation_id="resume_job",
         summary="Resume a job",
-        description="Queues a failed, stopped or interrupted job again; it goes on from what it had finished.",
+        description="Queues a failed, stopped or interrupted job again; it resumes from what it had finished.",
         request=None,
         responses={200: JobDetailSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422)},
         examples=[OpenApiExample("Job", value=examples.RESUMED, response_only=True, status_codes=["200"])],
@@ -259,7 +259,7 @@ def _job(job_id: UUID) -> Job:
 
 
 def _earlier(job_id: UUID | None, kind: str) -> Job | None:
-    """The job whose settings a new one begins with."""
+    """The job whose settings a new one starts from."""
     if job_id is None:
         return None
     earlier = _jobs().filter(pk=job_id, kind=kind).first()
@@ -269,7 +269,7 @@ def _earlier(job_id: UUID | None, kind: str) -> Job | None:
 
 
 def _parameter_errors(error: ParameterError) -> list[FieldError]:
-    """Each where it stands in the body."""
+    """Each with its place in the body."""
     return [
         FieldError("kind" if name == "kind" else f"parameters.{name}".rstrip("."), says)
         for name, says in error.errors.items()

@@ -1,4 +1,4 @@
-"""Examples of what operators send and get, for the API's documentation."""
+"""Examples of operators' requests and responses, for the API's documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _new(kind: str, **parameters: Any) -> dict[str, Any]:
     return {"kind": kind, "parameters": parameters}
 
 
-# What is not said has its default. The first is the one that the API's page shows.
+# Omitted settings have their defaults. The first example is the one on the API's page.
 NEW_JOBS: Final[dict[str, dict[str, Any]]] = {
     "Build an index": _new("index", model=3, corpus=1),
     "Ingest a corpus": _new("ingest", source="jsonl", file="handbook.jsonl", corpus_name="handbook", licence="CC0 1.0"),

@@ -1,7 +1,7 @@
-"""The form that starts a job, made of what `webapp.kinds` knows of its kind.
+"""The form that starts a job, generated from the kind in `webapp.kinds`.
 
-The form only reads what a person typed; what is allowed is decided where every job is started, and what it says stands
-beside the field that it speaks of.
+The form only parses what a person typed; the service that starts jobs validates it, and its messages are shown beside
+the fields.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from webapp.models import (
 from webapp.sources.service import sources
 from webapp.storage.places import sources_dir
 
-_FEW: Final = 6  # settings that are all shown at once
-_MOST_DIGITS: Final = 18  # a number of so many fits into a database's column of ids, and into a setting
+_FEW: Final = 6  # up to so many settings are all shown at once
+_MOST_DIGITS: Final = 18  # such a number fits into an id column, and into a setting
 _QUOTED: Final = 80  # characters of a wrong line that are shown
-# What people change from run to run; the rest is folded away.
+# Settings that people often change; the others are folded away.
 _OFTEN: Final = frozenset(
     "name steps epochs batch learning_rate query_lr reader_lr k refresh refresh_every retriever normalisation sample "
     "leave_out_measured".split()
 )
-_BUDGET: Final = frozenset("steps epochs batch k refresh_every".split())  # the same where there are several stages
+_BUDGET: Final = frozenset("steps epochs batch k refresh_every".split())  # the same for jobs of several stages
 
 
 class CountsField(forms.CharField):
-    """Whole numbers by name, a line each: `plain-train = 2`."""
+    """Whole numbers by name, one per line: `plain-train = 2`."""
 
     widget = forms.Textarea
 
@@ -71,7 +71,7 @@ class CountsField(forms.CharField):
 
 
 class RecordsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  # Django's has none at run time
-    """Several records; what is no id is refused before the database is asked, which holds no number of any length."""
+    """Several records; invalid ids are refused before the query, because the database limits their size."""
 
     widget = forms.CheckboxSelectMultiple
 
@@ -83,9 +83,9 @@ class RecordsField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]  #
 
 @dataclass(frozen=True)
 class Group:
-    """Settings that stand together. often: those that are often changed; seldom: the others, folded away.
+    """Settings of one section. often: those that are often changed; seldom: the others, folded away.
 
-    unfold: whether one of the others is wrong, or is not at its default.
+    unfold: whether one of the others is wrong, or differs from its default.
     """
 
     title: str
@@ -96,7 +96,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Missing:
-    """Records that a kind needs and that are not there yet. page: where they are made."""
+    """Records that a kind needs and that do not exist yet. page: where they are made."""
 
     what: str
     page: str
@@ -115,14 +115,14 @@ class JobForm(forms.Form):
         for setting in kind.described():
             self.fields[setting.name] = _setting_field(setting)
             self.initial.setdefault(setting.name, setting.default)
-        # With one choice there is nothing to choose.
+        # If there is one choice it is preselected.
         for one in kind.inputs:
             if one.required and one.name not in self.initial and one.choices().count() == 1:
                 only = one.choices().values_list("pk", flat=True)[0]
                 self.initial[one.name] = [only] if one.many else only
 
     def parameters(self) -> dict[str, Any]:
-        """What was typed, as JSON has it."""
+        """The input as JSON parameters."""
         given: dict[str, Any] = {}
         for name, value in self.cleaned_data.items():
             if name not in self._inputs:
@@ -134,13 +134,13 @@ class JobForm(forms.Form):
         return given
 
     def refuse(self, error: ParameterError) -> None:
-        """Put what is wrong beside the fields it speaks of."""
+        """Show the errors beside their fields."""
         for name, says in error.errors.items():
             text = says[:1].upper() + says[1:]
             self.add_error(name if name in self.fields else None, text)
 
     def records(self) -> list[forms.BoundField]:
-        """Fields of what the job works on."""
+        """Fields of the job's records."""
         return [self[one.name] for one in self.kind.inputs]
 
     def groups(self) -> list[Group]:
@@ -162,18 +162,18 @@ class JobForm(forms.Form):
         )
 
     def missing(self) -> list[Missing]:
-        """What must be made first."""
+        """Records that must be made first."""
         return [_missing(one) for one in self.kind.inputs if one.required and not one.choices().exists()]
 
 
 def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> dict[str, Any]:
-    """What the form begins with: an earlier job's parameters, what the link here names, or what is deployed."""
+    """The form's initial values: an earlier job's parameters, those in the address, or the deployed records."""
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     values = {name: _typable(value) for name, value in (jobs.carried_over(job) if job else {}).items()}
     values |= {name: value for name, value in query.items() if name in names}
     if job is None and not values:
         values = _deployed(kind)
-    for one in kind.inputs:  # records that have gone are not offered
+    for one in kind.inputs:  # removed records are not offered
         value = values.get(one.name)
         ids = [pk for pk in (value if isinstance(value, list) else [value]) if _is_number(str(pk))]
         there = list(one.choices().filter(pk__in=ids).values_list("pk", flat=True))
@@ -184,7 +184,7 @@ def starting_values(kind: Kind, job: Job | None, query: Mapping[str, str]) -> di
 
 
 def _deployed(kind: Kind) -> dict[str, Any]:
-    """What answers now, as far as the kind needs it; of what may be left out, only the index."""
+    """The active deployment's records that the kind needs; of optional ones, only the index."""
     active = Deployment.active()
     if active is None:
         return {}
@@ -201,7 +201,7 @@ def _is_number(text: str) -> bool:
 
 
 def _typable(value: Any) -> Any:
-    """A parameter as a form can show it, whatever a row holds."""
+    """A parameter in a form that can be shown, whatever a row holds."""
     if isinstance(value, dict):
         return {printable(str(name)): count for name, count in value.items()}
     return printable(value) if isinstance(value, str) else value
@@ -244,7 +244,7 @@ def _setting_field(one: Setting) -> forms.Field:
 
 
 def _file_field(options: dict[str, Any]) -> forms.Field:
-    """A choice of what lies in the folder of sources."""
+    """A choice of the files in the folder of sources."""
     there = sources()
     files = [(one.name, f"{one.name} ({filesizeformat(one.size_bytes)})") for one in there]
     if there:
@@ -264,14 +264,14 @@ def _whole(one: Setting) -> dict[str, str]:
 
 
 def _explained(one: Setting) -> str:
-    """Its help, what it may be, and its default, to be read behind its label."""
+    """Its help, limits and default, as one text."""
     says = [one.help]
     if one.limit != ANY and not one.limit.choices:
         says.append(one.limit.says)
     if one.kind is dict:
         says.append("a line each: name = number")
     elif one.kind is list:
-        return one.help  # all that it may be stands there
+        return one.help  # the choices are visible in the field
     elif one.default is not None and (one.kind is not str or one.limit.choices):
         says.append(f"default {_shown(one.default)}")
     return " · ".join(says)

@@ -1,7 +1,7 @@
-"""One job: how far it is, what it measures, its log, its settings, and what it made.
+"""Pages of one job: progress, metrics, log, settings, and the records that it made.
 
-The live parts (state, diagrams, log) poll on their own with htmx, each as often as it changes; without JavaScript the
-page of a running job has a link to itself.
+The live parts (state, diagrams, log) poll separately with htmx, each at its own interval; without JavaScript the page
+of a running job has a link to reload it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webapp.pages.htmx import STOP_POLLING
 from webapp.pages.images import image
 from webapp.templatetags.numbers import duration
 
-_WAITING_LONG_S: Final = 60  # a worker takes a queued job at once if there is one and it is free
+_WAITING_LONG_S: Final = 60  # a free worker takes a queued job at once
 _PARTS_SHOWN: Final = 12
 
 
@@ -68,7 +68,7 @@ def job_log(request: HttpRequest, job_id: UUID) -> HttpResponse:
 @never_cache
 @require_GET
 def whole_log(_request: HttpRequest, job_id: UUID) -> FileResponse:
-    """The whole log, to be kept: of a job that goes on, as far as it is."""
+    """The whole log, as a download; of a running job, what there is so far."""
     job = _job(job_id)
     return FileResponse(
         open_log(job), as_attachment=True, filename=f"{job.kind}-{job.pk}.txt", content_type="text/plain; charset=utf-8"
@@ -110,7 +110,7 @@ def stop(request: HttpRequest, job_id: UUID) -> HttpResponse:
 @staff_only
 @require_POST
 def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
-    """Queue a job again; it goes on from what it had finished."""
+    """Queue a job again; it resumes from what it had finished."""
     job = _job(job_id)
     try:
         resumed = services.resume(job, by=staff_member(request))
@@ -127,7 +127,7 @@ def resume(request: HttpRequest, job_id: UUID) -> HttpResponse:
 @staff_only
 @require_POST
 def pin(request: HttpRequest, job_id: UUID) -> HttpResponse:
-    """Keep a job's run folder for ever, or no longer."""
+    """Protect a job's run folder from retention, or no longer."""
     job = _job(job_id)
     pinned = request.POST.get("pinned") == "1"
     Job.objects.filter(pk=job.pk).update(pinned=pinned)
@@ -147,12 +147,12 @@ def _polling(job: Job) -> int:
 
 
 def _goes_on(job: Job) -> bool:
-    """Whether something may change without a person's doing; the parts of a whole may outlast it."""
+    """Whether it can still change without a person's action; the parts of a whole may outlast it."""
     return job.is_active or job.resumes_at is not None or job.parts.filter(state__in=ACTIVE).exists()
 
 
 def _live(job: Job) -> dict[str, Any]:
-    """What changes while the job is being done."""
+    """What changes while the job runs."""
     waiting_long = job.state == JobState.QUEUED and timezone.now() - job.queued_at > timedelta(seconds=_WAITING_LONG_S)
     return {
         "job": job,
@@ -161,7 +161,7 @@ def _live(job: Job) -> dict[str, Any]:
         "goes_on": _goes_on(job),
         "waiting_long": waiting_long,
         "took": _took(job),
-        # What a whole has finished are its parts: it may never have had a folder of its own.
+        # The progress of a whole is that of its parts: it may never have had a run folder.
         "begins_anew": job.can_resume and not job.run_dir.is_dir() and not job.parts.exists(),
         "devices": list(job.devices.all()),
         **_parts(job),
@@ -171,7 +171,7 @@ def _live(job: Job) -> dict[str, Any]:
     }
 
 
-# What a person looks for first stands first.
+# The most important states come first.
 _PARTS_IN_ORDER: Final = (
     *(JobState.FAILED, JobState.INTERRUPTED, JobState.STOPPING, JobState.RUNNING, JobState.QUEUED, JobState.STOPPED),
     JobState.SUCCEEDED,
@@ -179,7 +179,7 @@ _PARTS_IN_ORDER: Final = (
 
 
 def _parts(job: Job) -> dict[str, Any]:
-    """How many parts stand where, and the first of them: a build of a large corpus has hundreds."""
+    """The number of parts by state, and the first of them: a build of a large corpus has hundreds."""
     of_state = Counter(job.parts.values_list("state", flat=True))
     urgency = Case(*(When(state=state, then=place) for place, state in enumerate(_PARTS_IN_ORDER)))
     shown = job.parts.only("id", "kind", "state", "parameters", "progress", "error", "parent")
@@ -205,7 +205,7 @@ def _made(job: Job) -> dict[str, Any]:
 
 
 def _lasting(job: Job) -> dict[str, Any]:
-    """What does not change: what it works on, and with which settings."""
+    """What does not change: the records that it works on, and its settings."""
     kind = KINDS[job.kind]
     own, default = differing(kind, job.parameters)
     return {
@@ -218,7 +218,7 @@ def _lasting(job: Job) -> dict[str, Any]:
 
 
 def _works_on(one: Input, value: object) -> tuple[str, list[object]] | None:
-    """(what it is, the records); None where none was given."""
+    """(the input's name, the records); None if none was given."""
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not ids:
         return None
@@ -227,14 +227,14 @@ def _works_on(one: Input, value: object) -> tuple[str, list[object]] | None:
 
 
 def _took(job: Job) -> str:
-    """How long it has run since it was last started."""
+    """The time since it was last started."""
     if job.started_at is None or job.state == JobState.QUEUED:
         return ""
     return duration(((job.finished_at or timezone.now()) - job.started_at).total_seconds())
 
 
 def progress(job: Job) -> dict[str, Any]:
-    """What the process last said, made ready to be shown; {} before it has said anything."""
+    """The last progress report, prepared for the page; {} before the first."""
     said = job.progress
     if not isinstance(said, dict) or "done" not in said:
         return {}
@@ -244,7 +244,7 @@ def progress(job: Job) -> dict[str, Any]:
         "done": done,
         "total": total,
         "unit": said.get("unit", ""),
-        "percent": int(100 * done / total) if total else None,  # 100 only when all is done
+        "percent": int(100 * done / total) if total else None,  # 100 only if all is done
         "rate": f"{rate:,.1f}" if rate and running else "",
         "left": duration(left) if left is not None and running else "",
         "message": said.get("message", ""),

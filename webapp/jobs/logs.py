@@ -1,6 +1,6 @@
-"""A job's log, from the run folder's log.txt: whole, and in pieces.
+"""A job's log, from the run folder's log.txt: as a whole, and in parts.
 
-Where the run folder has been removed, the log is what the job's row keeps: its end.
+If the run folder has been removed, the log is what the job's row keeps: its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from webapp.models import Job
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a log. end: where the next one begins. size: of the whole. Both in bytes."""
+    """A part of a log. end: start of the next part. size: of the whole. Both in bytes."""
 
     text: str
     end: int
@@ -30,7 +30,7 @@ def open_log(job: Job) -> BinaryIO:
 
 
 def read_log(job: Job, offset: int, limit: int) -> Piece:
-    """At most `limit` (at least 4) bytes of a job's log from `offset` on, ending with a whole character."""
+    """At most `limit` (at least 4) bytes of a job's log from `offset` on, ending with a complete character."""
     with open_log(job) as file:
         size = file.seek(0, 2)
         start = file.seek(min(offset, size))
@@ -41,10 +41,10 @@ def read_log(job: Job, offset: int, limit: int) -> Piece:
 
 
 def _begun(chunk: bytes) -> int:
-    """How many bytes at the end of a chunk belong to a character (UTF-8) that goes on behind it."""
+    """The number of bytes at the end of a chunk that belong to an incomplete character (UTF-8)."""
     for back in range(1, min(3, len(chunk)) + 1):
         byte = chunk[-back]
-        if byte >= 0xC0:  # the first byte of a character, which also says how many it has
+        if byte >= 0xC0:  # the first byte of a character, which encodes its length
             needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return back if needed > back else 0
         if byte < 0x80:

@@ -1,11 +1,11 @@
-"""Jobs that are done in parts: an index build whose shards every worker may embed, a pre-training with its builder.
+"""Jobs with parts: an index build whose shards any worker may embed, a pre-training with its builder.
 
     whole ── wait_for ──▶ held by its parts ── the last part ends: settle ──▶ queued again, or ended as they did
 
     whole ── run_beside ──▶ part runs as long as the whole does ── end_beside ──▶ part is stopped, which is success
 
-Parts are jobs like any other: claimed, leased, queued again when their worker is lost. Whoever ends a part settles its
-whole; `repair`, which the scheduler calls, does it for those who died before they could.
+Parts are ordinary jobs: claimed, leased, queued again if their worker is lost. The worker that ends a part settles its
+whole; `repair`, which the scheduler calls, does so for workers that died before they could.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from webapp.models import Job, JobState
 from webapp.models.job import ITS_PARTS
 from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD
 
-_UNDONE = (JobState.FAILED, JobState.INTERRUPTED)  # a whole ends as its parts did, as the first of these that one has
+_UNDONE = (
+    JobState.FAILED,
+    JobState.INTERRUPTED,
+)  # a whole ends in the first of these that a part has
 _TO_REST = (JobState.QUEUED, JobState.INTERRUPTED)
 
 
 class Turn(enum.Enum):
-    """Whether it is a whole's turn."""
+    """Whether a whole may run."""
 
     NOW = "its parts are done"
     LATER = "it waits for its parts"
-    NEVER = "it was told to stop, or is somebody else's"
+    NEVER = "it is to stop, or another worker holds it"
 
 
 def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Turn:
-    """Leave `whole`, which `owner` holds, to its parts until all are done."""
+    """Hand `whole`, which `owner` holds, over to its parts until all are done."""
     with transaction.atomic():
         undone = [part for part in _parts_of(whole, wanted) if part.state != JobState.SUCCEEDED]
         if not undone:
@@ -50,25 +53,25 @@ def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Turn:
 
 
 def run_beside(whole: Job, wanted: Sequence[Part]) -> None:
-    """Have these parts run as long as `whole` does; `whole` waits for none of them."""
+    """Run these parts as long as `whole` runs; `whole` does not wait for them."""
     parts = _parts_of(whole, wanted)
     enqueue(*[part for part in parts if part.state == JobState.QUEUED or part.again()])
 
 
 def end_beside(whole: Job) -> None:
-    """End the parts that ran beside `whole`; those that run notice within a heartbeat."""
+    """End the parts that ran beside `whole`; running ones notice within a heartbeat."""
     Job.stop_all(whole.parts.filter(kind__in=BESIDE, state__in=_TO_REST))
 
 
 def is_needed(part: Job) -> bool:
-    """Whether a part that runs beside a whole is still wanted: as long as the whole is not over."""
+    """Whether a part that runs beside a whole is still needed: as long as the whole has not ended."""
     if part.kind not in BESIDE or part.parent_id is None:
         return True
     return Job.objects.filter(pk=part.parent_id, state__in=ACTIVE).exists()
 
 
 def settle(whole: Job) -> None:
-    """Bring a whole that is held by its parts to where they are: its progress, its turn, or its end."""
+    """Update a whole that is held by its parts: its progress, its state, or its end."""
     shards = whole.parts.exclude(kind__in=BESIDE)
     parts = list(shards.defer("log"))
     ended = next((part for state in _UNDONE for part in parts if part.state == state), None)
@@ -82,7 +85,7 @@ def settle(whole: Job) -> None:
         with transaction.atomic():
             if whole.parts_ended(JobState.QUEUED):
                 enqueue(whole)
-            else:  # somebody asked it to stop, too late for its parts
+            else:  # it was asked to stop, too late for its parts
                 whole.parts_ended(JobState.STOPPED)
     elif ended is None or not whole.parts_ended(JobState(ended.state), error=_of(ended)):
         whole.parts_ended(JobState.STOPPED)
@@ -95,19 +98,19 @@ def settle_whole_of(part: Job) -> None:
     whole = Job.objects.filter(pk=part.parent_id, lease_owner=ITS_PARTS, state__in=HELD).defer("log").first()
     if whole is None:
         return
-    if part.state == JobState.SUCCEEDED and whole.interruptions:  # it gets further
+    if part.state == JobState.SUCCEEDED and whole.interruptions:  # it has made progress
         Job.objects.filter(pk=whole.pk).update(interruptions=0)
     settle(whole)
 
 
 def repair() -> None:
-    """What was left undone by workers that died: settle every whole, run and end what is a part of one."""
+    """Complete what workers that died left undone: settle every whole, start and end parts."""
     for whole in Job.objects.filter(lease_owner=ITS_PARTS, state__in=HELD).defer("log"):
         settle(whole)
     orphans = Job.objects.filter(parent__state__in=FINISHED)
-    Job.stop_all(orphans.filter(kind__in=BESIDE, state__in=_TO_REST))  # those that run notice it themselves
+    Job.stop_all(orphans.filter(kind__in=BESIDE, state__in=_TO_REST))  # running ones notice it themselves
     Job.stop_all(orphans.exclude(kind__in=BESIDE).filter(state__in=ACTIVE))
-    # Told to stop or to end with the whole, which then went on before it had.
+    # Stopped or ended with the whole, which was resumed before they had ended.
     over = (JobState.STOPPED, JobState.SUCCEEDED)
     for part in Job.objects.filter(kind__in=BESIDE, state__in=over, parent__state=JobState.RUNNING).defer("log"):
         if part.again():
@@ -119,7 +122,7 @@ def _of(part: Job) -> str:
 
 
 def _parts_of(whole: Job, wanted: Sequence[Part]) -> list[Job]:
-    """The parts of `whole` with these parameters; made where there are none."""
+    """The parts of `whole` with these parameters; created if they do not exist."""
     there = {_named(part.kind, part.parameters): part for part in whole.parts.defer("log")}
     missing = [
         Job(
@@ -141,7 +144,7 @@ def _named(kind: str, parameters: dict[str, Any]) -> str:
 
 
 def _add_up(whole: Job, parts: Sequence[Job]) -> None:
-    """The progress of a whole is the sum of its parts'."""
+    """Set the progress of a whole to the sum of its parts'."""
     said = [part.progress for part in parts]
     done = sum(one.get("done") or 0 for one in said)
     total = sum(part.parameters.get("rows", 0) for part in parts)

@@ -1,10 +1,10 @@
-"""What jobs measured, as curves.
+"""Metrics of jobs, as curves.
 
-A job's panel has a line for each figure. Where the rows of an ablation go through the same stage, figures are compared:
-each has a panel of its own with a line for each row, which looks the same in all of them.
+A job's panel has a line per figure. For rows of an ablation that go through the same stage, figures are compared: each
+has its own panel with a line per row, which has the same style in all panels.
 
-Metric rows are only ever added, so what was read of a job is kept in memory and a look costs the new rows alone; a
-drawing is made once for each last row, however many people look.
+Metric rows are only appended, so the rows of a job are cached in memory and an update reads only new ones; a drawing is
+cached by its last row, however many people look at it.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from webapp.pages import drawing
 Points = Sequence[tuple[float, float]]
 
 _JOBS_REMEMBERED: Final = 32
-_MOST_POINTS: Final = 400  # of a line; more than the image has pixels to show
+_MOST_POINTS: Final = 400  # per line; more than the image has pixels
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One diagram. lines: (figure, what it is called) of each line that it may have; unit: behind its numbers.
+    """One diagram. lines: (figure, label) of each possible line; unit: of its numbers.
 
-    compared: (figure, title) of those that are compared; the first of the lines, unless given.
+    compared: (figure, title) of those that are compared; by default the first line.
     """
 
     slug: str
     title: str
     lines: tuple[tuple[str, str], ...]
     unit: str = ""
-    share: bool = False  # from 0 to 1, written as per cent
-    along: str = "step"  # what is counted from left to right
+    share: bool = False  # from 0 to 1, shown in per cent
+    along: str = "step"  # label of the x axis
     compared: tuple[tuple[str, str], ...] = ()
 
     def comparing(self) -> Iterator[Panel]:
-        """A panel for each figure that is compared."""
+        """A panel for each compared figure."""
         for number, (figure, title) in enumerate(self.compared or ((self.lines[0][0], self.title),)):
             slug = f"{self.slug}-{number}" if number else self.slug
             yield replace(self, slug=slug, title=title, lines=((figure, title),), compared=())
@@ -110,7 +110,7 @@ PANELS: Final = (
     ),
     Panel("answerable", "Questions with a right block among those read", (("answerable", "training"),), share=True),
 )
-# Of trainings that do not retrieve.
+# For trainings without retrieval.
 _ALONE: Final = Panel("accuracy", "Accuracy", (("accuracy", "training"), ("held_out.accuracy", "held out")), share=True)
 
 
@@ -131,9 +131,9 @@ _FIGURES: Final = {figure for panel in PANELS for figure, _ in panel.lines}
 class Curve:
     """A panel with its points.
 
-    slug:   its own in the job. stage: which stage of the job it is of, for people; "" where there is but one.
-    at:     the last metric row that it knows. now: the last value of each line, as text.
-    named:  whether the names of its lines say more than its title. height: of the image, in pixels.
+    slug:   unique in the job. stage: the stage of the job, for people; "" if there is only one.
+    at:     the last metric row that is included. now: the last value of each line, as text.
+    named:  whether the names of the lines say more than the title. height: of the image, in pixels.
     """
 
     panel: Panel
@@ -164,7 +164,7 @@ class Curve:
 
 @dataclass
 class _Line:
-    """A figure up to the row `at`; a step measured again has its last value."""
+    """A figure up to the row `at`; for a step that was measured again, the last value."""
 
     at: int = 0
     _by_step: dict[float, float] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class _Line:
         self._by_step[step] = value
 
     def points(self) -> list[tuple[float, float]]:
-        """As many as an image shows; a line that has not grown costs nothing."""
+        """At most as many as an image shows; cached until the line grows."""
         if self._shown is None:
             self._shown = _thinned(sorted(self._by_step.items()))
         return self._shown
@@ -184,12 +184,12 @@ class _Line:
         return self._by_step[self.points()[-1][0]]
 
 
-_Lines = dict[str, dict[str, _Line]]  # by row of the ablation ("" where it has none), by figure
+_Lines = dict[str, dict[str, _Line]]  # by row of the ablation ("" if there is none), by figure
 
 
 @dataclass
 class _Read:
-    """What was read of a job up to the row `at`, by (stage, questions), both "" where it is no ablation."""
+    """The rows of a job that were read, up to `at`, by (stage, questions), both "" if it is no ablation."""
 
     at: int = 0
     stages: dict[tuple[str, str], _Lines] = field(default_factory=dict)
@@ -200,10 +200,10 @@ _memory_lock = threading.Lock()
 
 
 def curves(job_id: UUID) -> list[Curve]:
-    """The panels for which a job has measured something, stage by stage."""
+    """The panels with data of a job, stage by stage."""
     with _memory_lock:
         found: list[Curve] = []
-        for number, ((stage, questions), by_row) in enumerate(_up_to_now(job_id).stages.items()):
+        for number, ((stage, questions), by_row) in enumerate(_updated(job_id).stages.items()):
             title = ": ".join(filter(None, (_STAGES.get(stage, stage), questions)))
             for panel, lines in _panels(by_row):
                 if lines:
@@ -213,7 +213,7 @@ def curves(job_id: UUID) -> list[Curve]:
 
 
 def curve_svg(job_id: UUID, slug: str) -> str | None:
-    """One panel of a job as SVG; None where it has measured nothing of the kind."""
+    """One panel of a job as SVG; None if it has no data for it."""
     for curve in curves(job_id):
         if curve.slug == slug:
             named = zip(curve.lines.items(), curve.styles, strict=True)
@@ -239,7 +239,7 @@ def _panels(by_row: _Lines) -> Iterator[tuple[Panel, dict[str, tuple[int, _Line]
         yield panel, {row: (_STYLES.get(row, 0), by_row[row][figure]) for row in rows if figure in by_row[row]}
 
 
-def _up_to_now(job_id: UUID) -> _Read:
+def _updated(job_id: UUID) -> _Read:
     read = _memory.setdefault(job_id, _Read())
     rows = JobMetric.objects.filter(job_id=job_id, pk__gt=read.at).order_by("pk")
     for pk, step, values in rows.values_list("pk", "step", "values"):
@@ -254,7 +254,7 @@ def _up_to_now(job_id: UUID) -> _Read:
 
 
 def _thinned(points: Points) -> list[tuple[float, float]]:
-    """At most `_MOST_POINTS`, each the mean of its neighbours."""
+    """At most `_MOST_POINTS`, each the mean of neighbouring points."""
     size = -(-len(points) // _MOST_POINTS)
     groups = [points[start : start + size] for start in range(0, len(points), size)]
     return [(group[-1][0], sum(value for _, value in group) / len(group)) for group in groups]

@@ -1,7 +1,7 @@
-"""Hand a job over to the workers: its id and a task's name, nothing else.
+"""Sends jobs to the workers: the job's id and a task's name, nothing else.
 
-The producer knows no task's code, so the web process imports nothing of the workers. Workers configure
-their own application from the same settings (`configure`), so both sides speak the same JSON.
+The producer does not have the task's code, so the web process imports nothing of the workers. Workers configure their
+own application with the same settings (`configure`), so both sides use the same JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def configure(app: Celery) -> Celery:
         broker_url=settings.BROKER_URL,
         task_serializer="json",
         accept_content=["json"],
-        task_ignore_result=True,  # a Job row says what became of it; there is no result backend
+        task_ignore_result=True,  # the Job row has the result; there is no result backend
         task_default_queue=Queue.DEFAULT.value,
         enable_utc=True,
         timezone="UTC",
@@ -45,11 +45,11 @@ def configure(app: Celery) -> Celery:
 def producer() -> Celery:
     """The application that sends tasks by name."""
     app = configure(Celery("webapp", set_as_current=False))
-    # A person waits for the page: give up soon, the scheduler sends queued jobs again.
+    # A person waits for the page, so give up soon; the scheduler sends queued jobs again.
     app.conf.broker_transport_options = {
         "socket_connect_timeout": 2,  # seconds
         "socket_timeout": 5,
-        "max_retries": 1,  # at once; those that kombu makes unless told take six seconds
+        "max_retries": 1,  # at once; kombu's default retries take six seconds
         "interval_start": 0,
         "interval_step": 0,
     }
@@ -57,11 +57,11 @@ def producer() -> Celery:
 
 
 def enqueue(*jobs: Job, delay_s: float = 0.0) -> None:
-    """Send jobs to the workers once the current transaction is committed, so that they will find the rows.
+    """Send jobs to the workers after the current transaction is committed, so that they find the rows.
 
-    delay_s: seconds that whoever receives one waits before looking at it.
-    Those that wait no more, or of which somebody has sent a newer message, are left out. With the broker out of reach
-    jobs stay queued, and the scheduler sends them when it is back.
+    delay_s: seconds that the receiver waits before it reads the row.
+    Jobs that are not queued any more, or have a newer message, are left out. If the broker cannot be reached, jobs stay
+    queued, and the scheduler sends them later.
     """
     now = timezone.now()
     marked = [job for job in jobs if job.mark_sent(now)]
@@ -70,16 +70,16 @@ def enqueue(*jobs: Job, delay_s: float = 0.0) -> None:
 
 
 def _send(jobs: Sequence[Job], now: datetime, delay_s: float) -> None:
-    """A message says which job, and when it was sent: the newest is the one of that time in the row."""
+    """A message has the job's id and the time of sending; the newest one is that with the time in the row."""
     for number, job in enumerate(jobs):
         try:
             producer().send_task(
                 TASK, [str(job.pk), now.isoformat()], queue=job.queue, retry=False, countdown=delay_s or None
             )
         except (OperationalError, OSError) as error:
-            unsent = jobs[number:]  # each would wait as long for the same answer
+            unsent = jobs[number:]  # each would run into the same timeout
             where = maybe_sanitize_url(settings.BROKER_URL)  # without its password
-            log.error("Jobs stay queued (%d), the broker at %s is out of reach: %s", len(unsent), where, error)
-            with contextlib.suppress(Error):  # then they are sent again a little later
+            log.error("Jobs stay queued (%d), the broker at %s cannot be reached: %s", len(unsent), where, error)
+            with contextlib.suppress(Error):  # they are sent again a little later
                 Job.unmark_sent(unsent, now)
             return

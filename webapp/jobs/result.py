@@ -1,6 +1,6 @@
-"""What came of a job, made ready to be shown: the table of an ablation, and the figures of the others.
+"""The result of a job, prepared for the page: the table of an ablation, the figures of other kinds.
 
-Records that a job made are shown by their own names; here is what else its row keeps as its result.
+Records that a job made have pages of their own; this is the rest of the result in its row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from webapp.templatetags.numbers import duration, percent, seconds
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A figure of a row. best: whether no other row has a larger one."""
 
     value: float
@@ -25,16 +25,16 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A row of the paper's table 2. cells: exact match and zero-shot recall at 5 on each set of questions."""
+class TableRow:
+    """A row of the paper's table 2. cells: exact match and zero-shot recall at 5 on each question set."""
 
     title: str
-    cells: list[Cell]
+    cells: list[TableCell]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """What was run for the table. took: "" where that was not noted."""
+class StageRow:
+    """A stage of the ablation. took: "" if unknown."""
 
     name: str
     budget: str
@@ -43,18 +43,18 @@ class Stage:
 
 @dataclass(frozen=True)
 class Ablation:
-    """The table. sets: name and number of questions of what was measured by."""
+    """The table. sets: name and number of questions of each question set."""
 
     sets: list[tuple[str, int]]
-    rows: list[Row]
-    stages: list[Stage]
+    rows: list[TableRow]
+    stages: list[StageRow]
 
 
 _COLUMNS: Final = ("exact_match", "zero_shot_recall@5")
 
 
 def ablation(job: Job) -> Ablation | None:
-    """The table of an ablation; None where there is none yet, and of other kinds."""
+    """The table of an ablation; None if there is none yet, and for other kinds."""
     result = job.result
     if job.kind != JobKind.ABLATE or not result:
         return None
@@ -65,23 +65,23 @@ def ablation(job: Job) -> Ablation | None:
     return Ablation(
         sets=sets,
         rows=[
-            Row(
+            TableRow(
                 row["title"],
                 [
-                    Cell(row[column][dev], several and row[column][dev] == best[column, dev] > 0)
+                    TableCell(row[column][dev], several and row[column][dev] == best[column, dev] > 0)
                     for column, dev in columns
                 ],
             )
             for row in result["rows"]
         ],
         stages=[
-            Stage(one["name"], one["budget"], "" if one["seconds"] is None else duration(one["seconds"]))
+            StageRow(one["name"], one["budget"], "" if one["seconds"] is None else duration(one["seconds"]))
             for one in result["stages"]
         ],
     )
 
 
-# Figures of a result that pages name, each with how it is written. What a record says of itself is not among them.
+# Figures of a result that pages show, with their formatting, except those that the record's own page shows.
 _NAMED: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "articles": ("Articles", intcomma),
     "blocks": ("Blocks", intcomma),
@@ -90,7 +90,7 @@ _NAMED: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "ece": ("Expected calibration error", percent),
     "ms_per_question": ("Time for a question", seconds),
 }
-# Held-out figures: what they are called where their name does not say it, and how the names of shares begin.
+# Labels of held-out figures, if their name is not enough, and prefixes of the names of shares.
 _CALLED: Final[Mapping[str, str]] = {
     "accuracy_without": "accuracy without retrieval",
     "null_share": "prior of the null block",
@@ -102,7 +102,7 @@ _SHARES: Final = ("accuracy", "null_share", "recall@", "span")
 
 
 def figures(job: Job) -> list[tuple[str, str]]:
-    """(what it is, how much) of the figures that a job's row keeps."""
+    """(label, value) of the figures in a job's row."""
     named = [(name, write(job.result[key])) for key, (name, write) in _NAMED.items() if key in job.result]
     held_out: dict[str, float] = job.result.get("held_out") or {}
     return named + [(f"Held out: {_called(name)}", _written(name, value)) for name, value in sorted(held_out.items())]

@@ -1,6 +1,6 @@
-"""The parameters of each kind of job, as JSON Schema: for the API's description, and for whoever builds a form.
+"""The parameters of each kind of job as JSON Schema: for the API's description, and for clients that build a form.
 
-Made of `webapp.kinds`, which also checks what is sent, so description and check cannot differ.
+Generated from `webapp.kinds`, which also validates requests, so description and validation cannot differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from webapp.kinds import KINDS, Input, Kind
 from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, SpanSet
 from webapp.sources.service import sources
 
-# Where the records of an input are listed: the last part of the address.
+# The lists of the records of an input: the last part of the address.
 LISTS: Final[dict[type, str]] = {
     CorpusSnapshot: "corpora",
     IndexGeneration: "indexes",
@@ -111,16 +111,16 @@ def _setting_schema(one: Setting) -> dict[str, Any]:
 
 
 class NewJobScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
-    """A new job in the API's description: one schema a kind, told apart by `kind`."""
+    """A new job in the API's description: one schema per kind, with `kind` as discriminator."""
 
     target_class = "webapp.jobs.serializers.NewJobSerializer"
 
     def get_name(self, *_arguments: Any) -> str:
-        """Of the component."""
+        """Name of the component."""
         return "NewJob"
 
     def map_serializer(self, auto_schema: Any, _direction: Any) -> dict[str, Any]:
-        """The alternatives, each a component by itself."""
+        """The alternatives, each a component."""
         references = {}
         for kind in startable():
             component = ResolvedComponent(  # type: ignore[no-untyped-call]
@@ -132,14 +132,14 @@ class NewJobScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
                     "description": kind.about,
                     "required": ["kind", "parameters"],
                     "properties": {
-                        # drf-spectacular would make a component of each enum that stands here by itself
+                        # drf-spectacular would make a component of each enum here
                         "kind": {"allOf": [{"type": "string", "enum": [str(kind.kind)]}]},
                         "parameters": {k: v for k, v in parameters_schema(kind).items() if k != "required"},
                         "settings_of": {
                             "type": "string",
                             "format": "uuid",
                             "nullable": True,
-                            "description": "An earlier job of this kind: its parameters hold where none are given.",
+                            "description": "An earlier job of this kind, whose parameters replace omitted ones.",
                         },
                     },
                     "additionalProperties": False,

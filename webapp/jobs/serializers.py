@@ -1,4 +1,4 @@
-"""Jobs, their kinds, logs and metrics, as the API reads and writes them."""
+"""Jobs, their kinds, logs and metrics in the API."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class NewJobSerializer(StrictSerializer):
 
 
 class MetricSerializer(RecordSerializer):
-    """What a job measured at one step."""
+    """A job's metrics at one step."""
 
     values = serializers.DictField(
-        help_text="By name; null where it was no finite number. An ablation's rows also say what they are of: `stage` "
-        "(a kind of job, or zero-shot: the retriever before fine-tuning), `row` and `questions`, where there are any."
+        help_text="By name; null if it was no finite number. An ablation's rows also have labels: `stage` "
+        "(a kind of job, or zero-shot: the retriever before fine-tuning), `row` and `questions`, if there are any."
     )
 
     class Meta:
@@ -42,11 +42,11 @@ class JobSerializer(RecordSerializer):
     title = serializers.CharField(source="get_kind_display", help_text="The kind, for people.")
     parameters = serializers.DictField(help_text="Ids of the records that it works on, and every setting.")
     progress = serializers.DictField(
-        help_text="What its process last wrote: done, total, unit, rate, seconds_left, message, time; {} before that."
+        help_text="Last report of its process: done, total, unit, rate, seconds_left, message, time; {} before that."
     )
-    result = serializers.DictField(help_text="What came of it, {} until then.")
+    result = serializers.DictField(help_text="Its result, {} until then.")
     resumes_at = serializers.DateTimeField(
-        allow_null=True, help_text="When an interrupted job resumes by itself; null: only when it is told to."
+        allow_null=True, help_text="When an interrupted job resumes by itself; null: only on request."
     )
     created_by = person_field()
 
@@ -80,7 +80,7 @@ class MadeSerializer(serializers.Serializer[Any]):
 
 
 class JobDetailSerializer(JobSerializer):
-    """A job, with what it measured last, its parts and what it made."""
+    """A job, with its latest metrics, its parts and the records that it made."""
 
     last_metrics = serializers.SerializerMethodField()
     parts = serializers.SerializerMethodField()
@@ -90,16 +90,16 @@ class JobDetailSerializer(JobSerializer):
         fields = [*JobSerializer.Meta.fields, "last_metrics", "parts", "made"]
 
     def get_last_metrics(self, job: Job) -> MetricSerializer(allow_null=True):  # type: ignore[valid-type]
-        """The row of metrics that was written last."""
+        """The latest row of metrics."""
         last = job.metrics.order_by("-pk").first()
         return None if last is None else MetricSerializer(last).data
 
     def get_parts(self, job: Job) -> PartSerializer(many=True):  # type: ignore[valid-type]
-        """All of them, the earliest first, without their logs."""
+        """All parts, the earliest first, without their logs."""
         return PartSerializer(job.parts.order_by("created_at").only("id", "kind", "state", "parent"), many=True).data
 
     def get_made(self, job: Job) -> MadeSerializer:
-        """Ids, by the name of the list that has them."""
+        """Ids, by the name of the list that has the records."""
         made: dict[str, QuerySet[Any]] = {
             "corpora": job.corpora.all(),
             "models": job.model_versions.all(),
@@ -114,33 +114,33 @@ class MetricsSerializer(serializers.Serializer[Any]):
     """Rows of metrics, the earliest first."""
 
     rows = MetricSerializer(many=True)
-    cursor = serializers.IntegerField(help_text="Give it as `after` to go on, also when there is nothing more yet.")
+    cursor = serializers.IntegerField(help_text="The next request's `after`, also if there are no more rows yet.")
     more = serializers.BooleanField(help_text="Whether there are more rows already.")
 
 
 class LogSerializer(serializers.Serializer[Any]):
-    """A piece of a log."""
+    """A part of a log."""
 
     text = serializers.CharField(allow_blank=True)
-    next_offset = serializers.IntegerField(help_text="Give it as `offset` to go on, also at the end of the log.")
-    size = serializers.IntegerField(help_text="Of the whole log, in bytes.")
+    next_offset = serializers.IntegerField(help_text="The next request's `offset`, also at the end of the log.")
+    size = serializers.IntegerField(help_text="Size of the whole log, in bytes.")
     active = serializers.BooleanField(help_text="Whether more may follow.")
 
 
 class LimitSerializer(serializers.Serializer[Any]):
-    """What a setting may be."""
+    """The limits of a setting."""
 
-    says = serializers.CharField(help_text='In words, to be read behind "must be".')
+    says = serializers.CharField(help_text='In words, as a continuation of "must be".')
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
-    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty: no list of words.")
+    choices = serializers.ListField(child=serializers.CharField(), help_text="Empty: any value within the limits.")
     called = serializers.DictField(
-        child=serializers.CharField(), help_text="What people call the choices, where it is not the word itself."
+        child=serializers.CharField(), help_text="Labels of the choices, if they differ from the values."
     )
 
 
 class FileSerializer(serializers.Serializer[Any]):
-    """A file that a job can be told to read."""
+    """A file that a job can read."""
 
     name = serializers.CharField()
     size_bytes = serializers.IntegerField()
@@ -149,7 +149,7 @@ class FileSerializer(serializers.Serializer[Any]):
 class SettingSerializer(serializers.Serializer[Any]):
     """A setting of a kind of job."""
 
-    name = serializers.CharField(help_text="Of a stage's setting the stage comes first, with a dot: pretrain.steps.")
+    name = serializers.CharField(help_text="A stage's setting starts with the stage and a dot: pretrain.steps.")
     type = serializers.ChoiceField(choices=["integer", "number", "string", "boolean", "object", "array"])
     default = serializers.JSONField()
     help = serializers.CharField()
@@ -157,7 +157,7 @@ class SettingSerializer(serializers.Serializer[Any]):
     files = FileSerializer(
         many=True,
         allow_null=True,
-        help_text="What lies in the data folder's sources/; null where a setting names none of it.",
+        help_text="The files in the data folder's sources/; null if the setting names no file.",
     )
 
 
@@ -165,11 +165,11 @@ class InputSerializer(serializers.Serializer[Any]):
     """Records that a kind of job works on."""
 
     name = serializers.CharField()
-    list = serializers.CharField(help_text="Where they are listed: /api/v1/…")
+    list = serializers.CharField(help_text="Their list: /api/v1/…")
     help = serializers.CharField()
     many = serializers.BooleanField(help_text="A list of ids instead of one.")  # type: ignore[assignment]
     required = serializers.BooleanField()  # type: ignore[assignment]  # fields, not attributes of this serializer
-    limit_to = serializers.DictField(child=serializers.CharField(), help_text="Only those whose fields are these.")
+    limit_to = serializers.DictField(child=serializers.CharField(), help_text="Only records with these field values.")
 
 
 class KindSerializer(serializers.Serializer[Any]):

@@ -1,4 +1,4 @@
-"""Start, stop and resume jobs. Every door comes here, and what a person does is written into the audit trail here."""
+"""Start, stop and resume jobs: for pages, REST and schedules alike, with entries in the audit trail."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from webapp.kinds import KINDS, ParameterError, kind_of
 from webapp.models import AuditEntry, Job, Schedule
 from webapp.models.job import ACTIVE, ITS_PARTS
 
-_NO_MATTER = "name"  # two jobs that differ in what their result is called do the same
+_IGNORED_IN_FINGERPRINT = "name"  # jobs that differ only in the name of their result do the same
 
 
 class AlreadyActive(RealmError):
-    """A job with the same parameters waits or runs. job: that one."""
+    """A job with the same parameters is queued or running. job: that one."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(f"The same is being done already by job {job.pk}.")
@@ -30,10 +30,10 @@ class AlreadyActive(RealmError):
 
 
 def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, settings_of: Job | None = None) -> Job:
-    """Start a job of `kind`; settings that are not among the parameters have their defaults.
+    """Start a job of `kind`; omitted settings have their defaults.
 
-    by: a person, or the name of what acts by itself. settings_of: the earlier job whose settings this one began with.
-    Raises ParameterError for parameters that are wrong, AlreadyActive for a duplicate of what waits or runs.
+    by: a person, or the name of an automatic actor. settings_of: the earlier job whose settings this one started from.
+    Raises ParameterError for wrong parameters, AlreadyActive for a duplicate of an active job.
     """
     described = KINDS.get(kind)
     if described is None or not described.by_hand:
@@ -43,7 +43,7 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
     written = described.written(described.read(parameters))
     fingerprint = _fingerprint(described.kind, written)
     with _refusing_duplicates(fingerprint):
-        # Who removes files locks these rows, too: it sees the job, or has marked them as removed by now.
+        # Removing files locks these rows, too: it sees the job, or has already marked the rows as removed.
         for one in described.inputs:
             given = written[one.name]
             pks = [pk for pk in (given if isinstance(given, list) else [given]) if pk is not None]
@@ -63,20 +63,20 @@ def start(kind: str, parameters: Mapping[str, Any], *, by: User | str | None, se
 
 
 def carried_over(earlier: Job) -> dict[str, Any]:
-    """The parameters of an earlier job that a new one of its kind may begin with: an upgrade may have removed some."""
+    """The parameters of an earlier job for a new one of its kind, without those that an upgrade has removed."""
     kind = kind_of(earlier)
     names = {one.name for one in kind.inputs} | {one.name for one in kind.described()}
     return {name: value for name, value in earlier.parameters.items() if name in names}
 
 
 def who_started(job: Job) -> Schedule | str:
-    """The schedule that started a job, else the name of who or what did; "" where nobody wrote it down."""
+    """The schedule that started a job, else the name of the person or actor; "" if unknown."""
     name = job.audit.filter(action="job.start").values_list("name", flat=True).first() or ""
     return Schedule.of_audit_name(name) or name
 
 
 def stop(job: Job, *, by: User | str | None) -> bool:
-    """Ask a job to stop, and what is a part of it. False: it has ended."""
+    """Ask a job and its parts to stop. False: it has ended."""
     with transaction.atomic():
         stopped = job.request_stop()
         if stopped:
@@ -89,9 +89,9 @@ def stop(job: Job, *, by: User | str | None) -> bool:
 
 
 def resume(job: Job, *, by: User | str | None) -> bool:
-    """Queue a job again that failed, was stopped or was interrupted. False: it is none of these any more.
+    """Queue a job again that failed, was stopped or was interrupted. False: its state has changed.
 
-    Raises AlreadyActive when another job does the same by now.
+    Raises AlreadyActive if another job does the same meanwhile.
     """
     with _refusing_duplicates(job.fingerprint):
         resumed = job.resume()
@@ -109,13 +109,13 @@ def _refusing_duplicates(fingerprint: str) -> Iterator[None]:
             yield
     except IntegrityError:
         same = _active_like(fingerprint)
-        if same is None:  # it has ended in this very moment
+        if same is None:  # it has just ended
             raise RealmError("The same job was being done until now; try again.") from None
         raise AlreadyActive(same) from None
 
 
 def _fingerprint(kind: str, parameters: Mapping[str, Any]) -> str:
-    deciding = {name: value for name, value in parameters.items() if name != _NO_MATTER}
+    deciding = {name: value for name, value in parameters.items() if name != _IGNORED_IN_FINGERPRINT}
     return hashlib.sha256(json.dumps([kind, deciding], sort_keys=True).encode()).hexdigest()
 
 

@@ -1,5 +1,5 @@
-"""Jobs: the list of all, and starting one. The list polls with htmx while something is being done; without JavaScript
-it says where to look again."""
+"""Pages of jobs: the list, and starting one. The list polls with htmx while a job is active; without JavaScript it has
+a link to reload."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def job_table(request: HttpRequest) -> HttpResponse:
-    """The table of jobs alone, for polling."""
+    """The table alone, for polling."""
     context = _table(request)
     return render(request, "manage/_jobs.html", context, status=200 if context["any_active"] else STOP_POLLING)
 
@@ -60,7 +60,7 @@ def kind_list(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def new_job(request: HttpRequest, kind: str) -> HttpResponse:
-    """The form of one kind of job. ?from=JOB begins with that job's settings, ?NAME=VALUE with that value."""
+    """The form of one kind of job. ?from=JOB starts from that job's settings, ?NAME=VALUE from that value."""
     described = KINDS.get(kind)
     if described is None or not described.by_hand:
         raise Http404
@@ -89,12 +89,12 @@ def new_job(request: HttpRequest, kind: str) -> HttpResponse:
 
 
 def _earlier(request: HttpRequest, kind: Kind) -> Job | None:
-    """The job whose settings the form begins with."""
+    """The job whose settings the form starts from."""
     return _named(request, "from", Job.objects.filter(kind=kind.kind))
 
 
 def _named(request: HttpRequest, parameter: str, jobs: QuerySet[Job]) -> Job | None:
-    """The one of the jobs that a parameter of the address names."""
+    """The one of the jobs that a query parameter names."""
     wanted = request.GET.get(parameter)
     if wanted is None:
         return None

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: answers with provenance, as tools for programs that are built on language models."""
+"""The Model Context Protocol: answers with provenance, as tools for programs based on language models."""

@@ -1,8 +1,8 @@
-"""JSON-RPC as the Model Context Protocol speaks it: messages in, replies out, nothing remembered in between.
+"""JSON-RPC as in the Model Context Protocol, without state between messages.
 
-Two ways of speaking are understood. Up to the revision 2025-11-25 a client begins with `initialize` and names the
-revision in a header field from then on. Since 2026-07-28 every request carries all that is to be known of it in `_meta`
-and repeats method and name in header fields. https://modelcontextprotocol.io/specification
+Two generations of the protocol are supported. Up to revision 2025-11-25 a client starts with `initialize` and then
+sends the revision in a header field. Since 2026-07-28 every request carries its context in `_meta` and repeats method
+and name in header fields. https://modelcontextprotocol.io/specification
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from webapp.mcp.tools import TOOLS, Tool, ToolError
 
 log = logging.getLogger(__name__)
 
-# Not 2025-03-26, the one revision whose servers must take batches.
+# Not 2025-03-26, the one revision whose servers must accept batches.
 HANDSHAKE: Final = ("2024-11-05", "2025-06-18", "2025-11-25")
 SELF_CONTAINED: Final = ("2026-07-28",)
 
@@ -34,23 +34,23 @@ _META: Final = "io.modelcontextprotocol/"
 _SERVER: Final = {"name": "realm-qa", "title": "REALM question answering", "version": realm_core.__version__}
 _CAPABILITIES: Final = {"tools": {"listChanged": False}}
 _INSTRUCTIONS: Final = (
-    "Answers factual questions from a corpus of text. `ask` gives an answer with its probability, the blocks that it "
-    "was read from, and a permanent link to cite; `retrieve` finds blocks without reading them; `read_block` shows one "
-    "of them with its neighbours. An answer of null means that the blocks hold none: do not make one up."
+    "Answers factual questions from a corpus of text. `ask` returns an answer with its probability, the blocks that it "
+    "was read from, and a permanent link to cite; `retrieve` finds blocks without reading them; `read_block` returns "
+    "one of them with its neighbours. An answer of null means that the blocks hold none: do not make one up."
 )
-_SAME_FOR_S: Final = 3600  # the list of tools changes with a release alone
+_SAME_FOR_S: Final = 3600  # the list of tools only changes with a release
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes back: a status of HTTP, and a JSON-RPC message unless there is nothing to say."""
+    """An HTTP status, and a JSON-RPC message if there is one."""
 
     status: int
     body: dict[str, Any] | None = None
 
 
 class RpcError(Exception):
-    """An error in JSON-RPC's terms, and the status of HTTP that it goes with."""
+    """A JSON-RPC error with its HTTP status."""
 
     def __init__(self, code: int, message: str, *, status: int = 200, data: Any = None) -> None:
         super().__init__(message)
@@ -73,12 +73,12 @@ class _Message:
 def answer(body: Any, headers: Mapping[str, str], call: Callable[[Tool, dict[str, Any]], dict[str, Any]]) -> Reply:
     """The reply to one message.
 
-    call: does what a tool does, on behalf of whoever sent the message; ToolError where it cannot be done.
+    call: runs a tool for the sender of the message; raises ToolError if it cannot be done.
     """
     message_id = body.get("id") if isinstance(body, dict) and _is_id(body.get("id")) else None
     try:
         message = _read(body, headers)
-        if message is None:  # a notification, or a reply to a question that was never asked: there is nothing to do
+        if message is None:  # a notification or an unexpected reply: nothing to do
             return Reply(202)
         result = _result(message, call)
     except RpcError as error:
@@ -111,13 +111,13 @@ def _is_id(value: Any) -> bool:
 
 
 def _is_self_contained(method: str, params: dict[str, Any], headers: Mapping[str, str]) -> bool:
-    """Whether a message is of the newer kind; RpcError where its version is unknown or its header contradicts it."""
+    """Whether a message is of the newer generation; RpcError if its version is unknown or contradicts the header."""
     told = params.get("_meta")
     meta: dict[str, Any] = told if isinstance(told, dict) else {}
     in_body = meta.get(f"{_META}protocolVersion")
     in_header = headers.get("MCP-Protocol-Version")
     version = in_body or in_header
-    if version is None or method == "initialize":  # which names the version that it would like elsewhere
+    if version is None or method == "initialize":  # whose params name the version instead
         return False
     if version not in HANDSHAKE + SELF_CONTAINED:
         data = {"supported": [*HANDSHAKE, *SELF_CONTAINED], "requested": version}
@@ -132,7 +132,7 @@ def _is_self_contained(method: str, params: dict[str, Any], headers: Mapping[str
         expected["Mcp-Name"] = params.get("name")
     for name, value in expected.items():
         if headers.get(name) != value:
-            raise RpcError(HEADER_MISMATCH, f"The header field {name} does not say what the body says.", status=400)
+            raise RpcError(HEADER_MISMATCH, f"The header field {name} differs from the body.", status=400)
     return True
 
 
@@ -177,7 +177,7 @@ def _called(params: dict[str, Any], call: Callable[[Tool, dict[str, Any]], dict[
         raise RpcError(INVALID_PARAMS, "arguments must be an object.")
     try:
         content = call(tool, arguments)
-    except ToolError as error:  # the model that called is to read what was wrong, and may do better
+    except ToolError as error:  # the calling model can read the error and try again
         return {"content": [{"type": "text", "text": str(error)}], "isError": True}
     text = json.dumps(content, ensure_ascii=False)
     return {"content": [{"type": "text", "text": text}], "structuredContent": content, "isError": False}

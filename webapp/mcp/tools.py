@@ -1,4 +1,4 @@
-"""The tools: ask, retrieve, read_block. What they take and give, and how they do it; the services are those of REST."""
+"""The tools ask, retrieve and read_block: their schemas and what they do; the services are those of REST."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Schema = dict[str, Any]
 
 
 class ToolError(Exception):
-    """What a tool cannot do, in a sentence for whoever called it."""
+    """A tool call that failed, with a message for the caller."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Tool:
     changes_nothing: bool
 
     def listed(self) -> Schema:
-        """How the protocol lists it."""
+        """The tool in the protocol's list."""
         return {
             "name": self.name,
             "title": self.title,
@@ -130,7 +130,7 @@ _WEIGHTS: Final = {
     "prior": _typed("number", "p(block | question); sums to one over the blocks read."),
     "likelihood": _typed("number", "p(answer | block, question)."),
     "posterior": _typed("number", "p(block | answer, question); sums to one over the blocks read."),
-    "support": _typed("number", "Posterior − prior; positive: the block spoke for the answer."),
+    "support": _typed("number", "Posterior − prior; positive: the block supports the answer."),
 }
 _FILTERS: Final = {
     "languages": _typed("array", "Codes such as en; any will do.", items=_TEXT, maxItems=MAX_VALUES),
@@ -164,14 +164,14 @@ TOOLS: Final = {
         Tool(
             "ask",
             "Ask a question",
-            "Answers a factual question from the k best blocks of the corpus. The answer is kept under a permanent "
+            "Answers a factual question from the k best blocks of the corpus. The answer is stored under a permanent "
             "link, and comes with its probability and every block that it was read from. An answer of null: they hold "
             "none.",
             QuestionSerializer,
             _QUESTION,
             _object(
                 {
-                    "id": _typed("string", "Of the kept answer."),
+                    "id": _typed("string", "Id of the kept answer."),
                     "link": _typed("string", "The permanent page of this answer, to cite."),
                     "question": _TEXT,
                     "answer": _typed(["string", "null"], "Null: the blocks that were read hold no answer."),
@@ -187,7 +187,7 @@ TOOLS: Final = {
                             {
                                 **_BLOCK,
                                 **_WEIGHTS,
-                                "quote": _typed(["string", "null"], "The words of the block that say the answer."),
+                                "quote": _typed(["string", "null"], "The answer's words in the block."),
                             }
                         ),
                     ),

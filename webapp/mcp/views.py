@@ -1,4 +1,4 @@
-"""The address of the Model Context Protocol: Streamable HTTP without sessions or streams, one JSON reply a message."""
+"""The endpoint of the Model Context Protocol: Streamable HTTP without sessions or streams, a JSON reply per message."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from webapp.mcp.tools import Tool, ToolError
 from webapp.refusals import InvalidRequest
 from webapp.rest.authentication import MayAsk, TokenAuthentication
 from webapp.rest.base import Renderer
-from webapp.rest.problems import DATABASE_AWAY, describe
+from webapp.rest.problems import DATABASE_ERRORS, describe
 from webapp.serving.engine import EngineUnavailable
 
 
 class McpView(APIView):
-    """One message after another, each by itself. A token as for REST, or none where anybody may ask."""
+    """Handles each message separately. Tokens as for REST, or none if everybody may ask."""
 
-    authentication_classes = [TokenAuthentication]  # a session would let a page that one looks at speak for one
+    authentication_classes = [TokenAuthentication]  # with sessions, a foreign page could act for the visitor
     permission_classes = [AllowAny, MayAsk]
     renderer_classes = [Renderer]
 
-    @extend_schema(exclude=True)  # not REST: its own protocol lists what it can do
+    @extend_schema(exclude=True)  # not REST; the protocol has its own description
     def post(self, request: Request) -> Response | HttpResponse:
         _check_origin(request)
         try:
@@ -43,14 +43,14 @@ class McpView(APIView):
         return HttpResponse(status=reply.status) if reply.body is None else Response(reply.body, status=reply.status)
 
     def _call(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What a tool gives to whoever asks."""
+        """The result of a tool for this caller."""
         try:
             given = tool.arguments(data=arguments)
             given.is_valid(raise_exception=True)
             if tool.counted:
                 self._count()
             return tool.run(self.request, **given.validated_data)
-        except (InvalidRequest, ValidationError, EngineUnavailable, RealmError, *DATABASE_AWAY) as error:
+        except (InvalidRequest, ValidationError, EngineUnavailable, RealmError, *DATABASE_ERRORS) as error:
             raise ToolError(_sentence(error)) from error
 
     def _count(self) -> None:
@@ -64,7 +64,7 @@ class McpView(APIView):
 
 
 def _check_origin(request: Request) -> None:
-    """Refuse pages of other sites, as the protocol demands: a browser would carry them past a firewall."""
+    """Refuse pages of other sites, as the protocol demands: browsers would let them bypass a firewall."""
     origin = request.headers.get("Origin")
     own = f"{request.scheme}://{request.get_host()}"
     if origin is not None and origin != own and origin not in settings.CORS_ALLOWED_ORIGINS:
@@ -72,7 +72,7 @@ def _check_origin(request: Request) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """What a problem says, in one line."""
+    """The message of a problem, in one line."""
     described = describe(error)
     assert described is not None
     wrong = [f"{one['field']}: {one['detail']}".removeprefix(": ") for one in described.body.get("errors", [])]

@@ -1,8 +1,7 @@
-"""What is measured of questions while they are answered, for Prometheus (`/metrics`).
+"""Metrics of answering, for Prometheus (`/metrics`).
 
-Several web processes count into files of one folder (PROMETHEUS_MULTIPROC_DIR, which webapp/server.py names), and
-each of them can tell the sum. What the records know (jobs, workers, index lag) is looked up when somebody asks, in
-`records.py`.
+All web processes write to files in one folder (PROMETHEUS_MULTIPROC_DIR, set by webapp/server.py), and each can report
+the sum. Metrics from records (jobs, workers, index lag) are queried on each scrape, in `records.py`.
 """
 
 from __future__ import annotations
@@ -48,20 +47,20 @@ SWAPS: Final = Histogram(
 
 
 def observe_stages(timings_ms: Mapping[str, float]) -> None:
-    """Count what stages of a question took, in milliseconds."""
+    """Record the durations of a question's stages, in milliseconds."""
     for stage, spent_ms in timings_ms.items():
         STAGES.labels(stage).observe(spent_ms / 1e3)
 
 
 def batch_done(size: int, waiting: int) -> None:
-    """The engine has answered `size` questions together, 0 where all who asked were gone, and `waiting` wait."""
+    """Record a batch of `size` questions (0 if all askers had gone), with `waiting` questions in the queue."""
     if size:
         BATCHES.observe(size)
     WAITING.set(waiting)
 
 
 def exposition(*more: Collector) -> bytes:
-    """All of it in Prometheus' text format, with what other collectors know."""
+    """All metrics in Prometheus' text format, with those of other collectors."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         counted = generate_latest(REGISTRY)
     else:

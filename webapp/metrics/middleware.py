@@ -1,7 +1,7 @@
-"""Around every request: who listens for it, and what storing and rendering its answers took.
+"""For every request: whether the client is still connected, and the time to store and render its answers.
 
-What that took is kept beside an answer, in a write of its own: it is known only when both are over, and what the engine
-said, which permanent links show, never changes.
+This time is stored beside the answer in a separate write, because it is known only after both; the answer itself, which
+permanent links show, never changes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from django.http import HttpRequest, HttpResponse
 from webapp.metrics import observe_stages
 from webapp.models import AskedAnswer
 
-SERVING_MS: Final = "realm.serving_ms"  # in a request's environment, for its line of the log
+SERVING_MS: Final = "realm.serving_ms"  # key in a request's environment, for its log line
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Asking:
-    """What is known of the request that is being served.
+    """State of the request that is being served.
 
-    answer:     the one that was stored for it; None for a batch, whose answers are served one by one.
-    serving_ms: what storing and rendering took, of all its answers together; a stream goes on adding to it after the
-                middleware.
+    answer:     the one stored for it; None for a batch, whose answers are served one by one.
+    serving_ms: time to store and render all its answers; a stream adds to it after the middleware.
     """
 
     connection: socket.socket | None
@@ -41,31 +40,31 @@ class Asking:
     _renders_since: float | None = None
 
     def add(self, stage: str, spent_ms: float) -> None:
-        """A stage took so long, once more."""
+        """Add to the time of a stage."""
         self.serving_ms[stage] = self.serving_ms.get(stage, 0.0) + spent_ms
 
     def renders(self) -> None:
-        """All is stored; what is done from now on is rendering."""
+        """All is stored; the time from now on is rendering."""
         self._renders_since = time.perf_counter()
 
     def rendered(self) -> None:
-        """The response is there; a stream's never is as a whole."""
+        """The response is complete; never called for a stream."""
         if self._renders_since is not None:
             self.add("render", (time.perf_counter() - self._renders_since) * 1e3)
 
     def listens(self) -> bool:
-        """Whether the other side still has its connection open; True where the server does not tell."""
+        """Whether the client still has its connection open; True if the server does not know."""
         if self.connection is None:
             return True
         try:
             closing = select.POLLIN | select.POLLERR | select.POLLHUP
             poll = select.poll()
             poll.register(self.connection, closing)
-            # Bytes that can be read belong to the next request; the end of the stream reads as none at all.
+            # Readable bytes belong to the next request; the end of the stream reads as no bytes.
             return not poll.poll(0) or bool(self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
         except BlockingIOError:
             return True
-        except (OSError, ValueError):  # ValueError: it has been closed here
+        except (OSError, ValueError):  # ValueError: closed by this side
             return False
 
 
@@ -73,31 +72,31 @@ _asking: ContextVar[Asking | None] = ContextVar("asking", default=None)
 
 
 def current_asking() -> Asking | None:
-    """The request that is being served in this thread; None outside of one."""
+    """The request that is being served in this thread; None outside of a request."""
     return _asking.get()
 
 
 def listens() -> Callable[[], bool] | None:
-    """What says whether whoever asked is still there; None outside of a request."""
+    """A function that says whether the client is still connected; None outside of a request."""
     current = current_asking()
     return current.listens if current else None
 
 
 def served(asked: AskedAnswer) -> None:
-    """Count what serving an answer took, keep it beside the answer, and tell the log what each stage took."""
+    """Record the time of serving an answer: in the metrics, beside the answer, and in the log."""
     observe_stages(asked.serving_ms)
     try:
         AskedAnswer.objects.filter(pk=asked.pk).update(serving_ms=asked.serving_ms)
     except Error as error:
-        close_old_connections()  # a broken one, so that what follows gets another
-        log.warning("What it took to serve the answer %s was not kept: %s", asked.pk, error)
+        close_old_connections()  # replaces a broken connection for later queries
+        log.warning("The time of serving the answer %s was not stored: %s", asked.pk, error)
     stages_ms = {**asked.payload["timings_ms"], **asked.serving_ms}
-    told = {"answer_id": asked.pk, "latency_ms": asked.latency_ms, "stages_ms": stages_ms}
-    log.info("Answer %s took %.0f ms.", asked.pk, asked.latency_ms, extra={"fields": told})
+    fields = {"answer_id": asked.pk, "latency_ms": asked.latency_ms, "stages_ms": stages_ms}
+    log.info("Answer %s took %.0f ms.", asked.pk, asked.latency_ms, extra={"fields": fields})
 
 
 class MeasuringMiddleware:
-    """Keeps an `Asking` while a request is being served, and says on the response what serving took."""
+    """Keeps an `Asking` while a request is being served, and adds the time of serving to the response."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response

@@ -1,4 +1,4 @@
-"""What the records know, as metrics: jobs, workers, what is deployed, how far an index is behind its training."""
+"""Metrics from records: jobs, workers, the deployment, how far an index lags behind its training."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from prometheus_client.registry import Collector
 
 from webapp.models import Deployment, Job, JobMetric, JobState, Worker
 
-_LAGS: Final = {"pretrain.index_lag_steps": "steps", "pretrain.index_lag_s": "seconds"}  # as pre-training reports them
+_LAGS: Final = {"pretrain.index_lag_steps": "steps", "pretrain.index_lag_s": "seconds"}  # metrics of pre-training
 
 
 class Records(Collector):
-    """Looks at the database with each scrape: three small queries, and two for each pre-training under way."""
+    """Queries the database on each scrape: three small queries, and two per running pre-training."""
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics. DatabaseError when the database does not answer."""
+        """The metrics. DatabaseError if the database does not answer."""
         yield self._jobs()
         workers = GaugeMetricFamily("realm_workers", "Workers that gave a sign of life lately.")
         workers.add_metric([], sum(worker.is_alive for worker in Worker.objects.all()))
@@ -42,13 +42,13 @@ class Records(Collector):
         families = {
             name: GaugeMetricFamily(
                 f"realm_index_lag_{unit}",
-                f"How many {unit} the index of a training under way is behind its parameters.",
+                f"How many {unit} the index of a running training lags behind its parameters.",
                 labels=["job"],
             )
             for name, unit in _LAGS.items()
         }
         for job_id in Job.objects.filter(state=JobState.RUNNING, kind="pretrain").values_list("pk", flat=True):
-            for name, family in families.items():  # rows of other things lie between: what was held out, evaluations
+            for name, family in families.items():  # other rows lie between: held-out measurements, evaluations
                 rows = JobMetric.objects.filter(job=job_id, values__has_key=name)
                 latest = rows.order_by("-pk").values_list("values", flat=True).first()
                 if latest is not None:

@@ -1,4 +1,4 @@
-"""The records: what exists on disk, what serves, what was asked and what was done."""
+"""The records: files on disk, deployments, questions, jobs and what was done."""
 
 from webapp.models.answer import AskedAnswer, EvidenceBlock
 from webapp.models.audit import AuditEntry

@@ -1,5 +1,5 @@
-"""Questions that were asked, with their answers and evidence. Rows are written once, so a permanent link shows the same
-whatever happens to models and corpora. A purge alone changes them: it takes passages out of their evidence."""
+"""Questions with their answers and evidence. Rows are written once, so a permanent link always shows the same, whatever
+happens to models and corpora. Only a purge changes them: it removes passages from their evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AskedAnswer(models.Model):
-    """One question and what the engine answered."""
+    """One question and the engine's answer."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     question = models.TextField()
@@ -61,7 +61,7 @@ class AskedAnswer(models.Model):
         indexes = [
             models.Index(fields=["asker", "-created_at"], name="answer_asker_created"),
             models.Index(fields=["session_key", "-created_at"], name="answer_session_created"),
-            # With the latency, so that the overview finds a percentile without reading a row.
+            # With the latency, so that the overview computes a percentile from the index alone.
             models.Index(fields=["-created_at", "latency_ms"], name="answer_created_latency"),
         ]
 
@@ -78,7 +78,7 @@ class AskedAnswer(models.Model):
 
     @property
     def reading(self) -> dict[str, Any]:
-        """The payload; one that was kept before answers had a confidence is given it."""
+        """The payload; for answers stored before there was a confidence, with one added."""
         if "confidence" in self.payload:
             return dict(self.payload)
         from realm_core.serving.provenance import Answer
@@ -87,7 +87,7 @@ class AskedAnswer(models.Model):
 
 
 class EvidenceBlock(models.Model):
-    """One block that was read for an answer; for queries across answers. Its text is in the answer's payload."""
+    """One block that was read for an answer; for queries over many answers. Its text is in the answer's payload."""
 
     answer = models.ForeignKey(AskedAnswer, on_delete=models.CASCADE, related_name="evidence")
     rank = models.PositiveSmallIntegerField()

@@ -10,7 +10,7 @@ from django.db import models
 
 
 class AuditEntry(models.Model):
-    """One thing that a person, or a schedule, did."""
+    """One action of a person or a schedule."""
 
     at = models.DateTimeField(auto_now_add=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
@@ -32,7 +32,7 @@ class AuditEntry(models.Model):
     def record(
         cls, action: str, target: object, *, by: User | str | None, job: Any = None, **details: Any
     ) -> AuditEntry:
-        """Write down what was done. by: a person, the name of what acts by itself, or None for the command line."""
+        """Add an entry. by: a person, the name of an automatic actor, or None for the command line."""
         person = by if isinstance(by, User) else None
         name = by.get_username() if isinstance(by, User) else by or "command line"
         return cls.objects.create(

@@ -1,4 +1,4 @@
-"""Corpus snapshots: an immutable set of articles cut into blocks. The row points at a folder of files."""
+"""Corpus snapshots: immutable sets of articles divided into blocks. The row points at a folder of files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from webapp.models.present import Present
 
 
 class CorpusSnapshot(models.Model):
-    """One ingested corpus, as its manifest describes it. Without its files the row stays: kept answers name it."""
+    """One ingested corpus, as in its manifest. The row remains when its files are removed, because answers name it."""
 
     name = models.CharField(max_length=100, help_text="What the corpus is called; many snapshots may share it.")
     snapshot_id = models.CharField(max_length=64, unique=True, help_text="Hash of the block ids in order.")

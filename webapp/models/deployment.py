@@ -1,7 +1,7 @@
 """Deployments: which model and index answer questions, now and before.
 
-Rows are history: activating always writes a new row, also when it goes back to an earlier pair. So every
-answer's deployment says exactly what was serving and since when. The database allows one active row.
+Rows are history: activating always writes a new row, also when going back to an earlier pair. So an answer's deployment
+says exactly what was serving, and since when. The database allows one active row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Deployment(models.Model):
     note = models.CharField(max_length=200, blank=True)
 
     class Meta:
-        ordering = ["-pk"]  # not by a clock, which may be set back
+        ordering = ["-pk"]  # not by time, because a clock may be set back
         constraints = [
             models.UniqueConstraint(
                 fields=["is_active"], condition=models.Q(is_active=True), name="one_active_deployment"
@@ -48,11 +48,11 @@ class Deployment(models.Model):
 
     @classmethod
     def active(cls) -> Deployment | None:
-        """The deployment that should answer now, with what it points at."""
+        """The active deployment, with model and index loaded."""
         return cls.objects.filter(is_active=True).select_related("model", "index__corpus", "index__model").first()
 
     def earlier(self, most: int) -> list[Deployment]:
-        """Up to `most` other pairs that answered before this one and whose files are there: the newest first."""
+        """Up to `most` earlier pairs, different from this one, whose files exist: the newest first."""
         pairs = {(self.model_id, self.index_id)}
         found: list[Deployment] = []
         before = Deployment.objects.filter(pk__lt=self.pk, index__removed_at=None, model__removed_at=None)
@@ -73,10 +73,10 @@ class Deployment(models.Model):
         by: User | None = None,
         note: str = "",
     ) -> Deployment:
-        """Let `model` (default: the one that built `index`) answer from `index` from now on.
+        """Deploy `model` (default: the one that built `index`) with `index`.
 
-        RealmError when they do not fit, when retention has removed the index's files, or when somebody else activates
-        another at the same moment.
+        RealmError if they do not fit, if retention has removed the index's files, or if another deployment is activated
+        at the same moment.
         """
         model = model or index.model
         if model.block_hash != index.model.block_hash:
@@ -84,7 +84,7 @@ class Deployment(models.Model):
         now = timezone.now()
         try:
             with transaction.atomic():
-                # Who removes files locks these rows, too: it sees this deployment, or has marked them by now.
+                # Removing files locks these rows, too: it sees this deployment, or has already marked the rows.
                 if ModelVersion.every.select_for_update().get(pk=model.pk).removed_at is not None:
                     raise RealmError(f"The files of {model} have been removed.")
                 if IndexGeneration.every.select_for_update().get(pk=index.pk).removed_at is not None:
@@ -92,4 +92,4 @@ class Deployment(models.Model):
                 cls.objects.filter(is_active=True).update(is_active=False, deactivated_at=now)
                 return cls.objects.create(model=model, index=index, activated_at=now, activated_by=by, note=note[:200])
         except IntegrityError:
-            raise RealmError("Another deployment was activated at the same moment; look again and retry.") from None
+            raise RealmError("Another deployment was activated at the same moment; check again and retry.") from None

@@ -1,7 +1,7 @@
-"""What edits made of a corpus: its states, the documents that edits touched, and the ledger of changes.
+"""Edits of a corpus: its states, the edited documents, and the ledger of changes.
 
-Segments lie on the disk (`realm_core/living/`); a row of `CorpusState` is what makes them count. An edit has happened
-when the row of its state is the current one, and everything else about it is written in the same transaction.
+Segments are on the disk (`realm_core/living/`); a row of `CorpusState` activates them. An edit has happened when the
+row of its state is the current one; everything else about it is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from django.db import models
 
 
 class CorpusState(models.Model):
-    """One state of the corpus below an index generation: the row of an edit, or the unchanged base before the first.
+    """One state of the corpus above an index generation: the result of an edit, or the unchanged base before the first.
 
-    Rows are history; the database allows one current row for each generation, and none means the unchanged base. Two
-    rows may have one `state_id`: a document that is added and removed again leads back to the same state.
+    Rows are history; the database allows one current row per generation, and none means the unchanged base. Two rows
+    may have the same `state_id`: adding and removing a document leads back to the same state.
     """
 
     index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="states")
@@ -43,7 +43,7 @@ class CorpusState(models.Model):
 
 
 class DocumentStatus(models.TextChoices):
-    """What became of a document."""
+    """The state of a document."""
 
     CURRENT = "current", "current"
     CHANGED = "changed", "changed"
@@ -56,7 +56,7 @@ GONE: Final = (DocumentStatus.REMOVED, DocumentStatus.PURGED)
 
 
 class Document(models.Model):
-    """A document that an edit added, changed or removed. Documents of the base that none touched have no row."""
+    """A document that an edit added, changed or removed. Unedited documents of the base have no row."""
 
     index = models.ForeignKey("webapp.IndexGeneration", on_delete=models.PROTECT, related_name="documents")
     document_id = models.CharField(max_length=200, help_text="Its id in the corpus.")
@@ -97,7 +97,7 @@ class ChangeKind(models.TextChoices):
 
 
 class CorpusChange(models.Model):
-    """The ledger: what one edit did to one document. Rows are never changed."""
+    """The ledger: what one edit did to one document. Rows never change."""
 
     kind = models.CharField(max_length=10, choices=ChangeKind.choices)
     document = models.ForeignKey(Document, on_delete=models.PROTECT, related_name="changes")
@@ -137,7 +137,7 @@ class Purge(models.Model):
 
 
 class FetchState(models.TextChoices):
-    """How far the fetching of an address is."""
+    """The state of a fetch."""
 
     WAITING = "waiting", "waiting"
     FETCHED = "fetched", "fetched"
@@ -145,7 +145,7 @@ class FetchState(models.TextChoices):
 
 
 class Fetch(models.Model):
-    """An address that a worker fetches for an edit. Its content lies in a file until the edit has read it."""
+    """An address that a worker fetches for an edit. Its content is in a file until the edit has read it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     url = models.TextField()

@@ -1,4 +1,4 @@
-"""Evaluations: what a model over an index answered to a question set, in figures."""
+"""Evaluations: figures of a model over an index on a question set."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class Evaluation(models.Model):
-    """One measurement. Two are comparable when question set, sample, k and corpus are the same."""
+    """One measurement. Two are comparable if question set, sample, k and corpus are the same."""
 
     model = models.ForeignKey("webapp.ModelVersion", on_delete=models.PROTECT, related_name="evaluations")
     corpus = models.ForeignKey("webapp.CorpusSnapshot", on_delete=models.PROTECT, related_name="evaluations")

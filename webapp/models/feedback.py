@@ -1,4 +1,4 @@
-"""Feedback: what askers said about answers, and what curators made of it."""
+"""Feedback of askers on answers, and its review by curators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.db import models
 
 
 class Review(models.TextChoices):
-    """Whether what was said may be learnt from."""
+    """Whether feedback may be trained on."""
 
     WAITING = "waiting", "waiting"
     ACCEPTED = "accepted", "accepted"
@@ -15,7 +15,7 @@ class Review(models.TextChoices):
 
 
 class Feedback(models.Model):
-    """One asker's word on one answer; saying it again changes the row, which then waits for a curator anew."""
+    """One asker's feedback on one answer; new feedback replaces the row, which then needs a new review."""
 
     answer = models.ForeignKey("webapp.AskedAnswer", on_delete=models.CASCADE, related_name="feedback")
     by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")

@@ -1,4 +1,4 @@
-"""Blocks that edits took out of a corpus, so that kept answers can say so of their evidence."""
+"""Blocks that edits removed from a corpus, so that stored answers can mark them in their evidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.models.document import CorpusChange
 
 
 class GoneBlock(models.Model):
-    """A block that is searched no more, and the latest change that took it; no row once it is searched again."""
+    """A block that is no longer searched, and the latest change that removed it; the row is deleted if it returns."""
 
     block_id = models.CharField(max_length=64, unique=True)
     change = models.ForeignKey(CorpusChange, on_delete=models.CASCADE, related_name="+")
@@ -22,7 +22,7 @@ class GoneBlock(models.Model):
 
     @classmethod
     def follow(cls, changes: Sequence[CorpusChange]) -> None:
-        """Record what the changes of one edit, already stored, did to blocks; in the edit's transaction."""
+        """Record what the changes of one edit, already stored, did to blocks; called in the edit's transaction."""
         gone = {block_id: change for change in changes for block_id in change.blocks_gone}
         GoneBlock.objects.bulk_create(
             [GoneBlock(block_id=block_id, change=change) for block_id, change in gone.items()],
@@ -36,9 +36,9 @@ class GoneBlock(models.Model):
 
     @classmethod
     def in_evidence(cls, asked: AskedAnswer) -> dict[str, CorpusChange]:
-        """The blocks that an answer read and that were taken since, each with the change that took it.
+        """The blocks of an answer's evidence that were removed since, each with the change that removed it.
 
-        A change of another index counts when it was made after the answer was kept.
+        A change of another index counts if it was made after the answer was stored.
         """
         since = Q(change__at__gte=asked.created_at) | Q(change__after__index=asked.deployment.index_id)
         ids = [evidence["block_id"] for evidence in asked.payload["evidence"]]

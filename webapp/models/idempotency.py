@@ -1,4 +1,4 @@
-"""Idempotency keys: a question that is sent twice is answered once, an edit of documents is made once."""
+"""Idempotency keys: a question sent twice is answered once, an edit of documents is made once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class IdempotencyKey(models.Model):
-    """One `Idempotency-Key` of one asker: what it was sent with, and what came of it."""
+    """One `Idempotency-Key` of one asker: a digest of the request, and its result."""
 
     owner = models.CharField(max_length=64, help_text="Who asked: an account, or a keyed hash of an address.")
     key = models.CharField(max_length=255)

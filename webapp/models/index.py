@@ -17,7 +17,7 @@ class IndexGeneration(models.Model):
     """One published, immutable generation of block vectors.
 
     A generation whose files were removed keeps its row, because deployments and evaluations name it; lists and choices
-    show it no more. `every` finds it, and so does whoever points at it.
+    do not show it. The manager `every` finds it, and so do foreign keys.
     """
 
     generation = models.CharField(max_length=100, unique=True)
@@ -44,5 +44,5 @@ class IndexGeneration(models.Model):
 
     @cached_property
     def current_state(self) -> CorpusState | None:
-        """The state of the corpus above it when this row was read; None: no document was edited."""
+        """The corpus state above it when this row was read; None: no document was edited."""
         return self.states.filter(is_current=True).first()

@@ -1,4 +1,4 @@
-"""Jobs: long work that a worker does in a process of its own, and the record of how it went.
+"""Jobs: long work that a worker runs in a child process, and the record of how it went.
 
                     claim                     finish
     queued ───────────────────▶ running ───────────────────▶ succeeded | failed
@@ -12,11 +12,11 @@
     failed | stopped | interrupted ── resume ──▶ queued (interrupted: by itself, too, after a while)
     interrupted ── request_stop ──▶ stopped
 
-A state changes only through the methods below, each one conditional UPDATE that names the states (and the
-owner of the lease) it starts from: whoever changed one row has won, everybody else sees nothing happen.
-A worker holds a job by a lease that it renews with every heartbeat; when a worker dies, the lease runs
-out and `recover_expired` queues the job again, where it goes on from its last shard or checkpoint. A job
-whose parts must be done first is held by them and by no worker (`webapp/jobs/parts.py`).
+A state changes only through the methods below. Each is one conditional UPDATE that names the states (and the owner of
+the lease) that it starts from: the caller that changed a row has won, for all others nothing happens. A worker holds a
+job by a lease that it renews with every heartbeat; if a worker dies, the lease expires and `recover_expired` queues the
+job again, which resumes from its last shard or checkpoint. A job that waits for its parts is held by these and by no
+worker (`webapp/jobs/parts.py`).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from webapp.models.worker import TRAINING, DeviceLease
 
 __all__ = ["ACTIVE", "BESIDE", "FINISHED", "HELD", "RESUMABLE", "Job", "JobKind", "JobState", "Queue"]
 
-LOG_CHARACTERS: Final = 20_000  # of a job's log are kept in the row: its end; the whole is in the run folder
-MAX_ATTEMPTS: Final = 3  # claims without getting further before a lost worker is taken for the job's own fault
-MAX_INTERRUPTIONS: Final = 5  # how often an interrupted job resumes by itself before a person must look at it
-RESUME_AFTER_S: Final = 300  # seconds until it does so for the first time; each further time they are doubled
+LOG_CHARACTERS: Final = 20_000  # at the end of a job's log that the row keeps; the whole log is in the run folder
+MAX_ATTEMPTS: Final = 3  # claims without progress after which a lost worker counts as the job's own fault
+MAX_INTERRUPTIONS: Final = 5  # automatic resumptions before a person is needed
+RESUME_AFTER_S: Final = 300  # until the first automatic resumption; doubled each time
 ITS_PARTS: Final = "its parts"  # the owner of a job that waits for them
 
 
 class Job(models.Model):
     """One piece of long work.
 
-    parameters: ids of the records that it works on and values of its settings, as `webapp.kinds` reads them.
-    parent: the job that this one is a part of: a shard's index build, a refresh's pre-training.
-    progress: what the process last wrote (done, total, unit, rate, seconds_left, message, time), or {}.
-    result: what came of it, or {}.
+    parameters: ids of the records that it works on and values of its settings, in the format of `webapp.kinds`.
+    parent: the job that this one is a part of, such as a shard's index build, or a refresh's pre-training.
+    progress: the process's last report (done, total, unit, rate, seconds_left, message, time), or {}.
+    result: the outcome, or {}.
     """
 
     State = JobState
@@ -120,17 +120,17 @@ class Job(models.Model):
         return f"{self.get_kind_display()} ({self.state})"
 
     def get_kind_display(self) -> str:
-        """What it does, for people; of a kind that an earlier version had, its name."""
+        """The kind's title; for a kind of an earlier version, its name."""
         return JOBS[self.kind].label() if self.kind in JOBS else self.kind
 
     @property
     def run_dir(self) -> Path:
-        """Folder where the process leaves progress, metrics, log and result."""
+        """Folder of the process's progress, metrics, log and result."""
         return Path(settings.REALM_DATA) / "runs" / str(self.pk)
 
     @property
     def is_active(self) -> bool:
-        """Whether something may still happen without a person's doing."""
+        """Whether it can still change without a person's action."""
         return self.state in ACTIVE
 
     @property
@@ -140,9 +140,9 @@ class Job(models.Model):
 
     @property
     def resumes_at(self) -> datetime | None:
-        """When it resumes by itself; None: only with a person's doing.
+        """When it resumes automatically; None: only on a person's request.
 
-        A part resumes with its whole; one that runs beside it, by itself as long as that goes on.
+        A part resumes with its whole; one that runs beside its whole resumes automatically while that runs.
         """
         if self.state != JobState.INTERRUPTED or self.finished_at is None:
             return None
@@ -154,17 +154,16 @@ class Job(models.Model):
         times = min(max(self.interruptions, 1), MAX_INTERRUPTIONS)
         return self.finished_at + timedelta(seconds=RESUME_AFTER_S * 2 ** (times - 1))
 
-    # ---- a worker's side
+    # ---- for workers
 
     @classmethod
     def claim(
         cls, job_id: uuid.UUID | str, owner: str, lease_s: float, devices: Sequence[str] | None = None
     ) -> Job | None:
-        """Take a queued job for `owner` (a name no other holder uses, such as host:pid:random).
+        """Take a queued job for `owner` (a unique name, such as host:pid:random).
 
-        devices: those that it wants for itself, of which it gets the ones that no other job holds. None: it wants none.
-        None is returned if it is not queued (somebody else has it, it was stopped, or it never existed), or if not
-        one device is free.
+        devices: those that it wants exclusively; it gets the ones that no other job holds. None: it wants none.
+        Returns None if the job is not queued (claimed by another worker, stopped, or unknown), or if no device is free.
         """
         now = timezone.now()
         try:
@@ -174,7 +173,7 @@ class Job(models.Model):
                     lease_owner=owner,
                     lease_expires_at=now + timedelta(seconds=lease_s),
                     fruitless=models.F("fruitless") + 1,
-                    started_at=Coalesce("started_at", now),  # what took it again goes on with the same run
+                    started_at=Coalesce("started_at", now),  # a later claim continues the same run
                     finished_at=None,
                     error="",
                     result={},
@@ -191,15 +190,15 @@ class Job(models.Model):
         return self._changed(self._held_by(owner).update(attempt=models.F("attempt") + 1))
 
     def share(self, owner: str, devices: Sequence[str]) -> str:
-        """Of the devices the one that the fewest jobs compute on, and from now on this one, too.
+        """The device with the fewest jobs, on which this job is registered.
 
-        One that a training holds is the last to be taken.
+        A device that a training holds is chosen last.
         """
         while True:
             try:
                 with transaction.atomic():
                     device, place = _least_used(devices)
-                    if self._held_by(owner).update(lease_owner=owner):  # who lost the job leaves nothing behind
+                    if self._held_by(owner).update(lease_owner=owner):  # a lost job is not registered
                         DeviceLease.objects.create(device=device, place=place, job=self)
                 return device
             except IntegrityError:  # another job took that place at the same moment
@@ -214,11 +213,11 @@ class Job(models.Model):
         log: str | None = None,
         got_further: bool = False,
     ) -> JobState | None:
-        """Renew the lease and record progress and the log's end.
+        """Renew the lease, and record progress and the end of the log.
 
-        got_further: than any attempt before, so fruitless attempts are counted anew.
-        Returns the state: RUNNING, or STOPPING when the process should be stopped. None: the lease is
-        somebody else's by now; kill the process and record nothing.
+        got_further: than any attempt before, which resets the count of fruitless attempts. Returns the state: RUNNING,
+        or STOPPING if the process should be stopped. None: another worker holds the lease; kill the process and record
+        nothing.
         """
         values: dict[str, Any] = {"lease_expires_at": timezone.now() + timedelta(seconds=lease_s)}
         if progress is not None:
@@ -260,10 +259,10 @@ class Job(models.Model):
         return self._changed(self._let_go(self._held_by(owner), **values))
 
     def give_back(self, owner: str, *, fruitless: bool = False, error: str = "", log: str | None = None) -> bool:
-        """Queue the job again: the worker is shutting down, its process was killed, or it could not begin.
+        """Queue the job again: the worker is shutting down, its process was killed, or it could not start.
 
-        fruitless: whether it counts as an attempt that got no further. error: what happened, shown until the next
-        attempt. A job that was asked to stop is stopped instead. False: `owner` held it no longer.
+        fruitless: whether it counts as an attempt without progress. error: the reason, shown until the next attempt.
+        A job that was asked to stop is stopped instead. False: `owner` no longer held it.
         """
         now = timezone.now()
         held = type(self).objects.filter(pk=self.pk, lease_owner=owner)
@@ -275,18 +274,18 @@ class Job(models.Model):
         ) or self._let_go(held.filter(state=JobState.STOPPING), state=JobState.STOPPED, finished_at=now)
         return self._changed(won)
 
-    # ---- a whole that waits for its parts
+    # ---- for a whole that waits for its parts
 
     def wait_for_parts(self, owner: str) -> bool:
-        """Leave the job to its parts: it runs on, held by no worker. False: it was told to stop, or `owner` lost it."""
+        """Leave the job running, held by its parts and no worker. False: it is to stop, or `owner` has lost it."""
         held = self._held_by(owner).filter(state=JobState.RUNNING)
         fruitless = models.F("fruitless") - 1  # handing out is no attempt
         return self._changed(held.update(lease_owner=ITS_PARTS, lease_expires_at=None, fruitless=fruitless))
 
     def parts_ended(self, state: JobState, *, error: str = "") -> bool:
-        """No part is active any more: QUEUED if all are done, else how the whole ended.
+        """No part is active any more: QUEUED if all have succeeded, else the state in which the whole ended.
 
-        False: it does not wait for them (any more), or was told to stop and can be neither queued nor interrupted.
+        False: it does not wait for them, or is to stop and can be neither queued nor interrupted.
         """
         now = timezone.now()
         held = self._held_by(ITS_PARTS)
@@ -299,35 +298,35 @@ class Job(models.Model):
         return self._changed(self._let_go(held, **values))
 
     def again(self) -> bool:
-        """A part that has ended, however it did, is wanted once more. False: it is active."""
+        """Queue a part again that has ended in any state. False: it is active."""
         return self._changed(self._queue_again(FINISHED))
 
-    # ---- a person's side
+    # ---- for people
 
     def request_stop(self) -> bool:
-        """Stop it: at once while it waits or rests, at the next safe point while it runs. False: too late."""
+        """Stop it: at once if it is queued or interrupted, at the next safe point if it runs. False: too late."""
         return self._changed(self.stop_all(type(self).objects.filter(pk=self.pk)))
 
     @staticmethod
     def stop_all(jobs: models.QuerySet[Job]) -> int:
-        """Stop those of the jobs that wait, rest or run; how many."""
+        """Stop those jobs that are queued, interrupted or running; returns their number."""
         stopped = {"state": JobState.STOPPED, "finished_at": timezone.now()}
         ended = jobs.filter(state__in=(JobState.QUEUED, JobState.INTERRUPTED)).update(**stopped)
         return ended + jobs.filter(state=JobState.RUNNING).update(state=JobState.STOPPING)
 
     def resume(self) -> bool:
-        """Queue a failed, stopped or interrupted job again; it goes on from what it had finished."""
+        """Queue a failed, stopped or interrupted job again; it resumes from what it had finished."""
         return self._changed(self._queue_again(RESUMABLE, interruptions=0))
 
-    # ---- the scheduler's side
+    # ---- for the scheduler
 
     @classmethod
     def recover_expired(cls, now: datetime | None = None) -> list[Job]:
-        """Take jobs from workers whose lease ran out; returns those that are queued again, to be sent anew."""
+        """Take jobs from workers whose lease has expired; returns those that are queued again, to be sent."""
         now = now or timezone.now()
         requeued: list[Job] = []
         for job in cls.objects.filter(lease_expires_at__lt=now, state__in=HELD).defer("log"):
-            # Named by owner and state: it may have come back to life, or been told to stop, since it was read.
+            # Selected by owner and state: it may have come back to life, or been asked to stop, since it was read.
             same = cls.objects.filter(pk=job.pk, state=job.state, lease_owner=job.lease_owner, lease_expires_at__lt=now)
             if job.state == JobState.STOPPING:
                 job._let_go(same, state=JobState.STOPPED, finished_at=now)
@@ -341,7 +340,7 @@ class Job(models.Model):
 
     @classmethod
     def resume_interrupted(cls, now: datetime | None = None) -> list[Job]:
-        """Queue interrupted jobs again that have rested long enough; returns them, to be sent."""
+        """Queue interrupted jobs again whose pause is over; returns them, to be sent."""
         now = now or timezone.now()
         resumed: list[Job] = []
         for job in cls.objects.filter(state=JobState.INTERRUPTED).defer("log"):
@@ -350,7 +349,7 @@ class Job(models.Model):
             try:
                 with transaction.atomic():
                     won = job._changed(job._queue_again((JobState.INTERRUPTED,)))
-            except IntegrityError:  # another job does the same by now
+            except IntegrityError:  # another job does the same meanwhile
                 continue
             if won:
                 resumed.append(job)
@@ -358,9 +357,9 @@ class Job(models.Model):
 
     @classmethod
     def waiting(cls, silent_s: float, longest_s: float = 0.0, *, queue: str | None = None) -> list[Job]:
-        """Queued jobs to be sent: no message told of them since they wait, or the newest did `silent_s` seconds ago.
+        """Queued jobs to be sent: no message since they were queued, or the last one `silent_s` seconds ago.
 
-        longest_s: the longer a job had waited at its newest message, the longer it is silent afterwards, up to this.
+        longest_s: the pause between messages grows with the time that a job has waited, up to this.
         """
         now = timezone.now()
         jobs = cls.objects.filter(state=JobState.QUEUED).defer("log").order_by("queued_at")
@@ -368,13 +367,13 @@ class Job(models.Model):
         for job in jobs if queue is None else jobs.filter(queue=queue):
             waited_s = -1.0 if job.sent_at is None else (job.sent_at - job.queued_at).total_seconds()
             silence = timedelta(seconds=max(silent_s, min(waited_s, longest_s)))
-            # A message of later than now was marked by a clock that was ahead.
+            # A later time than now was written by a clock that was ahead.
             if job.sent_at is None or waited_s < 0 or abs(now - job.sent_at) >= silence:
                 found.append(job)
         return found
 
     def mark_sent(self, now: datetime) -> bool:
-        """A message of this moment is the job's newest. False: it waits no more, or somebody has sent a newer one."""
+        """Record a message sent at this moment. False: the job is not queued any more, or a newer message was sent."""
         same = type(self).objects.filter(pk=self.pk, state=JobState.QUEUED, sent_at=self.sent_at)
         won = same.update(sent_at=now)
         if won:
@@ -392,7 +391,7 @@ class Job(models.Model):
         return type(self).objects.filter(pk=self.pk, lease_owner=owner, state__in=HELD)
 
     def _let_go(self, held: models.QuerySet[Job], **values: Any) -> int:
-        """Change rows of `held`, which is this job or nothing, and free lease and devices if it was that."""
+        """Update the rows of `held` (this job or none), and release its lease and devices."""
         with transaction.atomic():
             won = held.update(**values, **_NO_LEASE)
             if won:
@@ -416,18 +415,18 @@ class Job(models.Model):
         )
 
     def _changed(self, rows: int) -> bool:
-        """Bring this object up to date after an UPDATE; whether it changed the row."""
+        """Refresh this object after an UPDATE; whether a row was changed."""
         self.refresh_from_db()
         return rows == 1
 
 
-_ROWS_AT_ONCE: Final = 500  # a database takes only so many values in one statement
+_ROWS_AT_ONCE: Final = 500  # databases limit the values of one statement
 _LOST: Final = "The worker was lost while it ran this; another goes on with it."
 _NO_LEASE: Final[dict[str, Any]] = {"lease_owner": "", "lease_expires_at": None}
 
 
 def _take(devices: Sequence[str], job: Job) -> list[DeviceLease]:
-    """Lease those of the devices that are free to a job. IntegrityError if somebody takes one at the same moment."""
+    """Lease the free ones of the devices to a job. IntegrityError if another job takes one at the same moment."""
     taken = DeviceLease.held()
     return DeviceLease.objects.bulk_create(
         [DeviceLease(device=device, job=job) for device in devices if device not in taken]
@@ -435,7 +434,7 @@ def _take(devices: Sequence[str], job: Job) -> list[DeviceLease]:
 
 
 def _least_used(devices: Sequence[str]) -> tuple[str, int]:
-    """The device to be shared, and the first free place at it."""
+    """The device to share, and its first free place."""
     taken: dict[str, set[int]] = {device: set() for device in devices}
     for device, place in DeviceLease.objects.filter(device__in=devices).values_list("device", "place"):
         taken[device].add(place)
@@ -444,5 +443,5 @@ def _least_used(devices: Sequence[str]) -> tuple[str, int]:
 
 
 def _log_tail(log: str) -> str:
-    """The end of a log, without the zero characters that PostgreSQL refuses."""
+    """The end of a log, without NUL characters, which PostgreSQL refuses."""
     return log.replace("\x00", "")[-LOG_CHARACTERS:]

@@ -1,4 +1,4 @@
-"""What jobs measured while they ran."""
+"""Metrics of jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class JobMetric(models.Model):
-    """One row of what a job measured while it ran (a line of its metrics.jsonl)."""
+    """One row of a job's metrics (a line of its metrics.jsonl)."""
 
     job = models.ForeignKey("webapp.Job", on_delete=models.CASCADE, related_name="metrics")
     step = models.PositiveBigIntegerField()

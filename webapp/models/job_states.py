@@ -1,4 +1,4 @@
-"""What jobs there are, which workers take them, and where they can stand."""
+"""Kinds, queues and states of jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import models
 
 
 class JobState(models.TextChoices):
-    """Where a job stands; `webapp/models/job.py` draws how it gets there."""
+    """The state of a job; `webapp/models/job.py` draws the transitions."""
 
     QUEUED = "queued", "queued"
     RUNNING = "running", "running"
@@ -21,7 +21,7 @@ class JobState(models.TextChoices):
 
 
 class JobKind(enum.StrEnum):
-    """Kinds of job that the code names; all of them, with what each needs, are in `webapp.kinds`."""
+    """Kinds of job that the code names; `webapp.kinds` has all of them."""
 
     INGEST = "ingest"
     WARMSTART = "warmstart"
@@ -39,7 +39,7 @@ class JobKind(enum.StrEnum):
 
 
 class Queue(models.TextChoices):
-    """Which workers take a job."""
+    """The queue of a job, which decides the workers that run it."""
 
     DEFAULT = "default", "default"
     INDEX = "index", "index"
@@ -50,4 +50,4 @@ HELD: Final = (JobState.RUNNING, JobState.STOPPING)
 ACTIVE: Final = (JobState.QUEUED, *HELD)
 RESUMABLE: Final = (JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED)
 FINISHED: Final = (JobState.SUCCEEDED, *RESUMABLE)
-BESIDE: Final = (JobKind.REFRESH,)  # run as long as what they are a part of, and have no end of their own
+BESIDE: Final = (JobKind.REFRESH,)  # run as long as their whole does

@@ -10,7 +10,7 @@ from webapp.models.present import Present
 class ModelVersion(models.Model):
     """One immutable set of weights. The hash, not the name, decides which index fits.
 
-    Without its files the row stays: kept answers, and models trained from it, name it.
+    The row remains when its files are removed, because answers and models trained from it name it.
     """
 
     name = models.CharField(max_length=100)

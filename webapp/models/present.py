@@ -1,4 +1,4 @@
-"""Records whose files may have been removed: the row stays, because others name it."""
+"""Records whose files may have been removed: the row remains, because others name it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ M = TypeVar("M", bound=models.Model)
 
 
 class Present(models.Manager[M]):
-    """Those whose files are there. `every` finds the others, too, and so does whoever points at one."""
+    """Records whose files exist. The manager `every` finds the others, too, and so do foreign keys."""
 
     def get_queryset(self) -> models.QuerySet[M]:
         return super().get_queryset().filter(removed_at=None)

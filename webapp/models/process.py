@@ -1,4 +1,4 @@
-"""Processes that say of themselves, again and again, that they are alive: web servers and schedulers; workers, too."""
+"""Processes that report themselves periodically: web servers, schedulers and workers."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from django.utils import timezone
 
 SEEN_EVERY_S: Final = 10
 LOST_AFTER_S: Final = 35  # three missed signs of life
-FORGOTTEN_AFTER_S: Final = 3600  # a lost process is shown as long, then its row goes
+FORGOTTEN_AFTER_S: Final = 3600  # a lost process is shown that long, then its row is deleted
 
 
 def host() -> str:
-    """What this machine is called among those that work together."""
+    """The name of this machine among those that work together."""
     return os.environ.get("REALM_HOST", "").strip() or socket.gethostname()
 
 
 def process_name() -> str:
-    """What this process is called: host:pid, with the container for the host where it is in one."""
+    """The name of this process: host:pid, in a container with the container's name as host."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class Process(models.Model):
-    """One process, as it last reported itself."""
+    """One process, as last reported."""
 
     name = models.CharField(max_length=200, unique=True, help_text="host:pid")
     host = models.CharField(max_length=200)
@@ -42,17 +42,17 @@ class Process(models.Model):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it was heard of lately; a time that is yet to come was written by a clock that was ahead."""
+        """Whether its last report is recent; a time in the future was written by a clock that was ahead."""
         return abs(timezone.now() - self.seen_at) < timedelta(seconds=LOST_AFTER_S)
 
     @classmethod
     def known(cls) -> models.QuerySet[Self]:
-        """Those that were heard of within the hour."""
+        """Those that reported within the hour."""
         return cls._default_manager.filter(seen_at__gte=_long_ago())
 
     @classmethod
     def forget_lost(cls) -> None:
-        """Remove the rows of those that were not."""
+        """Delete the rows of those that did not."""
         cls._default_manager.filter(seen_at__lt=_long_ago()).delete()
 
 
@@ -60,7 +60,7 @@ class WebProcess(Process):
     """One process of a web server."""
 
     class State(models.TextChoices):
-        """What it does with questions. READY: answers them. IDLE: nobody has asked it anything yet."""
+        """READY: answers questions. IDLE: there was no question yet."""
 
         READY = "ready", "ready"
         LOADING = "loading", "loading"
@@ -83,7 +83,7 @@ class WebProcess(Process):
 
 
 class Scheduler(Process):
-    """The process that brings back lost jobs and begins what is due; it says so each time it has looked."""
+    """The process that recovers lost jobs and starts what is due; it reports after each round."""
 
 
 def _long_ago() -> datetime:

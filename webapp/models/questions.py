@@ -1,4 +1,4 @@
-"""Question sets: files of questions with answers, to learn from or to measure by, never both."""
+"""Question sets: files of questions with answers, to train on or to measure by, never both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.db import models
 
 
 class Purpose(models.TextChoices):
-    """What a question set is for. Questions that models are measured by are never learnt from."""
+    """The purpose of a question set. Models are never trained on questions that they are measured by."""
 
     LEARN = "learn", "to learn from"
     MEASURE = "measure", "to measure by"

@@ -1,4 +1,4 @@
-"""What happens by itself: rebuilds at given times, and what is kept of old work."""
+"""Automatic work: rebuilds at given times, and retention of old work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _AUDIT_NAME: Final = "schedule "  # with its number
 
 
 class Trigger(models.TextChoices):
-    """When a schedule builds."""
+    """When a schedule runs."""
 
     EVERY = "every", "every so many hours"
     AT = "at", "at a time of day"
@@ -20,7 +20,7 @@ class Trigger(models.TextChoices):
 
 
 class Weekday(models.IntegerChoices):
-    """As datetime counts them."""
+    """Numbered as in datetime."""
 
     MONDAY = 0, "Monday"
     TUESDAY = 1, "Tuesday"
@@ -32,7 +32,7 @@ class Weekday(models.IntegerChoices):
 
 
 class Stage(models.TextChoices):
-    """What a schedule's `last_job` does for it; `webapp.schedules.service` goes on when that has ended."""
+    """The stage of a schedule's `last_job`; `webapp.schedules.service` continues when that has ended."""
 
     REST = "", "resting"
     INGEST = "ingest", "reading the source again"
@@ -42,7 +42,7 @@ class Stage(models.TextChoices):
 
 
 class Schedule(models.Model):
-    """Read a corpus's source again, index what is new, check it and deploy it: as much of that as is wanted."""
+    """Ingest a corpus's source again, index it, check it and deploy it, or some of these steps."""
 
     corpus_name = models.CharField(max_length=100, help_text="Its newest snapshot is indexed.")
     ingest = models.BooleanField(default=False, help_text="Read its source again first.")
@@ -88,12 +88,12 @@ class Schedule(models.Model):
 
     @property
     def audit_name(self) -> str:
-        """What the audit trail calls it."""
+        """The schedule's name in the audit trail."""
         return f"{_AUDIT_NAME}{self.pk}"
 
     @classmethod
     def of_audit_name(cls, name: str) -> Schedule | None:
-        """The schedule that the audit trail calls so."""
+        """The schedule with this name in the audit trail."""
         number = name.removeprefix(_AUDIT_NAME)
         return cls.objects.filter(pk=number).first() if number != name and number.isdecimal() else None
 
@@ -109,7 +109,7 @@ class Schedule(models.Model):
 
 
 class RetentionRule(models.Model):
-    """What is kept of old work; there is one row. What is deployed, pinned or in use is never removed."""
+    """What is kept of old work; there is one row. Deployed, pinned or used artefacts are never removed."""
 
     enabled = models.BooleanField(default=False)
     generations = models.PositiveSmallIntegerField(
@@ -128,5 +128,5 @@ class RetentionRule(models.Model):
 
     @classmethod
     def current(cls) -> RetentionRule:
-        """The rule; made on first use."""
+        """The rule, created on first use."""
         return cls.objects.get_or_create(pk=1)[0]

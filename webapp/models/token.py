@@ -17,7 +17,7 @@ SCOPES: Final = ("ask", "feedback", "operate")
 
 
 class ApiToken(models.Model):
-    """One token of one person; it may do what its scopes and the person's own rights both allow."""
+    """One token of one person, limited both by its scopes and by the person's rights."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100, help_text="What it is for.")
@@ -39,7 +39,7 @@ class ApiToken(models.Model):
     def issue(
         cls, user: User, name: str, scopes: list[str], *, expires_at: datetime | None = None
     ) -> tuple[ApiToken, str]:
-        """(record, token); the token itself is kept nowhere."""
+        """(record, token); the token itself is not stored."""
         unknown = [scope for scope in scopes if scope not in SCOPES]
         if unknown or not scopes:
             raise ValueError(f"Scopes must be some of {', '.join(SCOPES)}, not {scopes}.")
@@ -51,7 +51,7 @@ class ApiToken(models.Model):
 
     @classmethod
     def of(cls, token: str) -> ApiToken | None:
-        """The record of a token that is valid now, with its active user; None otherwise."""
+        """The record of a valid token, with its active user; None otherwise."""
         record = cls.objects.select_related("user").filter(digest=_digest(token), revoked_at=None).first()
         if record is None or not record.user.is_active:
             return None

@@ -1,4 +1,4 @@
-"""Workers that run jobs, the devices they compute on, and who holds which device."""
+"""Workers that run jobs, their devices, and which job holds which device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRAINING: Final = 0  # its place at a device
 
 
 class Worker(Process):
-    """One worker process, as it last reported itself."""
+    """One worker process, as last reported."""
 
     queues = models.JSONField(default=list, help_text="Which queues it takes jobs from.")
     slots = models.PositiveSmallIntegerField(help_text="How many jobs it runs at once.")
@@ -24,9 +24,9 @@ class Worker(Process):
 
 
 class DeviceLease(models.Model):
-    """A place at a device that a job computes on: the database lets one job have it. Ends with the job's own lease.
+    """A job's place at a device: the database allows one job per place. It ends with the job's own lease.
 
-    Trainings want the first place at a device, so one of them has it for itself. Other jobs share it, at later places.
+    Trainings take the first place of a device, which makes them exclusive. Other jobs share the later places.
     """
 
     device = models.CharField(max_length=200, help_text="host/cuda:N or host/cpu")

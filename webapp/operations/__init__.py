@@ -1,1 +1,1 @@
-"""Running the site: overview, health, backups."""
+"""Operating the site: overview, health, backups."""

@@ -17,9 +17,9 @@ _STOPPED_STATUS = 3
 
 
 def run_activity(name: str, *arguments: str | Path) -> dict[str, Any]:
-    """Run the activity `name`, its progress on our own terminal; returns its result.
+    """Run the activity `name`, with its progress on this terminal; returns its result.
 
-    RealmError when it fails (it has said why on the standard error), Stopped when it was stopped.
+    RealmError if it fails (the reason is on the standard error), Stopped if it was stopped.
     """
     runs = Path(settings.REALM_DATA) / "runs"
     runs.mkdir(parents=True, exist_ok=True)
@@ -29,6 +29,6 @@ def run_activity(name: str, *arguments: str | Path) -> dict[str, Any]:
         if status == _STOPPED_STATUS:
             raise Stopped
         if status != 0:
-            raise RealmError(f"“realm_core {name}” did not succeed; what it said stands above.")
+            raise RealmError(f"“realm_core {name}” failed; its messages are above.")
         result: dict[str, Any] = read_json(Path(run) / "result.json")
         return result

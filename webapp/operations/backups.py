@@ -1,11 +1,11 @@
-"""Backups: one tar file with the records as JSON lines and every file that they point at in the data folder.
+"""Backups: one tar file with the records as JSON lines and every file of the data folder that they refer to.
 
-    about.json       which migrations the rows are of, and which files there are
+    about.json       the migrations of the rows, and the list of files
     records.jsonl    all rows, portable between SQLite and PostgreSQL
     data/…           corpora, models, indexes, question sets, span sets, predictions; the secret key
 
-The rows are read first, all at one instant; the files that they name never change, and retention waits meanwhile, so
-nothing else needs to stand still. What lies outside the data folder and run folders (logs, checkpoints) stay behind.
+The rows are read first, in one snapshot; the files that they name never change, and retention waits meanwhile, so
+nothing else has to stop. Files outside the data folder and run folders (logs, checkpoints) are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from webapp.models import (
     SpanSet,
 )
 from webapp.models.process import Process
-from webapp.storage.holding import files_stay
+from webapp.storage.holding import keep_files
 
 _PATHS: Final = (
     *((CorpusSnapshot, "path"), (ModelVersion, "path"), (IndexGeneration, "path")),
@@ -59,15 +59,15 @@ _BEFORE: Final = "before-restore"  # folder in the data folder
 
 
 def back_up(target: Path) -> list[str]:
-    """Write a backup to `target`, whole or not at all; returns the files that it leaves out.
+    """Write a backup to `target`, complete or not at all; returns the files that it leaves out.
 
-    RealmError when a file that a row names is missing, or `target` cannot be written.
+    RealmError if a file that a row names is missing, or `target` cannot be written.
     """
     data = Path(settings.REALM_DATA)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with (
-            files_stay(),
+            keep_files(),
             tempfile.TemporaryDirectory(dir=data, prefix=".backup-") as folder,
             open(temporary, "xb") as file,
         ):
@@ -80,7 +80,7 @@ def back_up(target: Path) -> list[str]:
                 inside.append(_KEY)
             about = {"migrations": _migrations(), "paths": inside}
             Path(folder, _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            # Of links what they lead to: a backup holds files and folders, and nothing that points elsewhere.
+            # Links are followed: a backup holds only files and folders.
             with tarfile.open(fileobj=file, mode="w", dereference=True) as archive:
                 for name in (_ABOUT, _RECORDS):
                     archive.add(Path(folder, name), name)
@@ -100,12 +100,12 @@ def back_up(target: Path) -> list[str]:
 
 
 def restore(source: Path) -> list[Path]:
-    """Put back what a backup holds, into a database that is empty.
+    """Restore a backup into an empty database.
 
-    The rows are seen once the files are there, so that none ever names one that is missing. What lies there already
-    under the same name stays if it has every file of the backup as it was; otherwise it is moved aside, and where to is
-    returned. The secret key becomes the backup's. RealmError when the database is not empty or of other migrations, or
-    the file is no backup.
+    The rows become visible after the files exist, so no row ever names a missing file. An existing file or folder of
+    the same name stays if it has every file of the backup unchanged; otherwise it is moved aside, and its new place is
+    returned. The secret key becomes the backup's. RealmError if the database is not empty or has other migrations, or
+    if the file is no backup.
     """
     if any(record._default_manager.exists() for record in (User, Job, CorpusSnapshot, ModelVersion)):
         raise RealmError("The database is not empty; restore into a new one, whose tables manage.py migrate has made.")
@@ -116,7 +116,7 @@ def restore(source: Path) -> list[Path]:
             migrations, paths = unpack(source, Path(folder))
             if migrations != _migrations():
                 raise RealmError(f"{source} is of another version; restore it with the one that made it, then upgrade.")
-            with transaction.atomic():  # rows that cannot be put back leave every file where it is
+            with transaction.atomic():  # if rows cannot be restored, no file is moved
                 call_command("loaddata", f"{folder}/{_RECORDS}", verbosity=0)
                 for path in paths:
                     saved, place = Path(folder, _DATA, path), data / path
@@ -133,12 +133,12 @@ def restore(source: Path) -> list[Path]:
 
 
 def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
-    """Lay what a backup holds out in `folder`; returns its migrations and the places of its files in the data folder.
+    """Unpack a backup into `folder`; returns its migrations and the places of its files in the data folder.
 
-    RealmError for what is no backup, or would lead out of the folder or the data folder.
+    RealmError if it is no backup, or a path leads out of the folder or the data folder.
     """
     try:
-        # Not compressed, as backups are made: what comes out is never larger than the file.
+        # Backups are not compressed: the content is never larger than the file.
         with tarfile.open(source, mode="r:") as archive:
             for member in archive:
                 _lay_out(archive, member, folder)
@@ -164,9 +164,9 @@ def unpack(source: Path, folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _lay_out(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """One file or folder, below `folder`, for the owner to write and as readable for others as it was.
+    """Extract one file or folder below `folder`, writable for the owner, otherwise with its old permissions.
 
-    By hand, for `extractall` takes filters from Python 3.11.4 on alone, and nothing else of them is needed.
+    Not by `extractall`, whose filters exist only from Python 3.11.4 on.
     """
     if member.issparse() or not (member.isreg() or member.isdir()):
         raise ValueError(f"{member.name!r} is neither a plain file nor a folder")
@@ -178,20 +178,20 @@ def _lay_out(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) ->
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     content = archive.extractfile(member)
-    assert content is not None  # a plain file's
+    assert content is not None  # it is a plain file
     with content, open(place, "wb") as file:
         shutil.copyfileobj(content, file)
     place.chmod(member.mode & 0o644 | 0o600)
 
 
 def _leads_inside(path: str) -> bool:
-    """Whether a path is one below a folder, as records have it."""
+    """Whether a path is relative and inside a folder, as in records."""
     parts = PurePosixPath(path).parts
     return bool(parts) and parts[0] != "/" and ".." not in parts and "\0" not in path
 
 
 def _has_all_of(saved: Path, place: Path) -> bool:
-    """Whether every file of `saved`, or that one file, lies below `place` with the same bytes."""
+    """Whether every file of `saved`, or that one file, exists at `place` with the same bytes."""
     files = [path for path in (saved, *saved.rglob("*")) if path.is_file()]
     there = [place / path.relative_to(saved) for path in files]
     return all(
@@ -200,7 +200,7 @@ def _has_all_of(saved: Path, place: Path) -> bool:
 
 
 def _move_aside(data: Path, path: str) -> Path:
-    """Move what lies at `path` of the data folder out of the way; returns where it is now."""
+    """Rename what exists at `path` of the data folder; returns its new place."""
     number = 1
     while (aside := data / _BEFORE / str(number) / path).exists():
         number += 1
@@ -210,14 +210,14 @@ def _move_aside(data: Path, path: str) -> Path:
 
 
 class _Exact(DjangoJSONEncoder):
-    """Times to the microsecond: Django's own cuts them to milliseconds, and a permanent link would show another."""
+    """Times with microseconds: Django's own encoder truncates them to milliseconds, and pages would differ."""
 
     def default(self, value: Any) -> Any:
         return value.isoformat() if isinstance(value, datetime) else super().default(value)
 
 
 def _write_records(target: Path) -> None:
-    """Every row, in an order in which they can be put back; who is alive, the programs say themselves."""
+    """Every row, in an order in which they can be restored, except signs of life, which processes renew."""
     kinds = serializers.sort_dependencies([(apps.get_app_config(name), None) for name in _APPS])
     kept = [kind for kind in kinds if kind is not Permission and not issubclass(kind, Process)]
     rows = (row for kind in kept for row in kind._base_manager.order_by("pk").iterator())
@@ -230,16 +230,16 @@ def _values(record: type[Model], field: str) -> Iterator[str]:
 
 
 def _migrations() -> list[str]:
-    """The migrations that the database has, as far as they are of this project."""
+    """The migrations of this project that the database has."""
     applied = MigrationRecorder(connection).applied_migrations()
     return sorted(name for app, name in applied if app == "webapp")
 
 
 @contextlib.contextmanager
 def _one_instant() -> Iterator[None]:
-    """A transaction that sees the database as it is now, and keeps nobody from writing."""
+    """A transaction that reads one snapshot of the database and blocks no writer."""
     if connection.vendor == "sqlite":
-        connection.ensure_connection()  # which reads its mode
+        connection.ensure_connection()  # connecting reads the mode
         mode, connection.transaction_mode = connection.transaction_mode, "DEFERRED"  # type: ignore[attr-defined]
         try:
             with transaction.atomic():

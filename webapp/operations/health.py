@@ -1,4 +1,4 @@
-"""For whoever watches the site: alive, able to answer, and what is measured."""
+"""Endpoints for monitoring: liveness, readiness, metrics."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from webapp.serving.engine import holder
 
 @never_cache
 def healthz(_request: HttpRequest) -> HttpResponse:
-    """200 while the process answers at all."""
+    """200 while the process answers requests."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @never_cache
 def readyz(_request: HttpRequest) -> HttpResponse:
-    """200 when database, model and index are there; 503 with what is missing otherwise. Starts the loading."""
+    """200 if database, model and index are available; otherwise 503 with what is missing. Starts the loading."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -54,16 +54,16 @@ def readyz(_request: HttpRequest) -> HttpResponse:
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text format: for admins, with a token of the scope operate, and for everybody with METRICS_OPEN."""
     if not _may_measure(request):
-        return HttpResponseForbidden("Metrics want a token of the scope operate.\n", content_type="text/plain")
+        return HttpResponseForbidden("Metrics need a token of the scope operate.\n", content_type="text/plain")
     try:
         body = exposition(Records())
     except Error:
-        body = exposition()  # what this server counted needs no database
+        body = exposition()  # the server's own metrics need no database
     return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)
 
 
 def _may_measure(request: HttpRequest) -> bool:
-    # Where a request comes from says nothing: what a proxy on this machine passes on comes from this machine.
+    # The client's address proves nothing: requests through a proxy on this machine come from this machine.
     if settings.METRICS_OPEN:
         return True
     try:

@@ -1,4 +1,4 @@
-"""How the whole stands: what answers, what works, what is asked, and whether every part is well."""
+"""The overview of the service: deployment, jobs, traffic, and the state of every component."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ RATE_OVER: Final = timedelta(minutes=15)
 LATENCY_OVER: Final = timedelta(hours=24)
 FEEDBACK_OVER: Final = timedelta(days=30)
 _BROKER_PATIENCE_S: Final = 1
-_DISK_LOW: Final = 0.1  # of it free
+_DISK_LOW: Final = 0.1  # share that is free
 _DISK_FULL: Final = 0.02
 _LATELY: Final = timedelta(days=1)
 _SHOWN: Final = 8
-_TRAFFIC_FOR_S: Final = 45  # counted anew, whoever looks and however often
-_TRAFFIC_KEY: Final = "overview:traffic:2"  # another number with other fields
+_TRAFFIC_FOR_S: Final = 45  # cached that long
+_TRAFFIC_KEY: Final = "overview:traffic:2"  # the number changes with the fields
 
 
 class State(StrEnum):
-    """How a part is."""
+    """The state of a component."""
 
     WELL = "well"
     WEAK = "weak"
@@ -46,8 +46,8 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Part:
-    """One part of the whole, and how it is, in a few words."""
+class Component:
+    """One component and its state, in a few words."""
 
     name: str
     state: State
@@ -55,8 +55,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Device:
-    """What a worker computes on, as it last said. job: the training that holds it; others: jobs that share it."""
+class DeviceUsage:
+    """A worker's device, as last reported. job: the training that holds it; others: jobs that share it."""
 
     worker: Worker
     name: str
@@ -69,16 +69,16 @@ class Device:
 
     @property
     def memory_share(self) -> float:
-        """How much of the memory is in use, 0 to 1."""
+        """The share of memory in use, 0 to 1."""
         return (self.memory_used or 0) / self.memory_total if self.memory_total else 0.0
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What was asked lately. p95_ms: of the last day; None where nobody asked.
+    """Recent questions. p95_ms: of the last day; None if there were none.
 
-    feedback_rate: share of the answers on which somebody said something; right_share: of those, the right ones.
-    waiting: words that a curator has yet to look at.
+    feedback_rate: share of the answers with feedback; right_share: the share of those that were right.
+    waiting: feedback that a curator has yet to review.
     """
 
     per_minute: float
@@ -93,17 +93,17 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Overview:
-    """All of it. lost: workers that gave a last sign of life within the hour, and no word that they end.
+    """The whole overview. lost: workers with a last sign of life within the hour that did not announce their end.
 
-    ended: jobs that ended within a day and need a look.
+    ended: jobs that ended within a day and need attention.
     """
 
     deployment: Deployment | None
-    parts: list[Part]
+    parts: list[Component]
     web: Answering
     workers: list[Worker]
     lost: list[Worker]
-    devices: list[Device]
+    devices: list[DeviceUsage]
     running: list[Job]
     queued: list[Job]
     queued_count: int
@@ -112,7 +112,7 @@ class Overview:
 
 
 def overview() -> Overview:
-    """Look at everything once. DatabaseError when the database does not answer: then there is nothing to show."""
+    """Query everything once. DatabaseError if the database does not answer: then there is nothing to show."""
     known = list(Worker.known())
     workers = [worker for worker in known if worker.is_alive]
     lost = [worker for worker in known if not worker.is_alive]
@@ -139,79 +139,79 @@ def overview() -> Overview:
     )
 
 
-def _web(web: Answering) -> Part:
+def _web(web: Answering) -> Component:
     if web.deployment is None:
-        return Part("Web", State.WEAK, "runs; nothing is deployed")
+        return Component("Web", State.WEAK, "runs; nothing is deployed")
     number = web.deployment.pk
     if web.all_loaded:
         many = "" if len(web.alive) == 1 else f"{len(web.alive)} processes answer"
-        return Part("Web", State.WELL, f"{many or 'answers'} with deployment {number}")
+        return Component("Web", State.WELL, f"{many or 'answers'} with deployment {number}")
     if len(web.alive) > 1:
         says = f"{len(web.with_it)} of {len(web.alive)} processes answer with deployment {number}"
         why = sorted({one.reason for one in web.failed})
-        return Part("Web", State.ILL if why else State.WEAK, "; ".join([says, *why]))
+        return Component("Web", State.ILL if why else State.WEAK, "; ".join([says, *why]))
     (only,) = web.alive
     if only.reason:
         still = f" Deployment {only.deployment_id} answers." if only.deployment_id else ""
-        return Part("Web", State.ILL, only.reason + still)
+        return Component("Web", State.ILL, only.reason + still)
     if web.earlier:
-        return Part("Web", State.WEAK, f"answers with deployment {web.earlier[0]}; {number} is being loaded")
-    return Part("Web", State.WEAK, "The model is being loaded.")
+        return Component("Web", State.WEAK, f"answers with deployment {web.earlier[0]}; {number} is being loaded")
+    return Component("Web", State.WEAK, "The model is being loaded.")
 
 
-def _workers(workers: list[Worker]) -> Part:
+def _workers(workers: list[Worker]) -> Component:
     if not workers:
-        return Part("Workers", State.ILL, "none is running, so no job can")
+        return Component("Workers", State.ILL, "none is running, so no job can run")
     taken = {queue for worker in workers for queue in worker.queues}
-    # Parts, too: a builder that nobody runs leaves its training behind an index that grows old.
+    # Parts, too: without a builder, a training uses an index that grows stale.
     left = sorted(set(Job.objects.filter(state__in=ACTIVE).values_list("queue", flat=True)) - taken)
     if left:
-        return Part("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
+        return Component("Workers", State.ILL, f"none takes jobs of the queue {', '.join(left)}")
     slots = sum(worker.slots for worker in workers)
     says = f"{_count(len(workers), 'worker')}, {_count(slots, 'job')} at once"
     if untaken := [queue for queue in Queue.values if queue not in taken]:
-        return Part("Workers", State.WEAK, f"{says}; none takes jobs of the queue {', '.join(untaken)}")
-    return Part("Workers", State.WELL, says)
+        return Component("Workers", State.WEAK, f"{says}; none takes jobs of the queue {', '.join(untaken)}")
+    return Component("Workers", State.WELL, says)
 
 
-def _scheduler() -> Part:
+def _scheduler() -> Component:
     last = Scheduler.objects.order_by("-seen_at").first()
     if last is not None and last.is_alive:
-        return Part("Scheduler", State.WELL, f"runs on {last.host}")
-    without = "no lost worker's job goes on elsewhere, and no schedule runs"
+        return Component("Scheduler", State.WELL, f"runs on {last.host}")
+    without = "jobs of lost workers are not resumed, and no schedule runs"
     if last is None:  # as in the first seconds of a new installation
-        return Part("Scheduler", State.WEAK, f"not heard of yet: {without}")
-    return Part("Scheduler", State.ILL, f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC: {without}")
+        return Component("Scheduler", State.WEAK, f"not heard of yet: {without}")
+    return Component("Scheduler", State.ILL, f"not heard of since {last.seen_at:%-d %b, %H:%M} UTC: {without}")
 
 
-def _broker() -> Part:
+def _broker() -> Component:
     started = time.monotonic()
     try:
         with producer().connection_for_write() as link:
             link.ensure_connection(max_retries=1, timeout=_BROKER_PATIENCE_S)
     except (OperationalError, OSError):
-        return Part("Broker", State.ILL, "does not answer; jobs wait until it does")
-    return Part("Broker", State.WELL, f"answers within {_milliseconds(started)} ms")
+        return Component("Broker", State.ILL, "does not answer; jobs wait until it does")
+    return Component("Broker", State.WELL, f"answers within {_milliseconds(started)} ms")
 
 
-def _database() -> Part:
+def _database() -> Component:
     started = time.monotonic()
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseError:
-        return Part("Database", State.ILL, "does not answer")
-    return Part("Database", State.WELL, f"{connection.display_name}, answers within {_milliseconds(started)} ms")
+        return Component("Database", State.ILL, "does not answer")
+    return Component("Database", State.WELL, f"{connection.display_name}, answers within {_milliseconds(started)} ms")
 
 
-def _disk() -> Part:
+def _disk() -> Component:
     usage = shutil.disk_usage(settings.REALM_DATA)
     free = usage.free / usage.total
     state = State.ILL if free < _DISK_FULL else State.WEAK if free < _DISK_LOW else State.WELL
-    return Part("Disk", state, f"{usage.free / 1e9:,.1f} GB free of {usage.total / 1e9:,.1f} GB")
+    return Component("Disk", state, f"{usage.free / 1e9:,.1f} GB free of {usage.total / 1e9:,.1f} GB")
 
 
-def _devices(workers: list[Worker]) -> list[Device]:
+def _devices(workers: list[Worker]) -> list[DeviceUsage]:
     held: dict[str, Job] = {}
     shared: dict[str, list[Job]] = {}
     for lease in DeviceLease.objects.select_related("job").defer("job__log"):
@@ -219,14 +219,14 @@ def _devices(workers: list[Worker]) -> list[Device]:
             held[lease.device] = lease.job
         else:
             shared.setdefault(lease.device, []).append(lease.job)
-    found: dict[str, Device] = {}
-    for worker in workers:  # several workers of one machine name the same devices
+    found: dict[str, DeviceUsage] = {}
+    for worker in workers:  # several workers of one machine report the same devices
         for one in worker.devices:
             name = str(one.get("name", ""))
             key = name if name.startswith(f"{worker.host}/") else f"{worker.host}/{name}"
             found.setdefault(
                 key,
-                Device(
+                DeviceUsage(
                     worker=worker,
                     name=key,
                     kind=str(one.get("kind", "")),
@@ -241,13 +241,13 @@ def _devices(workers: list[Worker]) -> list[Device]:
 
 
 def _lately() -> Traffic:
-    """The traffic as it was counted at most `_TRAFFIC_FOR_S` ago: pages ask every few seconds, and answers are many."""
+    """The traffic as counted at most `_TRAFFIC_FOR_S` ago: pages poll every few seconds, and answers are many."""
     try:
         kept = cache.get(_TRAFFIC_KEY)
         if kept is None:
             kept = asdict(_traffic())
             cache.set(_TRAFFIC_KEY, kept, timeout=_TRAFFIC_FOR_S)
-    except RedisError:  # the overview says elsewhere that the broker, which keeps the cache, is out of reach
+    except RedisError:  # the broker, which also caches, has a line of its own
         return _traffic()
     return Traffic(**kept)
 
@@ -264,7 +264,7 @@ def _traffic() -> Traffic:
         called_right=Count("pk", filter=Q(right=True)),
         judged=Count("pk", filter=Q(right__isnull=False)),
     )
-    # The smallest latency that 95 of 100 questions did not exceed; answers may go between the two looks.
+    # The smallest latency that 95 of 100 questions did not exceed; answers may be deleted between the two queries.
     latencies = AskedAnswer.objects.filter(created_at__gte=now - LATENCY_OVER).order_by("latency_ms")
     rank = max(0, -(-95 * asked["today"] // 100) - 1)
     return Traffic(
@@ -280,7 +280,7 @@ def _traffic() -> Traffic:
 
 
 def _milliseconds(started: float) -> int:
-    """Whole ones since a moment of the monotonic clock, rounded up."""
+    """Milliseconds since a moment of the monotonic clock, rounded up."""
     return math.ceil(1000 * (time.monotonic() - started))
 
 

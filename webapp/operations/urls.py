@@ -1,4 +1,4 @@
-"""Addresses for those who run and watch the site."""
+"""Addresses of operating and monitoring."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The console's first page: how the whole stands."""
+"""The console's first page: the overview."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.pages.guards import staff_only
 @never_cache
 @require_GET
 def overview_page(request: HttpRequest) -> HttpResponse:
-    """What answers, what works, what is asked."""
+    """The whole page."""
     return render(request, "manage/overview.html", {"overview": overview()})
 
 
@@ -23,5 +23,5 @@ def overview_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def overview_status(request: HttpRequest) -> HttpResponse:
-    """The same without its frame, for polling."""
+    """The content without its frame, for polling."""
     return render(request, "manage/_overview.html", {"overview": overview()})

@@ -1,4 +1,4 @@
-"""Diagrams as SVG images that follow the reader's light or dark theme; one is made once for each that differs."""
+"""Diagrams as SVG images that follow the reader's light or dark theme; equal diagrams are drawn once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any, Final
 HEIGHT: Final = 240  # of an image, in pixels; its width is 461
 _INCH: Final = 96  # pixels
 _WIDE: Final = 4.8  # inches
-_FEW: Final = 4  # lines whose names fit below the usual image
-_LEGEND: Final = 24  # pixels more where there are more of them
+_FEW: Final = 4  # most lines whose legend fits into the usual height
+_LEGEND: Final = 24  # additional pixels for a longer legend
 _DRAWINGS_KEPT: Final = 256
 
-_drawing = threading.Lock()  # matplotlib's settings are one for all threads
+_drawing = threading.Lock()  # matplotlib's settings are global
 
-# Drawn with these colours; in the image each becomes a variable, which has a value for light and one for dark.
+# Drawn with these colours; in the image each becomes a variable with one value for light and one for dark.
 _COLOURS: Final = {
     "ink": ("#010101", "#1d1f21", "#e8e6e1"),
     "soft": ("#020202", "#585b60", "#a9acb0"),
     "rule": ("#030303", "#dfdcd4", "#33383e"),
-    # Told apart by those who do not see all colours, too (after Okabe and Ito).
+    # Distinguishable with colour blindness, too (after Okabe and Ito).
     "line-0": ("#040404", "#17585f", "#86c9c6"),
     "line-1": ("#050505", "#c4500a", "#f5a05f"),
     "line-2": ("#060606", "#7a5195", "#c8a6e0"),
@@ -40,7 +40,7 @@ _DASHES: Final[tuple[Any, ...]] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2,
 
 @dataclass(frozen=True)
 class Line:
-    """style: a number, which colour and dashes follow from; up to eight differ."""
+    """style: a number that decides colour and dashes; eight are different."""
 
     name: str
     style: int
@@ -48,22 +48,22 @@ class Line:
 
 
 def height(lines: int) -> int:
-    """Of an image with so many lines, in pixels."""
+    """Height of an image with so many lines, in pixels."""
     return HEIGHT if lines <= _FEW else HEIGHT + _LEGEND
 
 
 @lru_cache(maxsize=_DRAWINGS_KEPT)
 def lines_svg(lines: tuple[Line, ...], *, along: str, unit: str = "", share: bool = False) -> str:
-    """Lines over what is counted from left to right. unit: of their values; share: these are from 0 to 1."""
+    """Line chart. along: label of x. unit: of the values; share: the values are from 0 to 1."""
     with _drawing, _figure(height(len(lines))) as (axes, done):
         for line in lines:
-            # A single measure is a point, which a line alone would not show.
+            # A single measurement is a point, which a line alone would not show.
             axes.plot(
                 *zip(*line.points, strict=True),
                 marker="o" if len(line.points) == 1 else "",
                 markersize=4,
                 color=_DRAWN[f"line-{line.style % 8}"],
-                # The second four have other neighbours than the first, for those who do not see all colours.
+                # The second four have other neighbours than the first, for readers with colour blindness.
                 linestyle=_DASHES[(line.style + line.style // 4) % 4],
                 linewidth=1.6,
                 label=line.name,
@@ -83,7 +83,7 @@ def lines_svg(lines: tuple[Line, ...], *, along: str, unit: str = "", share: boo
 
 @lru_cache(maxsize=_DRAWINGS_KEPT)
 def bars_svg(bars: tuple[tuple[str, float], ...]) -> str:
-    """Shares from 0 to 1, a bar each, with their numbers."""
+    """Bar chart of shares from 0 to 1, with their numbers."""
     from matplotlib.ticker import PercentFormatter
 
     with _drawing, _figure() as (axes, done):
@@ -102,7 +102,7 @@ def bars_svg(bars: tuple[tuple[str, float], ...]) -> str:
 
 @lru_cache(maxsize=_DRAWINGS_KEPT)
 def reliability_svg(bins: tuple[tuple[float, float, float, float], ...]) -> str:
-    """Calibration: (low, high, mean probability, share right) of each bin that holds something."""
+    """Calibration: (low, high, mean probability, share right) of each non-empty bin."""
     from matplotlib.ticker import PercentFormatter
 
     with _drawing, _figure() as (axes, done):
@@ -110,7 +110,7 @@ def reliability_svg(bins: tuple[tuple[float, float, float, float], ...]) -> str:
         for low, high, mean, right in bins:
             axes.bar((low + high) / 2, right, (high - low) * 0.9, color=_DRAWN["rule"])
             axes.plot(mean, right, "o", color=_DRAWN["line-0"], markersize=5)
-        axes.set(xlim=(0, 1), ylim=(0, 1.03), ylabel="share that is right")
+        axes.set(xlim=(0, 1), ylim=(0, 1.03), ylabel="share right")
         axes.set_xlabel("probability of the answer", loc="right")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
@@ -119,7 +119,7 @@ def reliability_svg(bins: tuple[tuple[float, float, float, float], ...]) -> str:
 
 @contextmanager
 def _figure(height: int = HEIGHT) -> Iterator[tuple[Any, Callable[[], str]]]:
-    """(axes to draw on, what gives the finished SVG)."""
+    """(axes to draw on, a function that returns the finished SVG)."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -150,7 +150,7 @@ def _figure(height: int = HEIGHT) -> Iterator[tuple[Any, Callable[[], str]]]:
 
 
 def _themed(svg: str) -> str:
-    """The drawing with variables for its colours: an image follows the theme of whoever looks at it."""
+    """The drawing with variables for its colours, so that the image follows the viewer's theme."""
     for name, drawn in _DRAWN.items():
         svg = svg.replace(drawn, f"var(--{name})")
     light = " ".join(f"--{name}: {value};" for name, (_, value, _) in _COLOURS.items())

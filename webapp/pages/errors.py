@@ -1,4 +1,4 @@
-"""Answers to requests that fail, as a page or, below /api/ and at /mcp, as problem details."""
+"""Responses to failed requests: a page or, below /api/ and at /mcp, problem details."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 
-from webapp.rest.problems import CONTENT_TYPE, DATABASE_AWAY, describe, problem_page
+from webapp.rest.problems import CONTENT_TYPE, DATABASE_ERRORS, describe, problem_page
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """A bug, which the log has, or a database that does not answer, whoever was the first to ask it something.
+    """A bug, which is in the log, or a database that does not answer, wherever this was noticed.
 
     The page needs neither database nor session.
     """
     error = sys.exception()
-    away = describe(error) if isinstance(error, DATABASE_AWAY) else None
+    unavailable = describe(error) if isinstance(error, DATABASE_ERRORS) else None
     if _wants_problem(request):
-        if away is not None:
-            return JsonResponse(away.body, status=503, headers=away.headers, content_type=CONTENT_TYPE)
+        if unavailable is not None:
+            return JsonResponse(unavailable.body, status=503, headers=unavailable.headers, content_type=CONTENT_TYPE)
         return problem_page(500, "Something went wrong here; it is in the log.")
-    if away is not None:
-        context = {"reason": away.body["detail"]}
-        return HttpResponse(render_to_string("500.html", context), status=503, headers=away.headers)
+    if unavailable is not None:
+        context = {"reason": unavailable.body["detail"]}
+        return HttpResponse(render_to_string("500.html", context), status=503, headers=unavailable.headers)
     return render(None, "500.html", status=500)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """A request that Django refuses to read. The page asks nothing of it: its Host may be what is wrong."""
+    """A request that Django refuses to read. The page uses nothing of it, because its Host may be wrong."""
     if isinstance(exception, DisallowedHost):
         reason = "This site is not called what the Host field of the request says; ALLOWED_HOSTS lists its names."
     else:
@@ -41,14 +41,14 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def refusal(request: HttpRequest, status: int, reason: str) -> HttpResponse:
-    """A request whose body is not taken, whatever it is for."""
+    """A request whose body is refused."""
     if _wants_problem(request):
         return problem_page(status, reason)
     return render(request, "refused.html", {"reason": reason}, status=status)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form that did not come from this site, or from before the session ended."""
+    """A form that was not sent from this site, or whose session has ended."""
     if _wants_problem(request):
         return problem_page(403, "The CSRF token is missing or wrong.")
     return render(request, "manage/csrf_failure.html", {"reason": reason}, status=403)

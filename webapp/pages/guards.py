@@ -1,4 +1,4 @@
-"""Pages that are not for everybody."""
+"""Guards of pages that need a permission."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ View = Callable[..., HttpResponseBase]
 
 
 def allowed(action: Action) -> Callable[[View], View]:
-    """Guard a view: the anonymous are sent to the login page, and who may not is refused (403)."""
+    """Guard a view: anonymous visitors go to the login page, others without permission are refused (403)."""
 
     def guard(view: View) -> View:
         @wraps(view)
@@ -27,7 +27,7 @@ def allowed(action: Action) -> Callable[[View], View]:
             if request.user.is_authenticated:
                 raise PermissionDenied
             to_login = redirect_to_login(_way_back(request))
-            # htmx would put the login page into the part of the page that it asked for.
+            # htmx would insert the login page into a part of the current page.
             return HttpResponseClientRedirect(to_login.url) if getattr(request, "htmx", False) else to_login
 
         return guarded
@@ -40,13 +40,13 @@ curators_only = allowed(Action.CURATE)
 
 
 def staff_member(request: HttpRequest) -> User:
-    """Who is looking at a page that is guarded."""
+    """The person of a guarded request."""
     assert isinstance(request.user, User)
     return request.user
 
 
 def _way_back(request: HttpRequest) -> str:
-    """Where the login leads: to the page itself; a form that was sent off cannot be sent again by a link."""
+    """Where the login leads: to the page itself; the submission of a form cannot be repeated by a link."""
     if getattr(request, "htmx", False) and request.htmx.current_url_abs_path:  # type: ignore[attr-defined]
         return str(request.htmx.current_url_abs_path)  # type: ignore[attr-defined]
     return request.get_full_path()

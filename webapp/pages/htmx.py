@@ -1,4 +1,4 @@
-"""What pages that htmx asks for share."""
+"""What all views for htmx share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 from django.http import HttpRequest
 from django_htmx.middleware import HtmxDetails
 
-STOP_POLLING: Final = 286  # htmx swaps the content in and asks no more
+STOP_POLLING: Final = 286  # htmx inserts the content and stops polling
 
 
 class HtmxRequest(HttpRequest):
-    """A request as django-htmx's middleware hands it on."""
+    """A request after django-htmx's middleware."""
 
     htmx: HtmxDetails

@@ -1,4 +1,4 @@
-"""Images that are drawn for a page."""
+"""Responses with images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEPT_S: Final = 24 * 3600  # a diagram's address names the last row that it sho
 
 
 def image(svg: str) -> HttpResponse:
-    """An SVG whose address changes with what it shows, so browsers may keep it."""
+    """An SVG whose address changes with its content, so browsers may cache it."""
     response = HttpResponse(svg, content_type="image/svg+xml; charset=utf-8")
     patch_cache_control(response, private=True, max_age=_KEPT_S, immutable=True)
     return response

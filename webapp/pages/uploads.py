@@ -1,4 +1,4 @@
-"""Files that a browser sends: no larger than is said beside the field."""
+"""Uploaded files, limited to the size that is shown beside the field."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from django import forms
 
-_AROUND_BYTES: Final = 2**20  # what surrounds a file in the body of a request
+_AROUND_BYTES: Final = 2**20  # the other parts of the request's body
 
 
 class FileField(forms.FileField):
     """A file of at most `largest_bytes`.
 
-    instead: what can be done with a larger one, a clause behind “at most 64 MB;”.
+    instead: the alternative for a larger one, a clause after “at most 64 MB;”.
     """
 
     def __init__(self, *, largest_bytes: int, instead: Callable[[], str], help_text: str) -> None:
@@ -22,11 +22,11 @@ class FileField(forms.FileField):
 
     @property
     def body_bytes(self) -> int:
-        """Of a request with such a file, at most."""
+        """The largest body of a request with such a file."""
         return self.largest_bytes + _AROUND_BYTES
 
     def clean(self, data: Any, initial: Any = None) -> Any:
-        """The file; ValidationError where there is none, an empty one, or one that is too large."""
+        """The file; ValidationError if it is missing, empty or too large."""
         file = super().clean(data, initial)
         if file is not None and (file.size or 0) > self.largest_bytes:
             raise forms.ValidationError(f"A file may have at most {self._largest}; {self._instead()}.")

@@ -1,1 +1,1 @@
-"""Question sets, to learn from and to measure by."""
+"""Question sets, to train on and to measure by."""

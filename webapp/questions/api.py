@@ -1,4 +1,4 @@
-"""Accepted feedback over REST, as questions to learn from."""
+"""Accepted feedback over REST, as training questions."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _ROW: Final[dict[str, Any]] = {
 
 
 class FeedbackQuestionSerializer(serializers.Serializer[Any]):
-    """A question of a question file, made of what was said of one or several answers to it."""
+    """A line of a question file, made from the feedback on one or several answers to a question."""
 
     question = serializers.CharField()
     answers = serializers.ListField(child=serializers.CharField())
     answer_ids = serializers.ListField(
-        child=serializers.UUIDField(), help_text="The answers that people spoke of, at `/api/v1/answers/{id}`."
+        child=serializers.UUIDField(), help_text="The answers that the feedback refers to, at `/api/v1/answers/{id}`."
     )
     block_ids = serializers.ListField(
-        child=serializers.CharField(), help_text="The blocks that were named as the right evidence."
+        child=serializers.CharField(), help_text="The blocks named as the right evidence."
     )
     title = serializers.CharField(required=False, help_text="The article of `context`.")
     context = serializers.CharField(  # type: ignore[assignment]  # a field, not Serializer.context
-        required=False, help_text="A block that holds the answer, where one is known."
+        required=False, help_text="The text of a block that holds the answer, if one is known."
     )
 
 
 class ExportView(OperatorView):
-    """What was accepted, to learn from."""
+    """Accepted feedback as training questions."""
 
-    renderer_classes = [LinesRenderer, Renderer]  # the other one for what goes wrong
+    renderer_classes = [LinesRenderer, Renderer]  # the second one for errors
 
     @extend_schema(
         operation_id="feedback_export",
-        summary="Download accepted feedback as questions to learn from",
-        description="A question file, as the console gives it: a right answer teaches itself, a wrong one what was "
-        "said to be better. What only names a block is not in it, because nothing is learnt without an answer. "
-        "Nothing accepted yet: no line. 422 where a set to measure by, whose questions are left out, cannot be read.",
+        summary="Download accepted feedback as training questions",
+        description="A question file, as in the console: a right answer is its own label, a wrong one has the better "
+        "answer from the feedback. Feedback that only names a block is left out, because training needs an answer. "
+        "Nothing accepted yet: no line. 422 if a set to measure by, whose questions are left out, cannot be read.",
         responses={
             (200, JSON_LINES): OpenApiResponse(FeedbackQuestionSerializer, description="One a line."),
             **problem_responses(400, 403, 422),

@@ -1,7 +1,7 @@
-"""Question sets: files of questions with answers are recorded here, and what people said of answers becomes one.
+"""Question sets: records files of questions with answers, and makes sets from feedback.
 
-A set is read whole before it is recorded, and copied into the data folder, so that it never changes. What is learnt
-from and what is measured by must have no question in common: figures on questions that were learnt say nothing.
+A set is validated as a whole before it is recorded, and copied into the data folder, so that it never changes. Sets to
+train on and sets to measure by have no question in common: figures on training questions would mean nothing.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, Question
 from webapp.storage.places import portable, questions_dir, resolve
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
-_AT_ONCE = 500  # words on answers that are read from the database together, each with the blocks of its answer
-_SHOWN = 80  # characters of a question in a sentence about it
+_AT_ONCE = 500  # rows of feedback read from the database together, each with the blocks of its answer
+_SHOWN = 80  # characters of a question shown in a message
 
 
 def record_file(
@@ -62,12 +62,12 @@ def record(
     leave_out_measured: bool = False,
     by: User | str | None = None,
 ) -> QuestionSet:
-    """Record questions, JSON lines as realm_core reads them; recorded already, they are found again.
+    """Record questions, JSON lines in realm_core's format; a set recorded earlier is found again.
 
-    purpose: of `Purpose`. origin: where they came from, and their licence. by: as in the audit trail.
-    leave_out_measured: of a set to learn from, drop the questions that stand in a set to measure by.
-    RealmError for a bad name or line, a name that other questions have, and a question that stands in a set of the
-    other purpose.
+    purpose: of `Purpose`. origin: source and licence. by: as in the audit trail.
+    leave_out_measured: for a training set, omit the questions that are in a set to measure by.
+    RealmError for a bad name or line, a name that other questions have, and a question that is in a set of the other
+    purpose.
     """
     if purpose not in Purpose.values:
         raise RealmError(f"The purpose must be one of {', '.join(Purpose.values)}, not {purpose!r}.")
@@ -81,19 +81,19 @@ def record(
         kept = [i for i, question in enumerate(questions) if normalise_answer(question.question) not in shared]
         content, questions = b"".join(lines[i] for i in kept), [questions[i] for i in kept]
         if not questions:
-            raise RealmError(f"Every question of {name} stands in a set to measure by, too; none is left.")
+            raise RealmError(f"Every question of {name} is in a set to measure by, too; none is left.")
     digest = hashlib.sha256(content).hexdigest()
     path = questions_dir() / f"{name}.jsonl"
     known = QuestionSet.objects.filter(name=name).first()
     if known is not None:
         if (known.sha256, known.purpose) != (digest, purpose):
             raise RealmError(f"There is a question set {known} already; choose another name.")
-        _write(content, resolve(known.path))  # should the file have been lost
+        _write(content, resolve(known.path))  # restores a lost file
         return known
     for question in questions:
         if (holder := shared.get(normalise_answer(question.question))) is not None:
             raise RealmError(
-                f"“{question.question[:_SHOWN]}” stands in {holder}, too; what is learnt from and what is measured by "
+                f"“{question.question[:_SHOWN]}” is in {holder}, too; a set to train on and a set to measure by "
                 "must have no question in common."
             )
     try:
@@ -108,14 +108,14 @@ def record(
                 created_by=by if isinstance(by, User) else None,
             )
             AuditEntry.record("questions.add", made, by=by, sha256=digest, origin=origin)
-            _write(content, path)  # within the transaction: a row is never without its file
+            _write(content, path)  # within the transaction, so no row exists without its file
     except IntegrityError:
         raise RealmError(f"Another question set called {name} was added at the same moment.") from None
     return made
 
 
 def measured_titles() -> list[str]:
-    """The articles that question sets to measure by name as their own; nothing of them should be learnt."""
+    """The articles that sets to measure by are about; they are left out of training."""
     titles = {
         question.title
         for one in QuestionSet.objects.filter(purpose=Purpose.MEASURE)
@@ -135,8 +135,8 @@ def feedback_questions(hidden: Collection[str]) -> list[dict[str, Any]]:
     of sets to measure by are left out. A word that only points at a block is not among them: nothing is learnt without
     an answer.
 
-    A row also says which answers were spoken of (`answer_ids`), and which blocks were pointed at (`block_ids`). Whoever
-    reads question files passes over both.
+    A row also has the ids of the answers (`answer_ids`) and of the named blocks (`block_ids`); readers of question
+    files ignore both.
     """
     measured = _normalised(Purpose.MEASURE)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -164,7 +164,7 @@ def feedback_questions(hidden: Collection[str]) -> list[dict[str, Any]]:
 
 
 def as_lines(rows: list[dict[str, Any]]) -> bytes:
-    """Rows as a question file has them: JSON lines."""
+    """Rows in the format of question files: JSON lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
@@ -180,12 +180,12 @@ def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
     """
     rows = feedback_questions(access_of(by if isinstance(by, User) else None).hidden)
     if not rows:
-        raise RealmError("No feedback that something can be learnt from has been accepted yet.")
+        raise RealmError("No feedback that can be trained on has been accepted yet.")
     return record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)
 
 
 def _read(content: bytes, name: str) -> list[Question]:
-    """The questions, or the error of the first bad line, which calls the file NAME.jsonl."""
+    """The questions, or the error of the first bad line, in which the file is NAME.jsonl."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.jsonl"
         file.write_bytes(content)
@@ -196,7 +196,7 @@ def _read(content: bytes, name: str) -> list[Question]:
 
 
 def _write(content: bytes, path: Path) -> None:
-    """Put a file to its place, whole or not at all."""
+    """Write a file, complete or not at all."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +208,7 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def _normalised(purpose: Purpose) -> dict[str, QuestionSet]:
-    """Every question of the sets of a purpose, normalised, and a set that it stands in."""
+    """Every normalised question of the sets with this purpose, and a set that has it."""
     return {
         normalise_answer(question.question): one
         for one in QuestionSet.objects.filter(purpose=purpose)

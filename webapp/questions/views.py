@@ -1,4 +1,4 @@
-"""Question sets: what there is to learn from and to measure by, and adding more."""
+"""Pages of question sets: list, upload, making one from feedback."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _SHOWN: Final = 20
 
 
 class UploadForm(forms.Form):
-    """A file of questions."""
+    """An uploaded question file."""
 
     file = _FILE
     purpose = forms.ChoiceField(
-        choices=Purpose.choices, help_text="Questions that models are measured by are never learnt from."
+        choices=Purpose.choices, help_text="Models are never trained on questions that they are measured by."
     )
     name = forms.CharField(required=False, max_length=100, help_text="Empty: the file’s name without its ending.")
     origin = forms.CharField(
@@ -68,7 +68,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
             except RealmError as error:
                 form.add_error("file", str(error))
             else:
-                messages.success(request, f"{made.name} is there: {made.questions:,} questions.")
+                messages.success(request, f"{made.name} was recorded: {made.questions:,} questions.")
                 return redirect("manage-question-set", made.pk)
     context = {
         "form": form,
@@ -81,13 +81,13 @@ def question_list(request: HttpRequest) -> HttpResponse:
 @curators_only
 @require_POST
 def from_feedback(request: HttpRequest) -> HttpResponse:
-    """Make a set to learn from of what people said of answers."""
+    """Make a training set from accepted feedback."""
     try:
         made = services.record_feedback(request.POST.get("name", "").strip(), by=staff_member(request))
     except RealmError as error:
         messages.error(request, str(error))
         return redirect("manage-questions")
-    messages.success(request, f"{made.name} is there: {made.questions:,} questions.")
+    messages.success(request, f"{made.name} was recorded: {made.questions:,} questions.")
     return redirect("manage-question-set", made.pk)
 
 
@@ -95,7 +95,7 @@ def from_feedback(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 def question_set(request: HttpRequest, pk: int) -> HttpResponse:
-    """One question set: its first questions, and what was measured by it."""
+    """One question set: its first questions, and the evaluations on it."""
     questions = get_object_or_404(QuestionSet.objects.select_related("created_by"), pk=pk)
     try:
         first, trouble = list(islice(read_questions(resolve(questions.path)), _SHOWN)), ""
@@ -114,7 +114,7 @@ def question_set(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @require_GET
 def export_feedback(request: HttpRequest) -> HttpResponse:
-    """What was accepted, as a file of questions to fine-tune on."""
+    """Accepted feedback as a question file for fine-tuning."""
     try:
         name, content = services.feedback_export(request.user)
     except RealmError as error:

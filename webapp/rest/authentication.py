@@ -1,4 +1,4 @@
-"""Who calls the API: a person's session, or a token in `Authorization: Bearer realm_…`."""
+"""Authentication of API clients: a session cookie, or a token in `Authorization: Bearer realm_…`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from rest_framework.views import APIView
 from webapp.access.roles import Action, Caller, may
 from webapp.models import ApiToken
 
-_USE_NOTED_EVERY: Final = timedelta(minutes=1)  # a client that polls shall not write a row with each request
+_USE_NOTED_EVERY: Final = timedelta(minutes=1)  # limits writes by clients that poll
 
 
 class TokenAuthentication(BaseAuthentication):
-    """A token; one that is wrong is an error (401), and its caller is never taken for somebody anonymous.
+    """A token; an invalid one is an error (401), and its caller is not treated as anonymous.
 
-    Other schemes are left alone: a proxy in front may have asked for a password of its own.
+    Other schemes are ignored: they may belong to a proxy in front.
     """
 
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        """The person and the token; None where the request carries none."""
+        """The person and the token; None if the request has none."""
         words = get_authorization_header(request).split()
-        if not _of_bearer(words):
+        if not _is_bearer(words):
             return None
         token = ApiToken.of(words[1].decode("latin-1")) if len(words) == 2 else None
         if token is None:
@@ -40,38 +40,38 @@ class TokenAuthentication(BaseAuthentication):
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
-        """The challenge of a 401: with an error only when there was a token (RFC 6750, section 3.1)."""
-        return 'Bearer error="invalid_token"' if _of_bearer(get_authorization_header(request).split()) else "Bearer"
+        """The challenge of a 401, with an error only if a token was sent (RFC 6750, section 3.1)."""
+        return 'Bearer error="invalid_token"' if _is_bearer(get_authorization_header(request).split()) else "Bearer"
 
 
 def token_of(request: HttpRequest) -> ApiToken | None:
-    """The valid token that a request carries, before REST framework has looked at it."""
+    """The valid token of a request, before REST framework has processed it."""
     words = request.headers.get("Authorization", "").encode("latin-1", "replace").split()
-    return ApiToken.of(words[1].decode("latin-1")) if _of_bearer(words) and len(words) == 2 else None
+    return ApiToken.of(words[1].decode("latin-1")) if _is_bearer(words) and len(words) == 2 else None
 
 
-# Tokens first: the first class gives the challenge. Sessions must bring the CSRF token.
+# Tokens first: the first class gives the challenge. Session requests need the CSRF token.
 AUTHENTICATION: Final = [TokenAuthentication, SessionAuthentication]
 
 
 def caller(request: Request) -> Caller:
-    """Who calls: the token, or else whom the session belongs to; access.roles says what they may."""
+    """The token, or else the person of the session; access.roles says what they may do."""
     return request.auth if isinstance(request.auth, ApiToken) else request.user
 
 
 class May(BasePermission):
-    """Those who may do `action`. Nobody in particular is told to log in (401), everybody else is refused (403)."""
+    """Permission for `action`. Anonymous callers are asked to log in (401), all others are refused (403)."""
 
     action: Action
     message = ""
 
     def has_permission(self, request: Request, _view: APIView) -> bool:
-        """Whether this caller may."""
+        """Whether this caller has the permission."""
         return may(caller(request), self.action)
 
 
 class MayRead(May):
-    """May read kept answers and blocks."""
+    """Permission to read kept answers and blocks."""
 
     action = Action.READ
     message = "Without the scope ask, a token cannot read here."
@@ -85,27 +85,27 @@ class MayAsk(May):
 
 
 class MayGiveFeedback(May):
-    """May say what they think of an answer."""
+    """Permission to give feedback on an answer."""
 
     action = Action.FEEDBACK
     message = "The token has not the scope feedback."
 
 
 class MayExplain(May):
-    """Signed in, and may ask."""
+    """Permission to ask, for callers who are signed in."""
 
     action = Action.EXPLAIN
     message = "The token has not the scope ask."
 
 
 class MayOperate(May):
-    """Admins, with a session or a token for operating."""
+    """Permission of admins, with a session or a token for operating."""
 
     action = Action.OPERATE
     message = "This is for admins, with a session or a token of the scope operate."
 
 
-def _of_bearer(words: list[bytes]) -> bool:
+def _is_bearer(words: list[bytes]) -> bool:
     return bool(words) and words[0].lower() == b"bearer"
 
 
@@ -117,7 +117,7 @@ def _note_use(token: ApiToken) -> None:
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the API's description names tokens."""
+    """Tokens in the API's description."""
 
     target_class = TokenAuthentication
     name = "token"
@@ -127,6 +127,6 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
         return {
             "type": "http",
             "scheme": "bearer",
-            "description": "`Authorization: Bearer realm_…`; made and revoked on one's own page (`/account/`), "
+            "description": "`Authorization: Bearer realm_…`; made and revoked on the account page (`/account/`), "
             "or by `manage.py create_token`.",
         }

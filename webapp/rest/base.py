@@ -1,4 +1,4 @@
-"""What all views of the API share: who may call them, strict reading of what they are sent, and paging."""
+"""The base of all REST views: permissions, strict reading of requests, and paging."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _DESCRIPTIONS: Final = {
 
 
 def problem_responses(*statuses: int) -> dict[Any, Any]:
-    """The problems that a view may answer with, for its description. Every view may answer 401 and 503."""
+    """The problems that a view may answer with, for its description; 401 and 503 are always among them."""
     return {
         (status, CONTENT_TYPE): OpenApiResponse(ProblemSerializer, description=_DESCRIPTIONS[status])
         for status in sorted({401, 503, *statuses})
@@ -54,7 +54,7 @@ def problem_responses(*statuses: int) -> dict[Any, Any]:
 
 
 class Renderer(JSONRenderer):
-    """JSON whatever is in it: half a surrogate pair, which UTF-8 cannot write, becomes a question mark."""
+    """JSON for any text: a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
 
     def render(self, data: Any, *arguments: Any, **options: Any) -> bytes:
         """The body of a response."""
@@ -65,21 +65,21 @@ class Renderer(JSONRenderer):
 
 
 class LinesRenderer(Renderer):
-    """JSON lines. Where there are none to send, which is where all failed, one line."""
+    """JSON lines. If there are none to send, because all failed, one line."""
 
     media_type = JSON_LINES
 
 
 class PublicView(APIView):
-    """For everybody who may read: on an open site that is everybody."""
+    """For all who may read; on an open site everybody may."""
 
     authentication_classes = AUTHENTICATION
-    permission_classes = [AllowAny, MayRead]  # the first says in the description that nobody need log in
+    permission_classes = [AllowAny, MayRead]  # the first makes authentication optional in the description
     renderer_classes = [Renderer]
 
 
 class AskingView(PublicView):
-    """For everybody who may ask; for a token only when it is one for asking."""
+    """For all who may ask; a token needs the scope for asking."""
 
     permission_classes = [AllowAny, MayAsk]
 
@@ -93,13 +93,13 @@ class OperatorView(APIView):
 
     @property
     def operator(self) -> User:
-        """Who is calling; `MayOperate` has let nobody anonymous in."""
+        """The caller; `MayOperate` has refused anonymous ones."""
         assert isinstance(self.request.user, User)
         return self.request.user
 
 
 def checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
-    """The body, as `kind` wants it."""
+    """The body, validated by `kind`."""
     only_parameters(request, ())
     serializer = kind(data=_body(request))
     serializer.is_valid(raise_exception=True)
@@ -107,7 +107,7 @@ def checked(request: Request, kind: type[StrictSerializer]) -> dict[str, Any]:
 
 
 def without_body(request: Request) -> None:
-    """Refuse parameters and a body where neither means anything."""
+    """Refuse parameters and a body where there must be none."""
     only_parameters(request, ())
     if _body(request):
         raise InvalidRequest(FieldError("", "Nothing is expected in the body."))
@@ -121,9 +121,9 @@ def _body(request: Request) -> Any:
 
 
 class Pages(CursorPagination):
-    """A page of records with the addresses of its neighbours; rows that are new move nothing.
+    """A page of records with links to its neighbours; new rows do not shift it.
 
-    ordering: fields, `-` before one that falls. The first may have equal values, all together may not.
+    ordering: fields, with `-` for descending. The first may have equal values, all together must be unique.
     """
 
     def __init__(self, ordering: tuple[str, ...]) -> None:
@@ -132,18 +132,18 @@ class Pages(CursorPagination):
         self.page_size_query_param = "page_size"
 
     def paginate_queryset(self, queryset: Any, request: Request, view: APIView | None = None) -> Any:
-        """The records of the page that the parameters of the address ask for; queryset: a QuerySet."""
+        """The records of the requested page; queryset: a QuerySet."""
         self._field = queryset.model._meta.get_field(self.ordering[0].removeprefix("-"))
         return super().paginate_queryset(queryset, request, view)
 
     def get_page_size(self, request: Request) -> int:
-        """How many a page."""
+        """Records per page."""
         return whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
 
     def decode_cursor(self, request: Request) -> Cursor | None:
-        """Where the page begins; a cursor that was not ours is a wrong parameter."""
+        """The start of the page; an unknown cursor is a wrong parameter."""
         try:
-            # By itself REST framework passes over characters that no cursor has, and begins with the first page.
+            # REST framework itself would ignore characters that no cursor has, and return the first page.
             base64.b64decode(request.query_params.get(self.cursor_query_param, ""), validate=True)
             cursor = super().decode_cursor(request)
             if cursor is None or cursor.position is None:
@@ -153,13 +153,13 @@ class Pages(CursorPagination):
                 position = position.astimezone(UTC)
             elif isinstance(position, float) and not math.isfinite(position):
                 raise ValueError
-            return cursor._replace(position=str(position))  # type: ignore[arg-type]  # the stubs know ids alone
+            return cursor._replace(position=str(position))  # type: ignore[arg-type]  # the stubs only know ids
         except (NotFound, ValidationError, ValueError, OverflowError):
             raise InvalidRequest(FieldError("cursor", "This is no cursor of this list.")) from None
 
 
 PAGING: Final = [
-    OpenApiParameter("cursor", OpenApiTypes.STR, description="Where the page begins, out of `next` or `previous`."),
+    OpenApiParameter("cursor", OpenApiTypes.STR, description="Start of the page, from `next` or `previous`."),
     OpenApiParameter("page_size", OpenApiTypes.INT, description=f"1 to {LARGEST_PAGE}; {DEFAULT_PAGE} if not given."),
 ]
 

@@ -1,4 +1,4 @@
-"""What the description of the API leaves out."""
+"""Post-processing of the API's description."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 
 def without_the_databases_limits(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Take the largest number that the database can keep from what is only read: it is another one for each database,
-    and says nothing to a client."""
+    """Remove the largest number that the database can store from read-only fields: it differs between databases, and
+    clients do not need it."""
     for schema in result["components"]["schemas"].values():
         for field in schema.get("properties", {}).values():
             if field.get("readOnly") and field.get("type") == "integer":

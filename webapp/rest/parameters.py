@@ -1,4 +1,4 @@
-"""Parameters of the address, read strictly: those that choose the records of a list, their order, whole numbers."""
+"""Query parameters, read strictly: filters and order of a list, whole numbers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rest_framework.request import Request
 from realm_core.errors import unfit_character
 from webapp.refusals import FieldError, InvalidRequest
 
-_LARGEST_ID: Final = 2**63 - 1  # what a database's column of ids holds
+_LARGEST_ID: Final = 2**63 - 1  # the largest value of an id column
 _TRUTH: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
-class Filter:
-    """A parameter of the address that chooses records.
+class ListFilter:
+    """A query parameter that selects records.
 
-    lookup: of the database, that what `read` makes of the parameter's text must meet. read: ValueError, with a sentence
-    for whoever asked, where the text is none of this parameter's.
+    lookup: the database lookup that is applied to the value from `read`. read: parses the parameter; raises ValueError
+    with an error message.
     """
 
     parameter: OpenApiParameter
@@ -34,29 +34,29 @@ class Filter:
 
     @property
     def name(self) -> str:
-        """Of the parameter."""
+        """Name of the parameter."""
         return self.parameter.name
 
 
-def by_id(name: str, record: type[Model], lookup: str = "") -> Filter:
-    """Records that name another one. lookup: where that is not what the parameter is called."""
+def by_id(name: str, record: type[Model], lookup: str = "") -> ListFilter:
+    """Records that refer to another one. lookup: if it differs from the parameter's name."""
     about = OpenApiParameter(name, OpenApiTypes.INT, description=f"Id of a {record._meta.verbose_name}.")
-    return Filter(about, lookup or name, _whole)
+    return ListFilter(about, lookup or name, _whole)
 
 
-def by_word(name: str, words: Sequence[str]) -> Filter:
-    """Records of which a field is one of some words."""
+def by_word(name: str, words: Sequence[str]) -> ListFilter:
+    """Records with a field that is one of some words."""
 
     def read(text: str) -> str:
         if text not in words:
             raise ValueError(f"This must be one of {', '.join(words)}.")
         return text
 
-    return Filter(OpenApiParameter(name, OpenApiTypes.STR, enum=list(words)), name, read)
+    return ListFilter(OpenApiParameter(name, OpenApiTypes.STR, enum=list(words)), name, read)
 
 
-def by_text(name: str, record: type[Model]) -> Filter:
-    """Records of which a field is a text, letter for letter."""
+def by_text(name: str, record: type[Model]) -> ListFilter:
+    """Records with a text field, matched exactly."""
     field = record._meta.get_field(name)
     assert isinstance(field, CharField) and field.max_length is not None
     most = field.max_length
@@ -64,38 +64,38 @@ def by_text(name: str, record: type[Model]) -> Filter:
     def read(text: str) -> str:
         if not 1 <= len(text) <= most:
             raise ValueError(f"This must be a text of 1 to {most} characters.")
-        if found := unfit_character(text):  # PostgreSQL refuses to look for some
+        if found := unfit_character(text):  # PostgreSQL refuses some characters
             raise ValueError(f"This must be a text without {found!r}.")
         return text
 
     schema = {"type": "string", "minLength": 1, "maxLength": most}
-    return Filter(OpenApiParameter(name, schema, description="Letter for letter."), name, read)
+    return ListFilter(OpenApiParameter(name, schema, description="Letter for letter."), name, read)
 
 
-def by_truth(name: str, lookup: str, description: str, *, inverted: bool = False) -> Filter:
-    """Records of which something holds, or does not."""
+def by_truth(name: str, lookup: str, description: str, *, inverted: bool = False) -> ListFilter:
+    """Records by a condition that holds or does not."""
 
     def read(text: str) -> bool:
         if text not in _TRUTH:
             raise ValueError("This must be true or false.")
         return _TRUTH[text] is not inverted
 
-    return Filter(OpenApiParameter(name, OpenApiTypes.BOOL, description=description), lookup, read)
+    return ListFilter(OpenApiParameter(name, OpenApiTypes.BOOL, description=description), lookup, read)
 
 
-def by_time(field: str = "created_at") -> tuple[Filter, Filter]:
-    """Records of a stretch of time: `since` is in it, `before` is not. field: of the records, the time that counts."""
+def by_time(field: str = "created_at") -> tuple[ListFilter, ListFilter]:
+    """Records of a period: `since` is in it, `before` is not. field: the time that is compared."""
     since, before = (
         OpenApiParameter(name, OpenApiTypes.DATETIME, description=f"`{field}` {says} then.")
         for name, says in (("since", "at or after"), ("before", "before"))
     )
-    return Filter(since, f"{field}__gte", _time), Filter(before, f"{field}__lt", _time)
+    return ListFilter(since, f"{field}__gte", _time), ListFilter(before, f"{field}__lt", _time)
 
 
 def filtered(
-    request: Request, records: QuerySet[Any], filters: Collection[Filter], *, also: Sequence[str] = ()
+    request: Request, records: QuerySet[Any], filters: Collection[ListFilter], *, also: Sequence[str] = ()
 ) -> QuerySet[Any]:
-    """Those of the records that the parameters of the address ask for. also: parameters that mean something else."""
+    """The records that the query parameters select. also: parameters with another purpose."""
     only_parameters(request, ("cursor", "page_size", *also, *(one.name for one in filters)))
     for one in filters:
         given = request.query_params.get(one.name)
@@ -109,21 +109,21 @@ def filtered(
 
 
 def only_parameters(request: Request, known: Sequence[str]) -> None:
-    """Refuse parameters of the address that do not exist."""
+    """Refuse unknown query parameters."""
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         raise InvalidRequest(*(FieldError(name, "There is no such parameter.") for name in unknown))
 
 
 def order_parameter(fields: Sequence[str]) -> OpenApiParameter:
-    """The parameter that `ordering` reads."""
+    """The description of the parameter that `ordering` reads."""
     words = [sign + field for field in fields for sign in ("-", "")]
-    about = f"`{words[0]}` if not given; `-`: falling."
+    about = f"`{words[0]}` if not given; `-`: descending."
     return OpenApiParameter("order", OpenApiTypes.STR, enum=words, description=about)
 
 
 def ordering(request: Request, fields: Sequence[str]) -> tuple[str, str]:
-    """The order that is asked for, by one of the fields; by the first of them, falling, if nothing is."""
+    """The requested order, by one of the fields; by default by the first one, descending."""
     given = request.query_params.get("order", f"-{fields[0]}")
     if given.removeprefix("-") not in fields:
         raise InvalidRequest(FieldError("order", f"This must be one of {', '.join(fields)}, or the same with a -."))
@@ -131,7 +131,7 @@ def ordering(request: Request, fields: Sequence[str]) -> tuple[str, str]:
 
 
 def whole_number(request: Request, name: str, default: int, *, low: int = 0, high: int = _LARGEST_ID) -> int:
-    """A whole number from the parameters of the address."""
+    """A whole number from the query parameters."""
     try:
         return _whole(request.query_params.get(name, str(default)), low, high)
     except ValueError as error:
@@ -146,12 +146,12 @@ def _whole(text: str, low: int = 0, high: int = _LARGEST_ID) -> int:
 
 def _time(text: str) -> datetime:
     try:
-        moment = parse_datetime(text.replace(" ", "+"))  # a + that was not escaped
+        moment = parse_datetime(text.replace(" ", "+"))  # an unescaped +
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise ValueError("This must be a time with its offset, such as 2026-01-31T12:00:00Z.")
     try:
-        return moment.astimezone(UTC)  # PostgreSQL refuses offsets that no place has, such as +23:18
+        return moment.astimezone(UTC)  # PostgreSQL refuses unusual offsets, such as +23:18
     except OverflowError:
         raise ValueError("This must be a time between the years 1 and 9999.") from None

@@ -1,6 +1,6 @@
-"""Errors as problem details (RFC 9457): type, title, status, detail, and the fields that are wrong.
+"""Errors as problem details (RFC 9457): type, title, status, detail, and the wrong fields.
 
-Every error of the API takes this shape, from malformed JSON to an address that does not exist.
+Every error of the API has this format, from malformed JSON to an address that does not exist.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from webapp.serving.engine import EngineUnavailable
 log = logging.getLogger(__name__)
 
 CONTENT_TYPE: Final = "application/problem+json"
-# What Django raises when a database is not there, or ends in the middle of something.
-DATABASE_AWAY: Final = (OperationalError, InterfaceError)
+# Raised by Django if the database does not answer, or stops answering during a request.
+DATABASE_ERRORS: Final = (OperationalError, InterfaceError)
 _DATABASE_RETRY_S: Final = 5
 
 
 class Conflict(exceptions.APIException):
-    """Not possible as things stand. members: what the problem tells beyond the sentence."""
+    """A conflict with the present state (409). members: of the problem, beside the detail."""
 
     status_code = 409
 
@@ -44,9 +44,9 @@ class Conflict(exceptions.APIException):
 
 
 def problem(status: int, detail: str, errors: Sequence[FieldError] = (), **members: Any) -> dict[str, Any]:
-    """The body of an error response. members: what it tells beyond what every problem does."""
+    """The body of an error response. members: additional members of the problem."""
     body: dict[str, Any] = {
-        "type": "about:blank",  # the status says what kind it is
+        "type": "about:blank",  # the status is enough
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
@@ -60,15 +60,15 @@ def problem(status: int, detail: str, errors: Sequence[FieldError] = (), **membe
 
 
 @dataclass(frozen=True)
-class Described:
-    """An error as a problem, and the header fields that go with it."""
+class ErrorDescription:
+    """An error as a problem, with the header fields of its response."""
 
     body: dict[str, Any]
     headers: dict[str, str]
 
 
-def describe(error: Exception) -> Described | None:
-    """What an error tells whoever caused it; None for a bug, which is nobody's business."""
+def describe(error: Exception) -> ErrorDescription | None:
+    """The problem of an expected error; None for a bug, whose details are not shown."""
     headers: dict[str, str] = {}
     members: dict[str, Any] = {}
     errors: Sequence[FieldError] = ()
@@ -77,7 +77,7 @@ def describe(error: Exception) -> Described | None:
     elif isinstance(error, EngineUnavailable):
         status, detail = 503, str(error)
         headers["Retry-After"] = str(error.retry_after_s)
-    elif isinstance(error, DATABASE_AWAY):
+    elif isinstance(error, DATABASE_ERRORS):
         log.error("The database does not answer: %s", error)
         status, detail = 503, "The database does not answer."
         headers["Retry-After"] = str(_DATABASE_RETRY_S)
@@ -107,7 +107,7 @@ def describe(error: Exception) -> Described | None:
         members = getattr(error, "members", {})
     else:
         return None
-    return Described(problem(status, detail, errors, **members), headers)
+    return ErrorDescription(problem(status, detail, errors, **members), headers)
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -123,7 +123,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
 
 
 def described_in_place(error: Exception) -> dict[str, Any]:
-    """An error as a problem among other results, with `retry_after_s` in place of a header field. Logs a bug."""
+    """An error as a problem among other results, with `retry_after_s` instead of a header field. Logs a bug."""
     described = describe(error)
     if described is None:
         log.error("A question of a batch failed", exc_info=error)
@@ -137,7 +137,7 @@ def problem_page(status: int, detail: str) -> JsonResponse:
     return JsonResponse(problem(status, detail), status=status, content_type=CONTENT_TYPE)
 
 
-@csrf_exempt  # whatever the method, it is not there
+@csrf_exempt  # 404 for every method
 def not_found(_request: HttpRequest, **_kwargs: str) -> JsonResponse:
     """Any address below the API that does not exist."""
     return problem_page(404, "There is nothing at this address.")

@@ -1,6 +1,6 @@
-"""The API's description as a page: what a program may ask for, what it sends and gets, out of the OpenAPI schema.
+"""The page of the API's description: operations, parameters and data, made from the OpenAPI schema.
 
-The schema says everything; this puts it in the order in which it is read, with references resolved into links.
+The schema has all of this; the page orders it for reading, and resolves references into links.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from drf_spectacular.generators import SchemaGenerator
 
-_FIRST: Final = ("ask", "retrieve", "fill", "answers", "blocks")  # what most come for; then what runs the service
+_FIRST: Final = ("ask", "retrieve", "fill", "answers", "blocks")  # used most; operations for admins follow
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _LIMITS: Final = {
     "minimum": "from {}",
@@ -26,7 +26,7 @@ _Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Type:
-    """What a value is, in words; data: the name of the described data that `text` ends with, if any."""
+    """The type of a value, in words; data: the name of the described data that `text` ends with, if any."""
 
     text: str
     data: str = ""
@@ -45,7 +45,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Content:
-    """A body that is sent or comes back, with an example as text if there is one."""
+    """The body of a request or response, with an example as text if there is one."""
 
     media: str
     type: Type
@@ -54,7 +54,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Response:
-    """What may come back."""
+    """A possible response."""
 
     status: str
     description: str
@@ -63,7 +63,7 @@ class Response:
 
 @dataclass(frozen=True)
 class Operation:
-    """A method of an address. curl: the options of a call of it, behind the address."""
+    """A method of an address. curl: the options of an example call, after the address."""
 
     name: str
     method: str
@@ -79,7 +79,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Data:
-    """Data that bodies are made of."""
+    """Data that bodies consist of."""
 
     name: str
     description: str
@@ -88,7 +88,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Reference:
-    """The whole. groups: operations by what they are about."""
+    """The whole page. groups: operations by subject."""
 
     description: str
     groups: dict[str, list[Operation]] = field(default_factory=dict)
@@ -97,8 +97,8 @@ class Reference:
 
 @cache
 def reference() -> Reference:
-    """Of the API as it is served; made once in a process."""
-    schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]  # it comes without types
+    """The description of the API as it is served; computed once per process."""
+    schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]  # untyped
     made = Reference(
         schema["info"]["description"], data=tuple(_data(*named) for named in schema["components"]["schemas"].items())
     )
@@ -112,23 +112,23 @@ def reference() -> Reference:
     return made
 
 
-def _operation(method: str, path: str, told: _Schema) -> Operation:
-    body = tuple(_contents(told.get("requestBody", {})))
+def _operation(method: str, path: str, description: _Schema) -> Operation:
+    body = tuple(_contents(description.get("requestBody", {})))
     return Operation(
-        name=told["operationId"],
+        name=description["operationId"],
         method=method.upper(),
         path=path,
-        summary=told.get("summary", ""),
-        description=told.get("description", ""),
-        needs_account={} not in told.get("security", [{}]),
+        summary=description.get("summary", ""),
+        description=description.get("description", ""),
+        needs_account={} not in description.get("security", [{}]),
         parameters=tuple(
             Field(one["name"], _type(one["schema"]), one.get("required", False), one.get("description", ""), one["in"])
-            for one in told.get("parameters", [])
+            for one in description.get("parameters", [])
         ),
         body=body,
         responses=tuple(
             Response(status, response.get("description", ""), tuple(_contents(response)))
-            for status, response in told["responses"].items()
+            for status, response in description["responses"].items()
         ),
         curl=tuple(_curl(method, body)),
     )
@@ -145,8 +145,8 @@ def _curl(method: str, body: tuple[Content, ...]) -> Iterator[str]:
             yield f"-d '{quoted}'"
 
 
-def _contents(told: _Schema) -> Iterator[Content]:
-    for media, content in told.get("content", {}).items():
+def _contents(description: _Schema) -> Iterator[Content]:
+    for media, content in description.get("content", {}).items():
         examples = [one["value"] for one in content.get("examples", {}).values() if "value" in one]
         text = ""
         if examples:
@@ -156,19 +156,19 @@ def _contents(told: _Schema) -> Iterator[Content]:
         yield Content(media, _type(content.get("schema", {})), text)
 
 
-def _data(name: str, told: _Schema) -> Data:
-    required = told.get("required", [])
+def _data(name: str, description: _Schema) -> Data:
+    required = description.get("required", [])
     fields = tuple(
         Field(own, _type(schema), own in required, schema.get("description", ""))
-        for own, schema in told.get("properties", {}).items()
+        for own, schema in description.get("properties", {}).items()
     )
     if not fields:  # a choice, a list or a single value
-        fields = (Field("", _type(told), True, ""),)
-    return Data(name, told.get("description", ""), fields)
+        fields = (Field("", _type(description), True, ""),)
+    return Data(name, description.get("description", ""), fields)
 
 
 def _type(schema: _Schema) -> Type:
-    """In words, with a link to the data that it refers to."""
+    """The type in words, with a link to the data that it refers to."""
     type_ = _not_null(schema)
     return Type(f"null or {type_.text}".strip(), type_.data) if schema.get("nullable") else type_
 
@@ -181,17 +181,17 @@ def _not_null(schema: _Schema) -> Type:
             *others, last = sorted((_type(one) for one in schema[several]), key=lambda one: bool(one.data))
             return Type(" or ".join([*(one.text or one.data for one in others), last.text]).strip(), last.data)
     if schema.get("type") == "array":
-        return _of("list of", schema.get("items", {}))
+        return _with_item_type("list of", schema.get("items", {}))
     if "enum" in schema:
         return Type(" or ".join("null" if value is None else json.dumps(value) for value in schema["enum"]))
     if isinstance(schema.get("additionalProperties"), Mapping):
-        return _of("object with values", schema["additionalProperties"])
+        return _with_item_type("object with values", schema["additionalProperties"])
     text = str(schema.get("type", "any value"))
     if "format" in schema:
         text += f" ({schema['format']})"
     return Type(", ".join([text, *(words.format(schema[key]) for key, words in _LIMITS.items() if key in schema)]))
 
 
-def _of(what: str, schema: _Schema) -> Type:
+def _with_item_type(what: str, schema: _Schema) -> Type:
     type_ = _type(schema)
     return Type(f"{what} {type_.text}".strip(), type_.data)

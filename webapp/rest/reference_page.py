@@ -13,7 +13,7 @@ from webapp.rest.reference import reference
 
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
-    """What a program may ask for, what it sends and gets, with calls that can be copied."""
+    """Operations, requests and responses, with calls to copy."""
     origin = request.build_absolute_uri("/").rstrip("/")
     return render(request, "api/reference.html", {"reference": reference(), "origin": origin})
 

@@ -1,7 +1,7 @@
 """Fields and serialisers that all subjects share.
 
-Requests are checked strictly: a field of the wrong type, or one that does not exist, is an error that names
-it, never silently converted or ignored.
+Requests are checked strictly: a field of the wrong type or an unknown field is an error that names it; nothing is
+converted or ignored silently.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class StrictBooleanField(serializers.BooleanField):
 
 
 def person_field() -> serializers.SlugRelatedField[User]:
-    """A person by the name that they log in with; null for none, and for one who is no more."""
+    """A person by username; null for none, and for a deleted one."""
     return serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True, help_text="User name.")
 
 
 class RecordSerializer(serializers.ModelSerializer[Any]):
-    """A record that is only shown: every field is always there."""
+    """A read-only record: every field is always present."""
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """The fields, all of them read-only."""
@@ -67,7 +67,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 class FieldErrorSerializer(serializers.Serializer[Any]):
-    """What is wrong with one field."""
+    """An error of one field."""
 
     field = serializers.CharField(allow_blank=True, help_text="Empty: the body as a whole.")
     detail = serializers.CharField()
@@ -81,14 +81,14 @@ class ProblemSerializer(serializers.Serializer[Any]):
     status = serializers.IntegerField()
     detail = serializers.CharField()
     retry_after_s = serializers.IntegerField(
-        required=False, help_text="Among the results of a batch: ask this question again after so many seconds."
+        required=False, help_text="In the results of a batch: seconds after which to ask this question again."
     )
-    request_id = serializers.CharField(required=False, help_text="What the log calls this request.")
+    request_id = serializers.CharField(required=False, help_text="The id of this request in the log.")
     errors = FieldErrorSerializer(many=True, required=False)  # type: ignore[assignment]  # a field, not Serializer.errors
-    job = serializers.URLField(required=False, help_text="The job that does the same already.")
+    job = serializers.URLField(required=False, help_text="An active job that does the same.")
     doubts = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="What `confirm` would confirm, a sentence each."
+        child=serializers.CharField(), required=False, help_text="The doubts that `confirm` confirms, a sentence each."
     )
     confirm = serializers.CharField(
-        required=False, help_text="Sent back as `confirm`, it confirms these doubts, and no others."
+        required=False, help_text="Sent back as `confirm`, it confirms exactly these doubts."
     )

@@ -1,4 +1,4 @@
-"""The limit on questions, as REST framework asks for it."""
+"""The rate limits, as throttles of REST framework."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AskThrottle(BaseThrottle):
         self._wait_s: int | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        """Count this request, and say whether it may go on; the view's response tells what the limit leaves."""
+        """Count this request; whether it is allowed. The response's headers report what is left of the limit."""
         allowance = limits.count(request)
         if allowance is None:
             return True
@@ -25,7 +25,7 @@ class AskThrottle(BaseThrottle):
         return allowance.granted == 1
 
     def wait(self) -> float | None:
-        """Seconds until the next is allowed."""
+        """Seconds until the next request is allowed."""
         return self._wait_s
 
 
@@ -36,11 +36,11 @@ class EditThrottle(BaseThrottle):
         self._wait_s: int | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        """Count this request, and say whether it may go on."""
+        """Count this request; whether it is allowed."""
         allowance = limits.count_edit(request)
         self._wait_s = None if allowance is None else allowance.reset_s
         return allowance is None or allowance.granted == 1
 
     def wait(self) -> float | None:
-        """Seconds until the next is allowed."""
+        """Seconds until the next request is allowed."""
         return self._wait_s

@@ -1,4 +1,4 @@
-"""Views of what hardly ever changes: a client that has it already is told so (ETag and 304)."""
+"""Views of data that rarely changes: clients revalidate their copies (ETag and 304)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
 from webapp.rest.base import PublicView
 
-# A header field of the request, and the response to one who has what it names.
+# A request header, and the response to a client whose copy is current.
 UNLESS: Final = OpenApiParameter(
     "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, description="An `ETag` of this address."
 )
 
-UNCHANGED: Final = {304: OpenApiResponse(description="What `If-None-Match` names is still what is here.")}
+UNCHANGED: Final = {304: OpenApiResponse(description="The copy named by `If-None-Match` is current.")}
 
 
 @method_decorator(conditional_page, name="dispatch")
 class KeptView(PublicView):
-    """What hardly ever changes: a copy is good as long as its ETag is. Whether one may read it is asked each time."""
+    """Data that rarely changes: a copy is valid as long as its ETag is. Permission is checked every time."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Answer, and say that the copy is for whoever asked, who shall ask before using it again."""
+        """Mark the response as private, to be revalidated before each use."""
         response = super().dispatch(request, *args, **kwargs)
         patch_cache_control(response, private=True, no_cache=True)
         return response

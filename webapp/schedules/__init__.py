@@ -1,1 +1,1 @@
-"""Rebuilds that begin by themselves."""
+"""Automatic rebuilds."""

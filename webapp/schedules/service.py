@@ -1,10 +1,10 @@
-"""Rebuilds that start by themselves: every so many hours, daily or weekly at a time, or when a new model is made.
+"""Automatic rebuilds: every so many hours, daily or weekly at a time, or when a new model is made.
 
     run_due ──▶ ingest, if wanted ──▶ index, if the snapshot has none ──▶ check, if wanted ──▶ deploy, if wanted
 
-Each stage is a job. `advance`, which the scheduler calls, goes on when it has ended; the schedule's row says where it
-is, so that a scheduler that dies loses nothing. Deployed is only what is found to answer no worse: what a person would
-have to confirm is left to a person.
+Each stage is a job. `advance`, which the scheduler calls, continues when the job has ended; the schedule's row has the
+current stage, so a scheduler that dies loses nothing. An index is deployed only if it is found to answer no worse: what
+needs a person's confirmation is left to a person.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WEEK_H = 7 * 24
 
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
-    """Record a schedule that is new or was changed; it is due next from now on. RealmError where it makes no sense."""
+    """Record a new or changed schedule and compute when it is due. RealmError if it is not valid."""
     if not CorpusSnapshot.objects.filter(name=schedule.corpus_name).exists():
         raise RealmError(f"There is no corpus called {schedule.corpus_name}.")
     if schedule.trigger == Trigger.EVERY and not schedule.hours:
@@ -60,9 +60,9 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     with transaction.atomic():
         earlier = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
         schedule.save()
-        told = _told(schedule)
+        told = _audited_settings(schedule)
         if earlier is not None:
-            before = _told(earlier)
+            before = _audited_settings(earlier)
             changed = {name: {"from": before[name], "to": told[name]} for name in told if told[name] != before[name]}
             AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, changed=changed)
         else:
@@ -71,7 +71,7 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
 
 
 def remove(schedule: Schedule, *, by: User | str | None) -> None:
-    """Take a schedule away; the jobs that it started stay."""
+    """Remove a schedule; the jobs that it started stay."""
     with transaction.atomic():
         AuditEntry.record("schedule.remove", schedule, by=by, schedule=schedule.pk)
         schedule.delete()
@@ -101,11 +101,11 @@ def run_now(schedule: Schedule, *, by: User | str | None) -> Job | None:
 
 
 def run_due(now: datetime | None = None) -> list[Job]:
-    """Run what is due, each once however many schedulers look; returns the jobs started."""
+    """Run what is due, each once even with several schedulers; returns the jobs started."""
     now = now or timezone.now()
     started = []
     for schedule in Schedule.objects.filter(enabled=True, due_at__gt=now):
-        # Written by a clock that was ahead and has been set right since: it would wait as long as that was wrong.
+        # Written by a clock that was ahead and has been corrected: it would wait until then.
         if (due_at := next_due(schedule, now)) is not None and schedule.due_at is not None and schedule.due_at > due_at:
             Schedule.objects.filter(pk=schedule.pk, due_at=schedule.due_at).update(due_at=due_at)
     for schedule in Schedule.objects.filter(enabled=True, due_at__lte=now):
@@ -128,7 +128,7 @@ def model_made(model: ModelVersion) -> list[Job]:
 
 
 def next_due(schedule: Schedule, after: datetime) -> datetime | None:
-    """When a schedule builds next after a moment; None: no time decides."""
+    """The next time after a moment at which a schedule runs; None: it does not run by time."""
     if schedule.trigger == Trigger.EVERY and schedule.hours:
         return after + timedelta(hours=schedule.hours)
     if schedule.trigger == Trigger.AT and schedule.at is not None:
@@ -139,15 +139,15 @@ def next_due(schedule: Schedule, after: datetime) -> datetime | None:
 
 
 def advance() -> list[Job]:
-    """Go on with what schedules have begun and whose job has ended; returns the jobs started."""
+    """Continue schedules whose job has ended; returns the jobs started."""
     started = []
     for pk in Schedule.objects.exclude(stage=Stage.REST).values_list("pk", flat=True):
-        with transaction.atomic():  # a scheduler that dies here leaves it where it was
+        with transaction.atomic():  # a scheduler that dies here changes nothing
             schedule = Schedule.objects.select_for_update(of=("self",)).select_related("last_job").get(pk=pk)
             if schedule.stage == Stage.REST or (schedule.last_job is not None and schedule.last_job.is_active):
                 continue
             if schedule.last_job is not None and schedule.last_job.state == JobState.INTERRUPTED:
-                continue  # it resumes by itself, or when a person has looked at it
+                continue  # it resumes by itself, or on a person's request
             step = _after(schedule)
             _note(schedule, step)
         if step.job is not None:
@@ -156,8 +156,8 @@ def advance() -> list[Job]:
 
 
 @dataclass(frozen=True)
-class _Step:
-    """What comes next. says: in a sentence. job: that was started, for `stage`; None: the run is over."""
+class _NextStep:
+    """The next step. says: in a sentence. job: started for `stage`; None: the run is over."""
 
     says: str
     stage: Stage = Stage.REST
@@ -165,9 +165,9 @@ class _Step:
 
 
 def _run(schedule: Schedule, model: ModelVersion | None, *, by: User | str | None) -> Job | None:
-    """Begin what the schedule does, unless it is in the middle of it; write down what came of it."""
+    """Start a run of the schedule, unless one is in progress; record its outcome."""
     last = schedule.last_job
-    several = schedule.ingest or schedule.questions is not None  # stages, which one run goes through at a time
+    several = schedule.ingest or schedule.questions is not None  # only one run at a time goes through several stages
     if several and schedule.stage != Stage.REST and last is not None and last.is_active:
         schedule.last_outcome = f"The run before is not over: job {last.pk} is {Stage(schedule.stage).label}."
         schedule.save(update_fields=["last_outcome"])
@@ -175,35 +175,35 @@ def _run(schedule: Schedule, model: ModelVersion | None, *, by: User | str | Non
     try:
         step = _begin(schedule, model, by)
     except AlreadyActive as active:
-        step = _Step(f"The same is being done already by job {active.job.pk}.")
+        step = _NextStep(f"The same is being done already by job {active.job.pk}.")
     except RealmError as error:
-        step = _Step(str(error))
+        step = _NextStep(str(error))
     schedule.last_run_at, schedule.last_job = timezone.now(), None
     _note(schedule, step)
     return step.job
 
 
-def _note(schedule: Schedule, step: _Step) -> None:
+def _note(schedule: Schedule, step: _NextStep) -> None:
     schedule.stage, schedule.last_outcome = step.stage, step.says[:300]
     if step.job is not None:
         schedule.last_job = step.job
     schedule.save(update_fields=["stage", "last_run_at", "last_outcome", "last_job"])
 
 
-def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None) -> _Step:
+def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None) -> _NextStep:
     if model is None:
-        return _Step("No model is deployed, so there is none to build an index by.")
+        return _NextStep("No model is deployed, so there is none to build an index by.")
     corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()  # the newest
     if corpus is None:
-        return _Step(f"There is no corpus called {schedule.corpus_name} any more.")
+        return _NextStep(f"There is no corpus called {schedule.corpus_name} any more.")
     if schedule.ingest:
         job = start(JobKind.INGEST, source_of(corpus), by=by)
-        return _Step(f"Reading the source of {corpus.name} again.", Stage.INGEST, job)
+        return _NextStep(f"Reading the source of {corpus.name} again.", Stage.INGEST, job)
     return _index(schedule, corpus, model, by)
 
 
 def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
-    """Parameters of an ingest that reads again what a corpus was made from. RealmError where that is not known."""
+    """Parameters of an ingest that reads the corpus's source again. RealmError if the source is not known."""
     made_by = Job.objects.filter(kind=JobKind.INGEST, corpora__name=corpus.name).defer("log").first()
     if made_by is not None:
         return carried_over(made_by) | {"corpus_name": corpus.name}
@@ -212,40 +212,40 @@ def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
     raise RealmError(f"No job ingested {corpus.name}, so it is not known what to read again; ingest it by a job once.")
 
 
-def _after(schedule: Schedule) -> _Step:
-    """What comes when the job of a stage has ended."""
+def _after(schedule: Schedule) -> _NextStep:
+    """The step after a stage's job has ended."""
     job, by, stage = schedule.last_job, schedule.audit_name, Stage(schedule.stage)
     model = _model_of(schedule)
     corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()
     if job is None or model is None or corpus is None:
-        return _Step("Its job, its model or its corpus has gone meanwhile.")
+        return _NextStep("Its job, its model or its corpus has gone meanwhile.")
     if job.state != JobState.SUCCEEDED:
-        return _Step(f"Job {job.pk} ({stage.label}) has {job.get_state_display()}. {job.error}".strip())
+        return _NextStep(f"Job {job.pk} ({stage.label}) has {job.get_state_display()}. {job.error}".strip())
     try:
         if stage is Stage.INGEST:
             return _index(schedule, corpus, model, by)
         index = Candidate(model, corpus).index()
         if index is None:
-            return _Step(f"The index of {corpus} has gone meanwhile.")
+            return _NextStep(f"The index of {corpus} has gone meanwhile.")
         return _check(schedule, index, model, by)
     except RealmError as error:
-        return _Step(str(error))
+        return _NextStep(str(error))
 
 
-def _index(schedule: Schedule, corpus: CorpusSnapshot, model: ModelVersion, by: User | str | None) -> _Step:
+def _index(schedule: Schedule, corpus: CorpusSnapshot, model: ModelVersion, by: User | str | None) -> _NextStep:
     known = Candidate(model, corpus).index()
     if known is None:
         job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
-        return _Step(f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", Stage.INDEX, job)
+        return _NextStep(f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", Stage.INDEX, job)
     active = Deployment.active()
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
-        return _Step(f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}.")
+        return _NextStep(f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}.")
     return _check(schedule, known, model, by)
 
 
-def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: User | str | None) -> _Step:
-    """Ask the new pair, and then what answers now, what they have not been asked yet; deploy it when they have."""
+def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: User | str | None) -> _NextStep:
+    """Ask the new pair, and then the active one, the questions that they lack; then deploy it."""
     active = Deployment.active()
     if schedule.questions is not None:
         candidates = [(Stage.CHECK, Candidate(model, index.corpus))]
@@ -254,15 +254,15 @@ def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: 
         for stage, candidate in candidates:
             _, started = measure_missing([candidate], schedule.questions, 0, by=by)
             if started:
-                return _Step(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
+                return _NextStep(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
     if not schedule.deploy:
-        return _Step(f"{index.generation} is built and waits to be deployed.")
+        return _NextStep(f"{index.generation} is built and waits to be deployed.")
     found = deploying.check(index, model)
     if found.refusal or found.doubts:
         says = found.refusal or " ".join(found.doubts)
-        return _Step(f"{index.generation} is built, and was not deployed: {says}")
+        return _NextStep(f"{index.generation} is built, and was not deployed: {says}")
     deployment = deploying.deploy(index, model=model, by=by, note=f"By {schedule.audit_name}")
-    return _Step(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
+    return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
 
 
 def _model_of(schedule: Schedule) -> ModelVersion | None:
@@ -275,8 +275,8 @@ def _model_of(schedule: Schedule) -> ModelVersion | None:
     return deployed.model if deployed else None
 
 
-def _told(schedule: Schedule) -> dict[str, Any]:
-    """What a person has said of a schedule, as the audit trail keeps it."""
+def _audited_settings(schedule: Schedule) -> dict[str, Any]:
+    """The settings of a schedule, for the audit trail."""
     return {
         "corpus_name": schedule.corpus_name,
         "model": str(schedule.model or ""),

@@ -1,4 +1,4 @@
-"""What happens by itself: index builds at given times, and what is kept of old work."""
+"""Pages of schedules and retention."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webapp.schedules import service as scheduling
 
 
 class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
-    """When a corpus is read and indexed again, and what becomes of it."""
+    """A schedule: when a corpus is ingested and indexed again, and whether the result is deployed."""
 
     corpus_name = forms.ChoiceField(label="Corpus", help_text="Its newest snapshot is indexed.")
 
@@ -63,7 +63,7 @@ class ScheduleForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at
 
 
 class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic at run time
-    """What is kept of old work."""
+    """The retention rule."""
 
     class Meta:
         model = RetentionRule
@@ -85,7 +85,7 @@ class RetentionForm(forms.ModelForm):  # type: ignore[type-arg]  # not generic a
 @never_cache
 @require_GET
 def schedule_list(request: HttpRequest) -> HttpResponse:
-    """All schedules, and what is kept."""
+    """All schedules, and the retention rule."""
     return render(request, "manage/schedules.html", _context(RetentionForm(instance=RetentionRule.current())))
 
 
@@ -115,7 +115,7 @@ def edit_schedule(request: HttpRequest, pk: int | None = None) -> HttpResponse:
 @staff_only
 @require_POST
 def remove_schedule(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take a schedule away."""
+    """Remove a schedule."""
     scheduling.remove(get_object_or_404(Schedule, pk=pk), by=staff_member(request))
     messages.success(request, "The schedule is removed. The jobs that it started stay.")
     return redirect("manage-schedules")
@@ -136,7 +136,7 @@ def run_schedule(request: HttpRequest, pk: int) -> HttpResponse:
 @staff_only
 @require_POST
 def change_retention(request: HttpRequest) -> HttpResponse:
-    """Change what is kept of old work."""
+    """Change the retention rule."""
     form = RetentionForm(request.POST)
     if not form.is_valid():
         return render(request, "manage/schedules.html", _context(form), status=422)
@@ -148,7 +148,7 @@ def change_retention(request: HttpRequest) -> HttpResponse:
 @staff_only
 @require_POST
 def remove_now(request: HttpRequest) -> HttpResponse:
-    """Remove at once what the rule would."""
+    """Apply the retention rule at once."""
     try:
         gone = retention.remove(by=staff_member(request))
     except RealmError as error:

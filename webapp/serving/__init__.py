@@ -1,1 +1,1 @@
-"""The engine of a web process: loaded, kept in step with the active deployment, reported."""
+"""The engine of a web process: loading, following the active deployment, reporting."""

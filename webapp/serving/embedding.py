@@ -1,7 +1,7 @@
-"""The block embedder of a process, for documents that are edited in it. Questions need none, so an engine keeps none.
+"""The block embedder of a process, for edited documents. Questions do not need it, so the engine does not have it.
 
-It is loaded when it is first needed, beside the questions that are answered, and stays. Blocks are embedded in small
-pieces, each behind the questions that wait: a question waits for one piece at most.
+It is loaded on first use, beside the engine, and kept. Blocks are embedded in small batches, each queued after the
+waiting questions, so a question waits for one batch at most.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _BLOCKS_AT_ONCE: Final = 8
 
 _lock = threading.Lock()
-_kept: dict[str, Embed] = {}  # by the hash of the block embedder; one at most
+_kept: dict[str, Embed] = {}  # by the hash of the block embedder; at most one
 
 
 def embedding_of(model: ModelVersion) -> Embed:
-    """What blocks are embedded with for a model. Where the model's files are damaged, it raises RealmError."""
+    """A function that embeds blocks for a model. It raises RealmError if the model's files are damaged."""
     block_hash, folder = model.block_hash, resolve(model.path)
 
     def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:

@@ -1,16 +1,15 @@
-"""The engine that answers in this process, kept in step with the active deployment.
+"""The engine of this process, which follows the active deployment.
 
-Every question costs one small query for the active deployment, and `watch` looks at it when nobody asks. When it
-names another pair than the one that is loaded, a thread loads and warms up the new pair beside the old one, questions
-go on being answered by the old one, and then the two are exchanged between two questions. The same thread closes the
-old engine when the last question that uses it is done, so no question pays for the clearing up. Nothing is loaded
-before the first question (or `readyz`), so a server may fork first.
+Every question queries the active deployment (one small query); without questions `watch` does. If it is another pair
+than the loaded one, a thread loads and warms up the new pair while the old one answers, and then replaces it between
+two questions. The same thread closes the old engine after its last question, so no question waits for that. Nothing is
+loaded before the first question (or `readyz`), so a server may fork first.
 
-The same query names the corpus state that is current. When documents were edited since, whoever asks next opens the
-new state from the old one, in milliseconds; questions under way go on with the state that they began with.
+The same query names the current corpus state. If documents were edited, the next question opens the new state from the
+old one, in milliseconds; running questions continue with the state that they started with.
 
-A pair that cannot be loaded is tried again from time to time, and meanwhile the last good one answers: the one that is
-loaded, or in a process that has none, because it has just been started, the newest earlier one that can be.
+A pair that cannot be loaded is retried periodically; meanwhile the loaded one answers or, in a new process, the newest
+earlier one that can be loaded.
 
     with serving() as engine_in_service:
         answer = engine_in_service.engine.ask("Who …?")
@@ -48,27 +47,27 @@ __all__ = ["EngineHolder", "EngineUnavailable", "Serving", "Status", "holder", "
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_S = 2.0  # at the active deployment, while nobody asks
-RETRY_FAILED_AFTER_S = 30.0  # a pair that could not be loaded is tried again, its files may have been repaired
-_EARLIER = 3  # pairs that are tried where nothing answers and the active one cannot be loaded
+LOOK_EVERY_S = 2.0  # between two queries of the active deployment, without questions
+RETRY_FAILED_AFTER_S = 30.0  # until a failed pair is retried; its files may have been repaired
+_EARLIER = 3  # earlier pairs to try if none is loaded and the active one cannot be
 
 
 @dataclass(eq=False)
 class Serving:
-    """A loaded engine and the deployment that it stands for."""
+    """A loaded engine and its deployment."""
 
     deployment_id: int
     engine: Engine
     repeats: Repeats[Answer] = field(default_factory=lambda: Repeats(settings.ASK_CACHE_S))
-    state_pk: int = 0  # row of the corpus state that the engine answers from; 0: of the unchanged base
-    users: int = 0  # questions that are using it now
-    retired: bool = False  # another took its place, and nobody will begin to use it
+    state_pk: int = 0  # row of the engine's corpus state; 0: the unchanged base
+    users: int = 0  # questions that use it now
+    retired: bool = False  # replaced; no new question uses it
     unused: threading.Event = field(default_factory=threading.Event)  # retired, and the last question is done
 
 
 @dataclass(frozen=True)
 class Status:
-    """What `readyz` tells. state: ready, loading, failed or nothing deployed; idle before anybody has asked."""
+    """The state for `readyz`: ready, loading, failed or nothing deployed; idle before the first question."""
 
     state: str
     deployment_id: int | None
@@ -76,12 +75,12 @@ class Status:
 
 
 def load_engine(deployment: Deployment) -> Engine:
-    """Load and warm up what `deployment` points at; RealmError when files are missing or do not fit together."""
+    """Load and warm up the engine of `deployment`; RealmError if files are missing or do not fit together."""
     from realm_core.living.purging import finish_purge
     from realm_core.serving.corpus import LivingCorpus
     from realm_core.serving.engine import Engine
 
-    _spare_the_collector()
+    _freeze_garbage_collector()
     index = deployment.index
     store, state = unshared_store_of(index), state_of(index, index.current_state)
     finish_purge(store, state)  # one that died when it had been committed
@@ -101,17 +100,17 @@ def load_engine(deployment: Deployment) -> Engine:
     return engine
 
 
-@cache  # once; whether it has been done takes the collector itself 20 ms to say, in which nobody else runs Python
-def _spare_the_collector() -> None:
-    # Modules, which stay, are half a million objects: to look through them for garbage whenever an engine is closed
-    # would keep every question waiting for a quarter of a second.
+@cache  # once; even asking the collector takes 20 ms, in which no other thread runs Python
+def _freeze_garbage_collector() -> None:
+    # Modules are half a million permanent objects: scanning them for garbage whenever an engine is closed would delay
+    # every question by a quarter of a second.
     gc.freeze()
-    # And a hundred askers at once are many young objects, of which few are garbage that only looking finds.
+    # A hundred concurrent questions make many young objects, few of which are garbage in cycles.
     gc.set_threshold(50_000, 20, 100)
 
 
 def _check_identity(engine: Engine, deployment: Deployment) -> None:
-    """RealmError unless the files are those that were recorded; of manifests only what they say can be compared."""
+    """RealmError unless the files are the recorded ones; of manifests only the contents can be compared."""
     model, index = deployment.model, deployment.index
     for place, found, recorded in (
         (model.path, engine.model_id.rpartition("@")[2], model.model_hash),
@@ -120,11 +119,11 @@ def _check_identity(engine: Engine, deployment: Deployment) -> None:
     ):
         if found != recorded:
             engine.close()
-            raise RealmError(f"{resolve(place)} holds {found}, and {recorded} was recorded: something changed it.")
+            raise RealmError(f"{resolve(place)} holds {found}, but {recorded} was recorded: it was changed.")
 
 
 class EngineHolder:
-    """The one engine of a process; every method may be called from any thread."""
+    """The engine of a process; every method may be called from any thread."""
 
     def __init__(self) -> None:
         self.process_id = os.getpid()
@@ -135,11 +134,11 @@ class EngineHolder:
         self._failure = ""
         self._failed_at = 0.0
         self._opening = threading.Lock()
-        self._unopened: tuple[int, float] = (0, 0.0)  # a state that could not be opened, and when
+        self._unopened: tuple[int, float] = (0, 0.0)  # a state that could not be opened, and the time
 
     @contextmanager
     def serving(self) -> Iterator[Serving]:
-        """The engine for one question. EngineUnavailable while there is none."""
+        """The engine for one question. EngineUnavailable if there is none."""
         self.refresh()
         with self._lock:
             serving = self._serving
@@ -160,9 +159,9 @@ class EngineHolder:
                     serving.unused.set()
 
     def refresh(self, *, wait: bool = False) -> None:
-        """Look at the active deployment and begin to load it if it is not the one that serves.
+        """Query the active deployment and start loading it if it is not the loaded one.
 
-        wait: return only when the loading is over. EngineUnavailable when nothing is deployed.
+        wait: return only after the loading has ended. EngineUnavailable if nothing is deployed.
         """
         current = CorpusState.objects.filter(index=OuterRef("index"), is_current=True).values("pk")[:1]
         active = Deployment.objects.filter(is_active=True).values_list("pk", Subquery(current)).first()
@@ -179,7 +178,7 @@ class EngineHolder:
             if serves:
                 self._failed_id, self._failure = None, ""
         if needed:
-            # The rows are read here, so that the loading thread needs no database connection.
+            # The rows are read here, so the loading thread needs no database connection.
             deployment = Deployment.objects.select_related("model", "index__corpus", "index__model").get(pk=active_id)
             earlier = deployment.earlier(_EARLIER) if alone else []
             for one in (deployment, *earlier):
@@ -191,11 +190,11 @@ class EngineHolder:
             loader.join()
 
     def _take_up(self, deployment_id: int, state_pk: int) -> None:
-        """Answer from a newer corpus state from now on. One that cannot be opened is tried again from time to time."""
+        """Switch to a newer corpus state. One that cannot be opened is retried periodically."""
         if (serving := self._serving) is None or serving.deployment_id != deployment_id or serving.state_pk >= state_pk:
             return
         with self._opening:
-            if serving.state_pk >= state_pk:  # another has just opened it, or a newer one
+            if serving.state_pk >= state_pk:  # another thread has opened it, or a newer one
                 return
             failed_pk, failed_at = self._unopened
             if failed_pk == state_pk and time.monotonic() - failed_at < RETRY_FAILED_AFTER_S:
@@ -210,12 +209,12 @@ class EngineHolder:
             serving.state_pk = state_pk
 
     def follow(self) -> None:
-        """Look at the active deployment if something is loaded already. Errors as `refresh`."""
+        """Query the active deployment if something is loaded. Raises as `refresh` does."""
         if self._serving is not None:
             self.refresh()
 
     def status(self) -> Status:
-        """How things stand; begins to load when nothing is loaded yet."""
+        """The state; starts loading if nothing is loaded yet."""
         try:
             self.refresh()
         except EngineUnavailable as unavailable:
@@ -223,15 +222,15 @@ class EngineHolder:
         return self.standing()
 
     def standing(self) -> Status:
-        """The same without a look at the database; begins nothing."""
+        """The state without a database query; starts nothing."""
         with self._lock:
             if self._serving is not None:
-                # A pair that cannot be loaded does not make a server unready that answers with another one.
+                # If a new pair cannot be loaded, a server with an earlier one is still ready.
                 return Status("ready", self._serving.deployment_id, self._failure)
             if self._failure and self._loader is None:
                 return Status("failed", self._failed_id, self._failure)
             if self._loader is None:
-                return Status("idle", None, "Nobody has asked anything yet.")
+                return Status("idle", None, "There has been no question yet.")
             return Status("loading", None, "The model is being loaded.")
 
     def close(self) -> None:
@@ -250,7 +249,7 @@ class EngineHolder:
             self._loader.start()
 
     def _load(self, deployment: Deployment, earlier: Sequence[Deployment]) -> None:
-        """Let `deployment` answer, or else, until it can be loaded, the first of `earlier` that can."""
+        """Load `deployment`, or otherwise, until it can be loaded, the first of `earlier` that can."""
         failure = self._try(deployment)
         if failure is None:
             return
@@ -263,7 +262,7 @@ class EngineHolder:
             self._loader = None
 
     def _try(self, deployment: Deployment) -> str | None:
-        """Load it and let it answer; otherwise why not. Whatever it was, the process goes on with what it has."""
+        """Load it and put it into service; returns why not. After any error the process continues with what it has."""
         started_at = time.monotonic()
         try:
             engine = load_engine(deployment)
@@ -280,14 +279,14 @@ class EngineHolder:
         old = self._exchange(Serving(deployment.pk, engine, state_pk=0 if state is None else state.pk))
         metrics.SWAPS.observe(time.monotonic() - loaded_at)
         log.info(
-            "Deployment %s answers: %.1f s to load it and warm it up, %.1f ms to change over",
+            "Deployment %s answers: %.1f s to load and warm up, %.1f ms to switch",
             *(deployment.pk, loaded_at - started_at, (time.monotonic() - loaded_at) * 1e3),
         )
         self._retire(old)
         return None
 
     def _exchange(self, new: Serving | None) -> Serving | None:
-        """Put `new` in the place of what serves, between two questions; returns the old one, to be retired."""
+        """Replace the serving engine by `new`, between two questions; returns the old one, to be retired."""
         with self._lock:
             old, self._serving = self._serving, new
             self._loader = None
@@ -299,11 +298,11 @@ class EngineHolder:
 
     @staticmethod
     def _retire(old: Serving | None) -> None:
-        """Close what served, and give its memory back, as soon as its last question is done."""
+        """Close the old engine, and release its memory, after its last question."""
         if old is not None:
             old.unused.wait()
             old.engine.close()
-            log.info("Deployment %s has left this process", old.deployment_id)
+            log.info("Deployment %s was unloaded from this process", old.deployment_id)
 
 
 _holder: EngineHolder | None = None
@@ -326,9 +325,9 @@ def holder() -> EngineHolder:
 
 @contextmanager
 def serving() -> Iterator[Serving]:
-    """The engine in service, for one question. EngineUnavailable while there is none.
+    """The engine in service, for one question. EngineUnavailable if there is none.
 
-    Who waits for the engine needs no database: a connection out of a pool goes back to it for that time.
+    While it waits for the engine, a question returns its pooled database connection.
     """
     with holder().serving() as engine_in_service:
         if connection.settings_dict["OPTIONS"].get("pool") and not connection.in_atomic_block:
@@ -336,26 +335,26 @@ def serving() -> Iterator[Serving]:
         yield engine_in_service
 
 
-def watch(tell: Callable[[Status], None]) -> None:
-    """Follow the active deployment also while nobody asks here: a process that was idle must not answer its next
-    question with what was taken out of service. For a server's process, once; nothing is loaded by it that was not
-    asked for before. tell: whom to tell each time how things stand."""
-    threading.Thread(target=_watch, args=(tell,), name="watch-deployment", daemon=True).start()
+def watch(report: Callable[[Status], None]) -> None:
+    """Follow the active deployment also without questions: an idle process must not answer its next question with a
+    retired deployment. Called once, in a server's process; it does not load anything before the first question.
+    report: called each time with the current state."""
+    threading.Thread(target=_watch, args=(report,), name="watch-deployment", daemon=True).start()
 
 
-def _watch(tell: Callable[[Status], None]) -> None:
+def _watch(report: Callable[[Status], None]) -> None:
     while True:
         time.sleep(LOOK_EVERY_S)
-        with _whatever_is_away():
+        with _database_errors_logged():
             close_old_connections()
             holder().follow()
-        with _whatever_is_away():
-            tell(holder().standing())
+        with _database_errors_logged():
+            report(holder().standing())
 
 
 @contextmanager
-def _whatever_is_away() -> Iterator[None]:
+def _database_errors_logged() -> Iterator[None]:
     try:
         yield
     except (Error, EngineUnavailable) as error:  # InterfaceError is no DatabaseError
-        log.debug("The active deployment cannot be looked at: %s", error)
+        log.debug("The active deployment cannot be queried: %s", error)

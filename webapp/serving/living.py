@@ -1,6 +1,6 @@
-"""The living corpus above the base of a deployment: where its segments lie, and which of its states is the current one.
+"""The living corpus above a deployment's base: where its segments are, and its current state.
 
-Segments of all bases of one corpus lie in `living/NAME` of the data folder. Which state counts, a row says.
+The segments of all bases of one corpus are in `living/NAME` of the data folder. A row decides which state is current.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from realm_core.living.store import Store
     from realm_core.living.view import CorpusView
 
-_views: dict[int, CorpusView] = {}  # the latest of each index: its files stay open, and its layers are shared
+_views: dict[int, CorpusView] = {}  # the latest view per index: its files stay open, and its layers are shared
 
 
 def store_of(index: IndexGeneration) -> Store:
-    """The store of the edits above an index. All callers get the same one, so that opened files are shared."""
+    """The store of the edits above an index, the same for all callers, so that open files are shared."""
     return _shared_store(*_folders(index))
 
 
 def unshared_store_of(index: IndexGeneration) -> Store:
-    """A store of its own, which opens and verifies every file anew: a deployment must see what lies on the disk now."""
+    """A separate store, which opens and verifies every file again: a deployment must see the current files."""
     return _store(*_folders(index))
 
 
@@ -45,7 +45,7 @@ _shared_store = lru_cache(maxsize=8)(_store)
 
 
 def state_of(index: IndexGeneration, row: CorpusState | None) -> State:
-    """The state of a row; None: of the unchanged base. Looks at no file. RealmError for a row that describes none."""
+    """The state in a row; None: the unchanged base. Reads no file. RealmError if the row describes none."""
     from realm_core.living.state import Base
     from realm_core.living.state import CorpusState as State
 
@@ -56,7 +56,7 @@ def state_of(index: IndexGeneration, row: CorpusState | None) -> State:
 
 
 def view_of(index: IndexGeneration, state: State) -> CorpusView:
-    """The texts of a state. RealmError names the file that is missing or damaged."""
+    """The texts of a state. RealmError names the missing or damaged file."""
     view = _views.get(index.pk)
     if view is None or view.state != state:
         view = _views[index.pk] = store_of(index).view(state)

@@ -1,6 +1,5 @@
-"""Signs of life of web processes: each writes into a row of its own what it answers with, so that all can be seen from
-any of them. A question costs none of it: the thread that follows the active deployment (`webapp.serving.engine.watch`)
-tells.
+"""Signs of life of web processes: each writes what it answers with into its own row, so all are visible from any of
+them. This costs no question: the thread that follows the active deployment (`webapp.serving.engine.watch`) reports.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ log = logging.getLogger(__name__)
 
 _WRITTEN: Final = ("host", "seen_at", "state", "deployment", "reason")
 _STARTED_AT: Final = timezone.now()
-_LEAVING_S: Final = 2.0  # to wait for a sign of life that is being given
+_LEAVING_S: Final = 2.0  # to wait for a report in progress
 
 
 class Presence:
-    """The row of this process. Any thread may call."""
+    """The row of this process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,8 +34,8 @@ class Presence:
         self._told_at = 0.0
         self._left = False
 
-    def tell(self, status: Status) -> None:
-        """Write how things stand, if that has changed or was last written a while ago. Error: the database is away."""
+    def report(self, status: Status) -> None:
+        """Write the state if it has changed or was last written some time ago. Error: the database does not answer."""
         with self._lock:
             lately = time.monotonic() - self._told_at < SEEN_EVERY_S
             if self._left or (status == self._told and lately):
@@ -47,7 +46,7 @@ class Presence:
             self._told, self._told_at = status, time.monotonic()
 
     def leave(self) -> None:
-        """The process ends in good order: its row goes at once. Where that cannot be, it goes later by itself."""
+        """Delete the row, because the process ends. If that fails, the row expires by itself."""
         if not self._lock.acquire(timeout=_LEAVING_S):
             return
         try:
@@ -55,7 +54,7 @@ class Presence:
             if self._told is not None:
                 WebProcess.objects.filter(name=process_name()).delete()
         except Error as error:
-            log.debug("The row of this process stays for a while: %s", error)
+            log.debug("The row of this process remains for a while: %s", error)
         finally:
             self._lock.release()
 
@@ -65,10 +64,10 @@ presence: Final = Presence()
 
 @dataclass(frozen=True)
 class Answering:
-    """What the web processes answer with, beside what is deployed (None: nothing is).
+    """What the web processes answer with, compared with the active deployment (None: nothing is deployed).
 
-    alive: this one as it is now, and the others that were heard of lately. lost: others of the last hour, which gave no
-    word that they end.
+    alive: this process in its current state, and others with a recent sign of life. lost: others of the last hour that
+    did not announce their end.
     """
 
     deployment: Deployment | None
@@ -77,7 +76,7 @@ class Answering:
 
     @property
     def with_it(self) -> list[WebProcess]:
-        """Those that answer with what is deployed."""
+        """Those that answer with the active deployment."""
         wanted = self.deployment.pk if self.deployment else None
         return [one for one in self.alive if one.deployment_id == wanted and one.state == WebProcess.State.READY]
 
@@ -88,17 +87,17 @@ class Answering:
 
     @property
     def failed(self) -> list[WebProcess]:
-        """Of these, the ones that could not load it."""
+        """Those of `without_it` that could not load it."""
         return [one for one in self.without_it if one.reason]
 
     @property
     def idle(self) -> list[WebProcess]:
-        """Of these, the ones that have loaded nothing, because nobody has asked them anything."""
+        """Those of `without_it` that have loaded nothing, because there was no question."""
         return [one for one in self.without_it if one.state == WebProcess.State.IDLE]
 
     @property
     def loading(self) -> list[WebProcess]:
-        """Of these, the ones that are loading it, or will within seconds."""
+        """Those of `without_it` that are loading it, or will within seconds."""
         return [one for one in self.without_it if not one.reason and one.state != WebProcess.State.IDLE]
 
     @property
@@ -108,12 +107,12 @@ class Answering:
 
     @property
     def all_loaded(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether no process has yet to load it."""
         return self.deployment is None or not self.without_it
 
 
 def answering(deployment: Deployment | None) -> Answering:
-    """Look at all web processes; this one begins to load what is `deployment`, if it has loaded nothing yet."""
+    """Query all web processes; this one starts loading `deployment` if it has loaded nothing yet."""
     here = _row(holder().status())
     others = WebProcess.known().exclude(name=here.name)
     known = sorted([here, *others], key=lambda one: (one.host, one.name))
@@ -121,7 +120,7 @@ def answering(deployment: Deployment | None) -> Answering:
 
 
 def _row(status: Status) -> WebProcess:
-    """This process, not saved."""
+    """The row of this process, not saved."""
     tried = status.state in (WebProcess.State.READY, WebProcess.State.FAILED)
     return WebProcess(
         name=process_name(),

@@ -1,7 +1,7 @@
-"""Exact repeats: what was answered a short while ago is not computed again.
+"""Exact repeats: recent answers are returned without computing them again.
 
-One store for each loaded pair and process, in memory: the pair loaded after it begins with an empty one, so that
-no earlier pair's answer is given as its own. Bounded by number and by age, of a clock that never jumps.
+One store per loaded pair and process, in memory: a newly loaded pair starts with an empty store, so it never returns an
+earlier pair's answer. Bounded by number and by age, measured with a monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Kept = TypeVar("Kept")
 
 
 class Repeats(Generic[Kept]):
-    """The latest answers by what was asked. keep_s: for how many seconds; 0: nothing is kept."""
+    """The latest answers by request. keep_s: seconds to keep them; 0: nothing is kept."""
 
     def __init__(self, keep_s: int) -> None:
         self._kept: TTLCache[Hashable, Kept] = TTLCache(maxsize=MOST, ttl=keep_s, timer=time.monotonic)
         self._lock = threading.Lock()
 
     def get(self, asked: Hashable) -> Kept | None:
-        """What was kept for it and is not too old."""
+        """The stored answer, if it is not too old."""
         with self._lock:
             return self._kept.get(asked)
 
     def put(self, asked: Hashable, kept: Kept) -> None:
-        """Keep it; the least recently used gives way."""
+        """Store an answer; the least recently used one is evicted."""
         with self._lock:
             self._kept[asked] = kept

@@ -1,1 +1,1 @@
-"""Files that corpora are made of, sent by an operator."""
+"""Source files of corpora, provided by an operator."""

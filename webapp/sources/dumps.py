@@ -24,7 +24,7 @@ from typing import Any, Final
 from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, sync
 from webapp.models import AuditEntry
-from webapp.sources.service import Source
+from webapp.sources.service import SourceFile
 from webapp.storage.places import sources_dir
 
 MIRROR: Final = "https://dumps.wikimedia.org"
@@ -69,7 +69,7 @@ def newest(language: str, *, mirror: str = MIRROR, date: str = "") -> Dump:
     raise RealmError(f"{base}/ has no dump {when} of the articles of {wiki}; it has {', '.join(dates) or 'none'}.")
 
 
-def fetch(dump: Dump, progress: Progress) -> Source:
+def fetch(dump: Dump, progress: Progress) -> SourceFile:
     """Put the dump into sources/; one that is there whole already is not fetched again.
 
     RealmError where it cannot be fetched (what came stays, for the next time) or is not what the mirror says it is.
@@ -85,7 +85,7 @@ def fetch(dump: Dump, progress: Progress) -> Source:
             partial.unlink()
             sync(path.parent)
             AuditEntry.record("source.fetch", dump.name, by=None, bytes=dump.size_bytes, url=dump.url)
-    return Source(dump.name, path.stat().st_size)
+    return SourceFile(dump.name, path.stat().st_size)
 
 
 class _NotThere(RealmError):

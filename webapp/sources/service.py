@@ -1,4 +1,4 @@
-"""Files to be ingested, which lie in the data folder's sources/: put there by hand, or sent by a browser."""
+"""Files to ingest, in the data folder's sources/: copied there by hand or uploaded."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from realm_core.settings import FILE
 from webapp.models import AuditEntry, Job, JobKind, JobState
 from webapp.storage.places import sources_dir
 
-_LEFT_S = 24 * 3600.0  # after which nobody is still sending what is not whole
-_PART = ".part"  # behind a name with a dot in front, which is offered to no job
+_LEFT_S = 24 * 3600.0  # after which an incomplete upload is abandoned
+_PART = ".part"  # suffix of an upload, whose name starts with a dot; no job may read it
 
 
 @dataclass(frozen=True)
-class Source:
-    """A file that an ingest can be told to read."""
+class SourceFile:
+    """A file that an ingest can read."""
 
     name: str
     size_bytes: int
 
     @property
     def source(self) -> str:
-        """What it is by its name, of the kinds that an ingest reads."""
+        """Its kind of source, from the file's name."""
         first = self.name.partition(".")[2]
         return "parquet" if first.endswith("parquet") else "mediawiki" if "xml" in first.split(".") else "jsonl"
 
 
-def sources() -> list[Source]:
-    """Those that are there, by name; what has a name that no job takes is left out."""
+def sources() -> list[SourceFile]:
+    """The existing files, by name, except those with a name that no job accepts."""
     found = []
     if sources_dir().is_dir():
         for path in sorted(sources_dir().iterdir()):
-            with suppress(FileNotFoundError):  # it has just gone
+            with suppress(FileNotFoundError):  # removed a moment ago
                 if FILE.may_be_typed(path.name) and path.is_file():
-                    found.append(Source(path.name, path.stat().st_size))
+                    found.append(SourceFile(path.name, path.stat().st_size))
     return found
 
 
 def readers() -> dict[str, Job]:
-    """By the names of the files that they read: ingests that are not over, or go on by themselves."""
+    """Ingests that are active, or resume by themselves, by the names of the files that they read."""
     over = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
     jobs = Job.objects.filter(kind=JobKind.INGEST).exclude(state__in=over).defer("log")
     return {job.parameters["file"]: job for job in jobs if job.parameters.get("file")}
 
 
-def add(name: str, pieces: Iterable[bytes], *, by: User | str | None) -> Source:
-    """Put a file there, whole or not at all. pieces: its content. by: as in the audit trail.
+def add(name: str, pieces: Iterable[bytes], *, by: User | str | None) -> SourceFile:
+    """Store a file, complete or not at all. pieces: its content. by: as in the audit trail.
 
-    RealmError for a name that is none, an empty file, one of that name that is there already, and a full disk.
+    RealmError for an invalid name, an empty file, an existing name, and a full disk.
     """
     if not name or not FILE.may_be_typed(name):
         raise RealmError(
@@ -77,18 +77,18 @@ def add(name: str, pieces: Iterable[bytes], *, by: User | str | None) -> Source:
                 size = file.tell()
             if not size:
                 raise RealmError(f"{name} is empty.")
-            os.link(temporary, path)  # which, unlike renaming, never takes the place of another
+            os.link(temporary, path)  # unlike a rename, never replaces another file
         except FileExistsError:
-            raise RealmError(f"{name} is there already; give this one another name, or remove that one.") from None
+            raise RealmError(f"{name} exists already; give this file another name, or remove that one.") from None
         finally:
             temporary.unlink(missing_ok=True)
         sync(folder)
     AuditEntry.record("source.add", name, by=by, bytes=size)
-    return Source(name, size)
+    return SourceFile(name, size)
 
 
 def remove(name: str, *, by: User | str | None) -> None:
-    """Remove a file. RealmError where it is not there, or an ingest that is not over reads it."""
+    """Remove a file. RealmError if it does not exist, or an unfinished ingest reads it."""
     found = next((one for one in sources() if one.name == name), None)
     if found is None:
         raise RealmError(f"There is no file {quoted(name)} to ingest.")
@@ -101,7 +101,7 @@ def remove(name: str, *, by: User | str | None) -> None:
 
 
 def _clear_away() -> None:
-    """Remove what a process left that was killed while it received a file."""
+    """Remove what killed processes left of uploads."""
     for path in sources_dir().glob(f".*{_PART}"):
         with suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime > _LEFT_S:

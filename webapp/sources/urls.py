@@ -1,4 +1,4 @@
-"""Addresses of the files that corpora are made of."""
+"""Addresses of source files."""
 
 from django.urls import path
 

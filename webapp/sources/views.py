@@ -1,4 +1,4 @@
-"""Files to be ingested: what there is, sending one from the browser, removing one."""
+"""Pages of files to ingest: list, upload, removal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from webapp.storage.places import sources_dir
 
 _FILE: Final = FileField(
     largest_bytes=512 * 2**20,
-    instead=lambda: f"put a larger one into {sources_dir()} yourself",
+    instead=lambda: f"copy a larger one into {sources_dir()} yourself",
     help_text="JSON lines or Parquet with id, title and text, or a MediaWiki dump, plain or compressed.",
 )
 
 
 class SourceForm(forms.Form):
-    """A file of articles."""
+    """An uploaded file of articles."""
 
     file = _FILE
 
@@ -37,7 +37,7 @@ class SourceForm(forms.Form):
 @never_cache
 @require_http_methods(["GET", "POST"])
 def source_list(request: HttpRequest) -> HttpResponse:
-    """All files that can be ingested, and the form that adds one."""
+    """All files to ingest, and the upload form."""
     status = 200
     form = SourceForm(*((request.POST, request.FILES) if request.method == "POST" else ()))
     if request.method == "POST":
@@ -49,7 +49,7 @@ def source_list(request: HttpRequest) -> HttpResponse:
             except RealmError as error:
                 form.add_error("file", str(error))
             else:
-                messages.success(request, f"{made.name} is there and can be ingested.")
+                messages.success(request, f"{made.name} was uploaded and can be ingested.")
                 return redirect("manage-sources")
     readers = services.readers()
     context = {

@@ -1,1 +1,1 @@
-"""Where files of records lie, and the lock on them."""
+"""Where the files of records are, and the lock on them."""

@@ -1,4 +1,4 @@
-"""One lock on the files that records name: shared by those who copy files, held alone by whoever removes some."""
+"""The lock on the files of records: shared while files are copied, exclusive while some are removed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from realm_core.runs.locks import exclusive, shared
 
 
 @contextmanager
-def files_stay() -> Iterator[None]:
-    """Nothing is removed meanwhile; waits for a removal that is under way."""
+def keep_files() -> Iterator[None]:
+    """Prevents removals; waits for one that is running."""
     with shared(_lock()):
         yield
 
 
 @contextmanager
-def files_may_go() -> Iterator[None]:
-    """Nobody copies them meanwhile. RealmError when somebody does, or when something is being removed already."""
+def lock_for_removal() -> Iterator[None]:
+    """Prevents copies. RealmError if files are being copied or removed already."""
     with exclusive(_lock(), "A backup is being written, or old work is being removed; try again later."):
         yield
 

@@ -1,4 +1,4 @@
-"""Where the files of a record lie. Paths inside the data folder are kept relative, so it can be moved."""
+"""The places of records' files. Paths inside the data folder are stored relative to it, so it can be moved."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from django.conf import settings
 
 def resolve(path: str) -> Path:
     """The folder that a record's `path` names."""
-    return Path(settings.REALM_DATA) / path  # an absolute path stays what it is
+    return Path(settings.REALM_DATA) / path  # an absolute path stays absolute
 
 
 def portable(path: Path) -> str:
-    """What to write into a record for `path`: relative inside the data folder, absolute elsewhere."""
+    """The form of `path` in a record: relative inside the data folder, absolute elsewhere."""
     absolute = path.resolve()
     data = Path(settings.REALM_DATA).resolve()
     return str(absolute.relative_to(data)) if absolute.is_relative_to(data) else str(absolute)
@@ -50,25 +50,25 @@ def evaluations_dir() -> Path:
 
 
 def sources_dir() -> Path:
-    """Folder into which an operator puts files to be ingested; jobs read from nowhere else."""
+    """Folder for an operator's files to ingest; jobs read sources only from there."""
     return Path(settings.REALM_DATA) / "sources"
 
 
 def living_dir() -> Path:
-    """Folder of what edits added to corpora: NAME/segments below it."""
+    """Folder of the edits of corpora: NAME/segments below it."""
     return Path(settings.REALM_DATA) / "living"
 
 
 def fetched_dir() -> Path:
-    """Folder of what workers fetched from addresses, until an edit has read it."""
+    """Folder of what workers fetched from the web, until an edit has read it."""
     return Path(settings.REALM_DATA) / "fetched"
 
 
 def bm25_dir() -> Path:
-    """Folder of BM25's indexes, one a corpus, made when first wanted."""
+    """Folder of BM25's indexes, one per corpus, made on first use."""
     return Path(settings.REALM_DATA) / "bm25"
 
 
 def first_password_path() -> Path:
-    """Where the first administrator's password lies until somebody has logged in with it."""
+    """File with the first administrator's password, until somebody has logged in with it."""
     return Path(settings.REALM_DATA) / "first_password"

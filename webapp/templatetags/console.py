@@ -30,7 +30,7 @@ _FOR_CURATORS: Final = {QuestionSet}
 
 @register.simple_tag(takes_context=True)
 def record_link(context: dict[str, Any], record: object, label: str = "") -> SafeString:
-    """A record's name, as a link to its page where it has one that is open to whoever looks."""
+    """A record's name, as a link to its page if it has one that the viewer may open."""
     page = _PAGES.get(type(record))
     if page is None:
         return format_html('<span class="muted">{}</span>', label or record)
@@ -41,7 +41,7 @@ def record_link(context: dict[str, Any], record: object, label: str = "") -> Saf
 
 @register.filter
 def as_json(value: object) -> str:
-    """Details of the audit trail, readable."""
+    """Details of the audit trail, in readable form."""
     return printable(json.dumps(value, ensure_ascii=False, indent=1, default=str))
 
 

@@ -1,7 +1,7 @@
-"""How probabilities are written and drawn.
+"""Formatting and drawing of probabilities.
 
-Bars are SVG whose widths are attributes: a strict Content-Security-Policy forbids style attributes. They say
-nothing that the number beside them does not say, so assistive technology skips them.
+Bars are SVG whose widths are attributes, because a strict Content-Security-Policy forbids style attributes. The number
+beside a bar says the same, so assistive technology skips the bar.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from django.utils.safestring import SafeString
 register = template.Library()
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_MOST_EXPONENT = 700.0  # beyond it a float is infinite
+_MOST_EXPONENT = 700.0  # exp of more overflows
 
-# The words for a probability, each with the least probability (of one) that it is used for.
+# The words for a probability, each with its lower bound (from 0 to 1).
 WORDS: tuple[tuple[float, str], ...] = (
     (0.95, "almost certain"),
     (0.80, "very likely"),
@@ -37,7 +37,7 @@ def in_words(probability: float) -> str:
 
 @register.filter
 def percent(probability: float | None) -> str:
-    """With one decimal: 0.8312 → "83.1 %". A positive value that would show as nothing is "< 0.1 %"."""
+    """With one decimal: 0.8312 → "83.1 %". A positive value that would be rounded to zero is "< 0.1 %"."""
     if probability is None:
         return "–"
     if 0 < probability < 0.0005:
@@ -47,7 +47,7 @@ def percent(probability: float | None) -> str:
 
 @register.filter
 def fine_percent(probability: float) -> str:
-    """As `percent`, but of one that would show as nothing its size: 0.00037 → "0.037 %", 1.1e-14 → "1.1 × 10⁻¹⁴"."""
+    """As `percent`, but with two significant digits if small: 0.00037 → "0.037 %", 1.1e-14 → "1.1 × 10⁻¹⁴"."""
     if probability == 0 or probability >= 0.001:
         return percent(probability)
     return scientific(probability) if probability < 0.000005 else f"{100 * probability:.2g}\N{NO-BREAK SPACE}%"
@@ -102,7 +102,7 @@ def points(value: int) -> str:
 
 @register.simple_tag
 def bar(identity: str, kind: str, value: float) -> SafeString:
-    """A bar from 0 to 1. `identity` is unique in the page: a bar that is swapped by htmx grows from its old width."""
+    """A bar from 0 to 1. `identity` is unique in the page: a bar that htmx replaces is animated from its old width."""
     return format_html(
         '<svg class="bar bar--{}" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
         '<rect class="bar__track" width="100" height="6"/>'
@@ -131,14 +131,14 @@ def diverging_bar(identity: str, value: float) -> SafeString:
 
 @register.simple_tag
 def figure(value: float, rounded: int | None = None) -> SafeString:
-    """A probability with its exact value beside the shown one; `rounded` in tenths, where it is part of a sum."""
+    """A probability with its exact value in an attribute; `rounded` in tenths, if it is part of a sum."""
     shown = percent(value) if rounded is None else tenths(rounded)
     return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), shown)
 
 
 @register.simple_tag
 def whole_figure(value: float) -> SafeString:
-    """As `figure`, without decimals: of what is itself only measured on a few hundred questions."""
+    """As `figure`, without decimals: for values that were measured on only a few hundred questions."""
     return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), whole_percent(value))
 
 
@@ -150,7 +150,7 @@ def fine_figure(value: float) -> SafeString:
 
 @register.simple_tag
 def signed_figure(value: float) -> SafeString:
-    """A number with its exact value beside the shown one, written by `signed`."""
+    """A number with its exact value in an attribute, written by `signed`."""
     return format_html('<data class="num" value="{}">{}</data>', repr(float(value)), signed(value))
 
 
@@ -162,14 +162,14 @@ def points_figure(value: float, rounded: int) -> SafeString:
 
 @register.filter
 def seconds(milliseconds: float) -> str:
-    """A duration as a person reads it: 312.4 → "0.31 s", 4.2 → "4 ms"."""
+    """A duration in readable form: 312.4 → "0.31 s", 4.2 → "4 ms"."""
     if milliseconds < 100:
         return f"{milliseconds:.0f}\N{NO-BREAK SPACE}ms"
     return f"{milliseconds / 1000:.2f}\N{NO-BREAK SPACE}s"
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: "3 d 4 h", "2 h 05 min", "3 min 20 s", "12 s"."""
+    """Seconds in readable form: "3 d 4 h", "2 h 05 min", "3 min 20 s", "12 s"."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes_left = divmod(minutes, 60)
     days, hours_left = divmod(hours, 24)

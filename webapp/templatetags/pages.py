@@ -25,7 +25,7 @@ _LICENCE_PAGES = {
 
 @register.simple_tag(takes_context=True)
 def nav_link(context: dict[str, Any], name: str, label: str) -> SafeString:
-    """A link of the main navigation, marked where it leads to the page that is shown; nothing without such a page."""
+    """A link of the main navigation, marked if it leads to the current page; empty if the page does not exist."""
     try:
         address = reverse(name)
     except NoReverseMatch:
@@ -37,25 +37,25 @@ def nav_link(context: dict[str, Any], name: str, label: str) -> SafeString:
 
 @register.inclusion_tag("_attribution.html")
 def corpus_attribution() -> dict[str, Any]:
-    """Whose text the answers come from: the corpus that is being served."""
+    """The attribution of the corpus that is being served."""
     from webapp.models import Deployment
 
     try:
         deployment = Deployment.objects.filter(is_active=True).select_related("index__corpus").first()
-    except DatabaseError:  # the page says what matters even then
+    except DatabaseError:  # the page is useful without it
         deployment = None
     return {"corpus": deployment.index.corpus if deployment else None}
 
 
 @register.filter
 def licence_page(licence: str) -> str:
-    """Address of a licence's text, empty for one that is not known here."""
+    """Address of a licence's text, empty for an unknown one."""
     return _LICENCE_PAGES.get(licence.strip(), "")
 
 
 @register.filter
 def web_address(address: str) -> str:
-    """The address if it is one of the web, empty otherwise: a corpus is data, and `javascript:` is no source."""
+    """The address if its scheme is http or https, empty otherwise: a corpus is data and may say `javascript:`."""
     try:
         return address if urlsplit(address).scheme in {"http", "https"} else ""
     except ValueError:  # such as an unclosed bracket
@@ -64,9 +64,9 @@ def web_address(address: str) -> str:
 
 @register.filter
 def with_code(text: str) -> SafeString:
-    """What stands between two backticks as code."""
+    """The text with parts between backticks as code."""
     parts = text.split("`")
-    if len(parts) % 2 == 0:  # one is alone
+    if len(parts) % 2 == 0:  # an unpaired backtick
         return format_html("{}", text)
     return format_html_join(
         "", "{}", ((format_html("<code>{}</code>", part) if i % 2 else part,) for i, part in enumerate(parts))
@@ -88,12 +88,12 @@ def contributors(address: str) -> str:
 
 @register.filter
 def with_gaps(sentence: str) -> SafeString:
-    """A masked sentence, its masks made visible as gaps."""
+    """A masked sentence with its masks shown as gaps."""
     gap = format_html('<span class="gap">{}</span>', MASK)
     return format_html_join(gap, "{}", ((text,) for text in between_masks(sentence)))
 
 
 @register.filter
 def wordpiece(text: str) -> str:
-    """A wordpiece as one reads it: "##mat" → "…mat"."""
+    """A wordpiece for display: "##mat" → "…mat"."""
     return f"…{text.removeprefix('##')}" if text.startswith("##") else text

@@ -13,7 +13,15 @@ import torch
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.evaluation.calibrate import Answered, Outcome, ReadQuestion, Setting, _threshold, fitted, logistic
+from realm_core.evaluation.calibrate import (
+    Answered,
+    ReadQuestion,
+    ScoreSetting,
+    SettingOutcome,
+    _threshold,
+    fitted,
+    logistic,
+)
 from realm_core.evaluation.predicting import Predictor
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
@@ -40,7 +48,7 @@ def parts(tmp_path: Path) -> tuple[Path, Path, Path]:
 
 def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path]) -> None:
     """The formula written for all settings at once, against the reading with that setting in its configuration."""
-    setting = Setting(1.4, 0.7, -1.5)
+    setting = ScoreSetting(1.4, 0.7, -1.5)
     model, generation = load_model(parts[0]), Generation.open(parts[1])
     snapshot = Snapshot.open(parts[2])
     for part in (model.query, model.reader):
@@ -92,11 +100,11 @@ class Known:
     def __init__(self, answerable: bool) -> None:
         self._answerable = answerable
 
-    def outcome(self, setting: Setting) -> Outcome:
+    def outcome(self, setting: ScoreSetting) -> SettingOutcome:
         answered = self.answered(setting)
-        return Outcome(answered.right, answered.share, 0.5 if answered.right else 0.6)
+        return SettingOutcome(answered.right, answered.share, 0.5 if answered.right else 0.6)
 
-    def answered(self, setting: Setting) -> Answered:
+    def answered(self, setting: ScoreSetting) -> Answered:
         right = self._answerable and setting.reading_bias == -3.0
         return Answered(right, 0.8 if self._answerable else 0.1, (1.0, 1.0, 1.0) if right else (-1.0, -1.0, 0.0))
 
@@ -104,7 +112,7 @@ class Known:
 class Elsewhere:
     """A question of another corpus, answered wrongly with all signs of a right answer."""
 
-    def answered(self, setting: Setting) -> Answered:
+    def answered(self, setting: ScoreSetting) -> Answered:
         return Answered(False, 0.8, (1.0, 1.0, 1.0))
 
 
@@ -151,7 +159,7 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
         activity_of("calibrate", [*options[:-1], tmp_path / "no", "--questions", asked, "--unanswerable", asked])
     assert not (tmp_path / "no").exists()
     both = [*options[:-1], tmp_path / "both", "--questions", asked, "--unanswerable", none, none]
-    with pytest.raises(RealmError, match="--other-questions belong to an index of the other corpus"):
+    with pytest.raises(RealmError, match="--other-questions and an index of the other corpus"):
         activity_of("calibrate", [*both, "--other-index", index])
     elsewhere = tmp_path / "elsewhere.jsonl"
     elsewhere.write_text(json.dumps({"question": "Who wrote it?", "answers": ["nobody at all"]}) + "\n")

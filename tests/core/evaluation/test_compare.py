@@ -170,9 +170,9 @@ Why, %
     assert shares == [f"share-{number}-{cause}" for number in range(3) for cause in CAUSES]
     text = drawing.read_text()
     assert "mini, k 8" in text and "not in corpus" in text and text.count("50%") >= 2
-    with pytest.raises(RealmError, match=r"3\.jsonl does not say why"):
+    with pytest.raises(RealmError, match=r"3\.jsonl has no causes"):
         activity_of("compare", [first, silent, "--why-plot", drawing])
-    with pytest.raises(RealmError, match=r"ends in \.svg"):
+    with pytest.raises(RealmError, match=r"must end in \.svg"):
         activity_of("compare", [first, "--why-plot", tmp_path / "why.png"])
 
 

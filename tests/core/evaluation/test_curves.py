@@ -48,13 +48,16 @@ def test_what_cannot_be_drawn_is_a_sentence(tmp_path: Path) -> None:
     run = metrics_of(tmp_path / "run", [{"step": 1, "x.loss": 3.0}])
     plot = tmp_path / "curves.svg"
     for arguments, message in (
-        ([run, "--figures", "x.lost"], "No run has a figure x.lost; there are x.loss"),
+        ([run, "--figures", "x.lost"], "No run has the figure x.lost; known ones are x.loss"),
         ([tmp_path / "none", "--figures", "x.loss"], "none/metrics.jsonl: No such file"),
-        ([run, f"run={run}", "--figures", "x.loss"], "another run is called run"),
+        ([run, f"run={run}", "--figures", "x.loss"], "another run has the same name, run"),
     ):
         with pytest.raises(RealmError, match=message):
             activity_of("curves", [*arguments, "--plot", plot])
-    for elsewhere, message in ((tmp_path / "x.png", "ends in .svg"), (tmp_path / "no" / "x.svg", "no is no folder")):
+    for elsewhere, message in (
+        (tmp_path / "x.png", "must end in .svg"),
+        (tmp_path / "no" / "x.svg", "no is no folder"),
+    ):
         with pytest.raises(RealmError, match=message):
             activity_of("curves", [run, "--figures", "x.loss", "--plot", elsewhere])
     broken = metrics_of(tmp_path / "broken", [], 'no row\n{"step": 1, "x.loss": 1, "time": 1}\n')

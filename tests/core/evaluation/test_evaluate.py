@@ -175,7 +175,7 @@ def test_figures_are_printed_and_left_behind(
 
 @pytest.mark.parametrize(
     ("plot", "why"),
-    [("none/plot.svg", "none is no folder that can be written to"), ("plot.png", "give it a name that ends in .svg")],
+    [("none/plot.svg", "none is no folder that can be written to"), ("plot.png", "its name must end in .svg")],
 )
 def test_a_diagram_that_cannot_be_written_is_refused_before_anything_is_asked(
     deployment: Deployment, asked: Path, tmp_path: Path, plot: str, why: str
@@ -271,7 +271,7 @@ def test_stopped_it_keeps_what_it_has_and_says_where_it_goes_on(
     said: list[str] = []
     monkeypatch.setattr(Activity, "say", lambda _, message: said.append(message))
     evaluate(deployment, asked, "--predictions", path)
-    assert said == [f"Going on behind 21 of {len(MANY)} questions."]
+    assert said == [f"Resuming after 21 of {len(MANY)} questions."]
     before = path.read_bytes()
     evaluate(deployment, asked, "--predictions", path)  # finished: nothing is asked again
     assert path.read_bytes() == before
@@ -283,10 +283,10 @@ def test_predictions_of_another_evaluation_are_refused(
 ) -> None:
     path = tmp_path / "p.jsonl"
     evaluate(deployment, asked, "--predictions", path)
-    with pytest.raises(RealmError, match=rf"of another evaluation \({named}: not the same\)"):
+    with pytest.raises(RealmError, match=rf"of another evaluation \(it differs in {named}\)"):
         evaluate(deployment, asked, "--predictions", path, *options)
     other = write_lines(tmp_path / "other.jsonl", MANY[:-1])
-    with pytest.raises(RealmError, match=r"of another evaluation \(questions: not the same\)"):
+    with pytest.raises(RealmError, match=r"of another evaluation \(it differs in questions\)"):
         evaluate(deployment, other, "--predictions", path)
 
 
@@ -311,7 +311,7 @@ def test_a_sample_is_the_same_every_time_and_grows_by_adding(
     assert drawn[0] == drawn[1] and set(drawn[0]) < set(drawn[2]) and drawn[3] == everything
     assert drawn[2] == [question for question in everything if question in drawn[2]]  # in their order
     assert drawn[2] != everything[:9]
-    with pytest.raises(RealmError, match="sample: not the same"):
+    with pytest.raises(RealmError, match="it differs in sample"):
         evaluate(deployment, asked, "--predictions", tmp_path / "0.jsonl", "--sample", 6)
     with pytest.raises(RealmError, match="--sample must be finite and not negative, not -1"):
         evaluate(deployment, asked, "--sample", -1)

@@ -85,7 +85,7 @@ def test_a_file_of_another_evaluation_is_refused_and_kept(
     path = tmp_path / "p.jsonl"
     content = whole(path)
     with (
-        pytest.raises(RealmError, match=rf"p\.jsonl holds predictions of another evaluation \({named}: not the same\)"),
+        pytest.raises(RealmError, match=rf"p\.jsonl holds predictions of another evaluation \(it differs in {named}\)"),
         PredictionFile(path, header(6, **changed)),
     ):
         pass
@@ -104,7 +104,7 @@ def test_a_name_is_not_the_identity(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "letter.txt"
     path.write_bytes(content)
-    with pytest.raises(RealmError, match="does not begin as a file of predictions"), PredictionFile(path, HEADER):
+    with pytest.raises(RealmError, match="has no header of predictions"), PredictionFile(path, HEADER):
         pass
     assert path.read_bytes() == content
 
@@ -127,7 +127,7 @@ def test_half_a_character_is_refused_where_it_stands(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match=r"p\.jsonl, line 3: not a prediction"):
         list(read_predictions(path))
     path.write_bytes(json.dumps(json.loads(lines[0]) | {"model": "\ud800"}).encode() + b"\n")
-    with pytest.raises(RealmError, match="does not begin as a file of predictions"):
+    with pytest.raises(RealmError, match="has no header of predictions"):
         read_header(path)
 
 
@@ -152,7 +152,7 @@ def test_two_may_not_write_the_same_file(tmp_path: Path) -> None:
 
 def test_an_unfinished_file_has_no_figures(tmp_path: Path) -> None:
     path = prediction_file(tmp_path / "p.jsonl", HEADER, PREDICTIONS[:4])
-    with pytest.raises(RealmError, match="holds 4 of 6 predictions; run its evaluation again"):
+    with pytest.raises(RealmError, match="holds 4 of 6 predictions; repeat its evaluation"):
         list(read_predictions(path))
     with pytest.raises(RealmError, match="does not exist"):
         read_header(tmp_path / "no.jsonl")

@@ -16,7 +16,7 @@ from realm_core.index.search import ExactSearch
 from realm_core.model.bert import Architecture
 from realm_core.model.encoder import MaskedLanguageHead
 from realm_core.model.reader import Bodies, Reader
-from realm_core.selfcheck.checks import Check, run_checks, search_checks
+from realm_core.selfcheck.checks import DeviceCheck, run_checks, search_checks
 from realm_core.selfcheck.parts import Parts, Sample, draw_sample, random_parts
 
 CPU = torch.device("cpu")
@@ -141,7 +141,7 @@ def test_spans_that_cut_a_word_fail(failed: Callable[[], set[str]], monkeypatch:
     assert failed() == {"scores of spans", "gradient of fine-tuning"}
 
 
-def search() -> list[Check]:
+def search() -> list[DeviceCheck]:
     return list(search_checks(CPU, blocks=2000, queries=4, k=20, shards=3))
 
 
@@ -179,5 +179,5 @@ def test_rounded_scores_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_not_a_number_has_not_passed() -> None:
-    assert not Check("x", "y", math.nan, 1.0).passed
-    assert Check("x", "y", 1.0, 1.0).passed
+    assert not DeviceCheck("x", "y", math.nan, 1.0).passed
+    assert DeviceCheck("x", "y", 1.0, 1.0).passed

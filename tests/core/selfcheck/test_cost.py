@@ -56,13 +56,13 @@ def test_what_training_keeps_is_what_autograd_holds_on_to() -> None:
 def test_times_shrink_with_devices_and_with_their_share() -> None:
     assert cost.step_s(H100, 1) == cost.step_flops() / (989e12 * cost.ASSUMED_SHARE)
     assert cost.step_s(H100, 64) == pytest.approx(cost.step_s(H100, 1) / 64)
-    half = cost.Device("half as good", H100.peak_flops, H100.training_share / 2, H100.embedding_share)
+    half = cost.DeviceProfile("half as good", H100.peak_flops, H100.training_share / 2, H100.embedding_share)
     assert cost.step_s(half, 8) == pytest.approx(2 * cost.step_s(H100, 8))
     assert cost.corpus_s(half, 8) == cost.corpus_s(H100, 8)
 
 
 def test_a_row_of_the_table() -> None:
-    device = cost.Device("even", cost.step_flops(), 0.5, 0.25)  # two seconds a step
+    device = cost.DeviceProfile("even", cost.step_flops(), 0.5, 0.25)  # two seconds a step
     row = cost.table([device]).splitlines()[3]  # of eight devices
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     corpus_s = cost.corpus_flops() / (2 * device.peak_flops * 0.25)

@@ -18,7 +18,7 @@ from realm_core.runs import part
 from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
 from realm_core.training import ablation
-from realm_core.training.ablation import Of
+from realm_core.training.ablation import StageId
 from realm_core.training.loop import Loop
 from tests.core.running import activity_of
 from tests.core.training.material import write_lines
@@ -126,7 +126,7 @@ class Case:
         paths = [self.root / "run" / "metrics.jsonl", *sorted(self.output.glob("runs/*/metrics.jsonl"))]
         passed, *own = ([json.loads(line) for line in path.read_text().splitlines()] for path in paths)
         stages = [path.parent.name for path in paths[1:] for _ in path.read_text().splitlines()]
-        names = [str(Of(row["stage"], row.get("row", ""), row.get("questions", ""))) for row in passed]
+        names = [str(StageId(row["stage"], row.get("row", ""), row.get("questions", ""))) for row in passed]
         return (
             sorted((name, row["step"], row["time"]) for name, row in zip(names, passed, strict=True)),
             sorted((name, row["step"], row["time"]) for name, row in zip(stages, chain(*own), strict=True)),

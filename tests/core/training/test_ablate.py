@@ -19,7 +19,7 @@ from realm_core.questions.question_file import read_questions
 from realm_core.runs.activity import Activity
 from realm_core.training import pretrain
 from realm_core.training.ablation import ROWS
-from realm_core.training.live_index import Never
+from realm_core.training.live_index import FixedIndex
 from tests.core.processes import finish, start
 from tests.core.running import activity_of
 from tests.core.training.ablation_scene import SETTINGS, STALE, Case, Inline
@@ -123,12 +123,12 @@ def test_each_pretraining_says_how_fresh_its_index_was(whole: tuple[Case, list[s
 def test_a_row_whose_index_was_never_replaced_is_told_of(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pretrain, "InLoop", lambda *words: Never(*words[:6]))
+    monkeypatch.setattr(pretrain, "InLoopRefresh", lambda *words: FixedIndex(*words[:6]))
     case = Case(towns, tmp_path)
     case.run("realm")
     (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "refreshes: 0" in line]
-    assert sentence.startswith("error: pretrain-realm ended with the index that it began with")
-    said = (case.output / "results.md").read_text().partition("What was run.")[2]
+    assert sentence.startswith("error: pretrain-realm ended with the index that it started with")
+    said = (case.output / "results.md").read_text().partition("The stages.")[2]
     assert said.rstrip().endswith(sentence.removeprefix("error: "))
 
 
@@ -195,7 +195,7 @@ def test_interrupted_it_comes_to_the_same(
     case.run(*SOME)
     assert Counter(inline.started) == Counter({**dict.fromkeys(inline.started, 1), **dict.fromkeys(interrupted, 3)})
     for at in interrupted:
-        assert "going on at step" in (case.output / "runs" / at / "log.txt").read_text()
+        assert "resuming at step" in (case.output / "runs" / at / "log.txt").read_text()
     of, rows, stages = case.came_to()
     all_of, all_rows, all_stages = whole[0].came_to()
     assert of == all_of
@@ -257,12 +257,12 @@ def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path,
     finish(first)
     assert 0 < progress()["done"] < progress()["total"] and progress()["unit"] == "sequences"
     second = start(["ablate", *case.arguments("bm25"), "--run", str(tmp_path / "run")])
-    wait_until(lambda: "going on at step" in log.read_text(), second)
+    wait_until(lambda: "resuming at step" in log.read_text(), second)
     second.terminate()
     status, errors = finish(second)
     assert status == 3 and errors.endswith("Stopped; what was finished is kept.\n")
-    (line,) = [line for line in errors.splitlines() if "going on" in line]
-    assert line.startswith("mlm: mlm: going on at step ")
+    (line,) = [line for line in errors.splitlines() if "resuming at" in line]
+    assert line.startswith("mlm: mlm: resuming at step ")
     assert "\nmlm: Stopped; what was finished is kept.\n" in errors
     assert log.read_text().count("Stopped; what was finished is kept.") == 1  # the first was killed by the kernel
     assert inline.started == ["ict", "mlm"]
@@ -328,7 +328,7 @@ def test_wrong_inputs_are_refused_before_anything_runs(towns: Towns, tmp_path: P
         case.run("bm25")
     case.dev[0].write_text(good)
     case.dev.append(case.dev[0])
-    with pytest.raises(RealmError, match="two of them have the same"):
+    with pytest.raises(RealmError, match="Two question files have the same name"):
         case.run("bm25")
     case.dev.pop()
     case.dev.append(case.questions("other", range(28, 34)))  # of which two are learnt from
@@ -365,7 +365,7 @@ def test_a_folder_is_of_one_ablation(towns: Towns, tmp_path: Path, inline: type[
         case.run("bm25")
     case.config.write_text(SETTINGS.replace("k = 3", "k = 4", 1))
     case.dev[0].write_text(case.dev[0].read_text() * 2)
-    with pytest.raises(RealmError, match=r"\(dev\.plain, settings\.pretrain\.k: not the same\)"):
+    with pytest.raises(RealmError, match=r"it differs in dev\.plain, settings\.pretrain\.k\b"):
         case.run("bm25")
     case.output = tmp_path
     with pytest.raises(RealmError, match="holds other files; name a new folder"):
@@ -376,5 +376,5 @@ def test_what_a_stage_refuses_is_passed_on(towns: Towns, tmp_path: Path, inline:
     case = Case(towns, tmp_path)
     rows = [{"question": "Who was the mayor?", "answers": ["nobody whom the corpus knows"]}]
     write_lines(case.train, rows)
-    with pytest.raises(RealmError, match=r"^finetune-bm25: No answer of the questions stands in the corpus"):
+    with pytest.raises(RealmError, match=r"^finetune-bm25: The corpus holds an answer to none of the questions"):
         case.run("bm25")

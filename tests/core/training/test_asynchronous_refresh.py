@@ -22,7 +22,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
 from realm_core.index.generation import Generation
 from realm_core.training import threads
-from realm_core.training.live_index import HandedOver, LiveIndex, newest_step
+from realm_core.training.live_index import BackgroundRefresh, LiveIndex, newest_step
 from realm_core.training.threads import TrainerThreads, builder_threads, noted
 from tests.core.processes import finish, start
 from tests.core.running import activity_of
@@ -144,7 +144,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
     processes = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal())
     assert not any({"refresh", str(run)} <= set(arguments_of(process)) for process in processes)  # no builder is left
     losses = metrics(run, "pretrain.loss")
-    assert max(losses) == steps and f"going on at step {steps - 20:,} of {steps:,}" in errors
+    assert max(losses) == steps and f"resuming at step {steps - 20:,} of {steps:,}" in errors
     assert min(losses) == 10 and losses[steps] < losses[10] - 1
     assert metrics(run, "pretrain.index_lag_steps")[steps] < steps - 10  # not the first index
     assert (tmp_path / "made" / "config.json").exists()
@@ -164,10 +164,10 @@ def test_the_trainer_goes_on_while_a_builder_elsewhere_sleeps(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder = start(["refresh", "--trainer-run", str(tmp_path), "--corpus", str(towns.corpus), "--device", "cpu"])
-    before = HandedOver.before
+    before = BackgroundRefresh.before
     used: dict[int, int] = {}
 
-    def watched(self: HandedOver, step: int) -> LiveIndex:
+    def watched(self: BackgroundRefresh, step: int) -> LiveIndex:
         index = before(self, step)
         if step == 12:  # the index of step 10 arrives, and the builder falls asleep
             wait_until(lambda: before(self, step).step == 10, builder)
@@ -179,7 +179,7 @@ def test_the_trainer_goes_on_while_a_builder_elsewhere_sleeps(
         used[step] = index.step
         return index
 
-    monkeypatch.setattr(HandedOver, "before", watched)
+    monkeypatch.setattr(BackgroundRefresh, "before", watched)
     try:
         settings = SETTINGS | {"steps": 50, "refresh": "elsewhere"}
         activity_of("pretrain", towns.pretrain(tmp_path / "made", settings), run=tmp_path)
@@ -251,9 +251,9 @@ def test_a_builder_on_another_machine_takes_no_threads(
 ) -> None:
     """A whole training, whose builder is elsewhere and then on this machine."""
     used: dict[int, int] = {}
-    before = HandedOver.before
+    before = BackgroundRefresh.before
 
-    def watched(self: HandedOver, step: int) -> LiveIndex:
+    def watched(self: BackgroundRefresh, step: int) -> LiveIndex:
         if step == 10:
             with monkeypatch.context() as patch:
                 patch.setattr(threads, "_machine", lambda: "another")
@@ -264,7 +264,7 @@ def test_a_builder_on_another_machine_takes_no_threads(
         used[step] = torch.get_num_threads()
         return index
 
-    monkeypatch.setattr(HandedOver, "before", watched)
+    monkeypatch.setattr(BackgroundRefresh, "before", watched)
     settings = SETTINGS | {"steps": 30, "refresh": "elsewhere"}
     with ExitStack() as builder:
         activity_of("pretrain", towns.pretrain(tmp_path / "made", settings), run=tmp_path)

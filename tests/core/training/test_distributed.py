@@ -28,7 +28,7 @@ from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 from realm_core.training import finetune_step, ict
 from realm_core.training.distributed import World
-from realm_core.training.loop import Group, Loop
+from realm_core.training.loop import Loop, ParameterGroup
 from tests.core.conftest import Deployment
 from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
@@ -124,7 +124,7 @@ def test_two_processes_learn_what_one_would(
         for name in {"finetune.loss", "finetune.held_out.recall@5", "finetune.held_out.span"} & row.keys():
             assert row[name] == pytest.approx(wanted[name], rel=1e-4)
     assert {"finetune.loss", "finetune.held_out.span"} <= {name for row in together for name in row}
-    assert errors.count("questions to learn from") == errors.count("The model is") == 1
+    assert errors.count("questions to train on") == errors.count("The model is") == 1
     assert "\n1 wrote 0 files." in f"\n{errors}" and "\n0 wrote 0 files." not in f"\n{errors}"
 
 
@@ -193,7 +193,7 @@ def test_more_processes_than_questions_are_refused(
 ) -> None:
     monkeypatch.setattr(World, "join", lambda device: World(0, 3))
     monkeypatch.setattr(World, "wait", lambda self: None)
-    with pytest.raises(RealmError, match="3 processes cannot share the questions of a step, which are 2"):
+    with pytest.raises(RealmError, match="3 processes cannot share a step's questions: it has 2"):
         activity_of("finetune", arguments(deployment, tmp_path, "m", SETTINGS | {"batch": 2}), run=tmp_path / "run")
 
 
@@ -258,7 +258,7 @@ def test_a_process_without_a_sentence_weighs_nothing(
 
         loop = Loop(
             "small",
-            [Group(module, 0.1)],
+            [ParameterGroup(module, 0.1)],
             steps=20,
             warmup=0.1,
             weight_decay=0.0,

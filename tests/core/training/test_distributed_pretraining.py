@@ -40,9 +40,9 @@ TELLING = """
 import os, sys
 from pathlib import Path
 from realm_core.__main__ import main
-from realm_core.training.live_index import HandedOver
+from realm_core.training.live_index import BackgroundRefresh
 from realm_core.training.loop import Loop
-told, run, take = Path(sys.argv.pop(1)) / os.environ["RANK"], Loop.run, HandedOver._open
+told, run, take = Path(sys.argv.pop(1)) / os.environ["RANK"], Loop.run, BackgroundRefresh._open
 def taken(self, step):
     index = take(self, step)
     told.with_suffix(".index").write_text(str(step))
@@ -52,7 +52,7 @@ def ended(self, *words):
         return run(self, *words)
     finally:
         told.with_suffix(".ended").write_text(str(self.step))
-HandedOver._open, Loop.run = taken, ended
+BackgroundRefresh._open, Loop.run = taken, ended
 sys.exit(main())
 """
 SETTINGS: dict[str, Any] = {

@@ -202,7 +202,7 @@ def test_questions_count_as_often_as_their_file(
     ]
     files = [write_lines(tmp_path / "tiny.jsonl", questions()), write_lines(tmp_path / "few.jsonl", few)]
     inline = "{" + ", ".join(f"{name} = {times}" for name, times in repeat.items()) + "}"
-    assert f"\n{learnt_from} questions to learn from, 0 held out." in said_of(
+    assert f"\n{learnt_from} questions to train on, 0 held out." in said_of(
         deployment, tmp_path, {"repeat": inline}, "--questions", *files
     )
 
@@ -210,7 +210,7 @@ def test_questions_count_as_often_as_their_file(
 def test_excluded_articles_answer_nothing(deployment: Deployment, tmp_path: Path) -> None:
     (tmp_path / "titles.json").write_text(json.dumps(["the suez canal", "Mars", "Atlantis"]))
     said = said_of(deployment, tmp_path, {}, "--exclude-titles", tmp_path / "titles.json")
-    assert "\n10 questions to learn from, 0 held out." in said
+    assert "\n10 questions to train on, 0 held out." in said
 
 
 def test_a_question_that_is_too_long_is_cut(deployment: Deployment, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_killed_and_stopped_it_comes_to_the_same_bytes(deployment: Deployment, t
     stopped.send_signal(signal.SIGTERM)
     status, errors = finish(stopped)
     assert (status, "Stopped" in errors) == (3, True), errors
-    assert "finetune: going on at step" in errors
+    assert "finetune: resuming at step" in errors
     assert not (tmp_path / "resumed").exists() and not reached(20)
 
     finetune(deployment, tmp_path, settings | {"metrics_every": 1}, output="resumed")
@@ -271,8 +271,8 @@ def test_what_decides_no_batch_may_change_when_it_goes_on(deployment: Deployment
     activity = Listening(tmp_path / "run")
     activity.check = lambda: None  # type: ignore[method-assign]
     finetune(deployment, tmp_path, SHORT | {"epochs": 3, "at_once": 2, "checkpoint_every": 5}, activity=activity)
-    assert "finetune: 6 steps are wanted now, not 100 as before." in activity.said
-    assert "finetune: going on at step 2 of 6." in activity.said and (tmp_path / "tuned").exists()
+    assert "finetune: the number of steps is now 6; it was 100." in activity.said
+    assert "finetune: resuming at step 2 of 6." in activity.said and (tmp_path / "tuned").exists()
 
 
 # ── What it refuses ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -292,7 +292,7 @@ def stopped(deployment: Deployment, tmp_path: Path) -> Path:
     return tmp_path
 
 
-OTHER = r"checkpoint-2 is of other rows or settings than this run's; choose another run folder"
+OTHER = r"checkpoint-2 belongs to other rows or settings than this run's; choose another run folder"
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_checkpoint_whose_tensors_do_not_fit_is_refused(deployment: Deployment
     save_file(tensors, path)
     state = read_json(path.with_name("state.json"))
     write_json(path.with_name("state.json"), {**state, "sha256": sha256_of_file(path)})
-    refused(deployment, stopped, "is of another model")
+    refused(deployment, stopped, "belongs to another model")
 
 
 @pytest.mark.parametrize("damage", ["cut", "one bit", "another step"])
@@ -386,14 +386,14 @@ def test_questions_that_nothing_answers_teach_nothing(
 ) -> None:
     (tmp_path / "titles.json").write_text('["Suez Canal"]')
     options = ["--exclude-titles", tmp_path / "titles.json", "--questions", write_lines(tmp_path / "q.jsonl", asked)]
-    refused(deployment, tmp_path, "No answer of the questions stands in the corpus", *options)
+    refused(deployment, tmp_path, "The corpus holds an answer to none of the questions", *options)
 
 
 @pytest.mark.parametrize("settings", [{"holdout": "0.9999999"}, {"repeat": "{tiny = 0}"}])
 def test_answers_that_stand_there_but_are_not_learnt_from_are_told_of(
     deployment: Deployment, tmp_path: Path, settings: dict[str, str]
 ) -> None:
-    refused(deployment, tmp_path, "answer stands in the corpus, 12, are all held out or repeated 0 times", **settings)
+    refused(deployment, tmp_path, "an answer in the corpus, 12, are all held out or repeated 0 times", **settings)
 
 
 @pytest.mark.parametrize(

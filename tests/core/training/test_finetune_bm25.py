@@ -66,5 +66,5 @@ def test_a_run_goes_on_with_the_same_scale_alone(
         with pytest.raises(Stopped):
             activity_of("finetune", command(deployment, tmp_path, "--retriever", "bm25"), run=tmp_path / "run")
     other = command(deployment, tmp_path, "--retriever", "bm25", "--score-scale", 2)
-    with pytest.raises(RealmError, match="is of other rows or settings than this run's"):
+    with pytest.raises(RealmError, match="belongs to other rows or settings than this run's"):
         activity_of("finetune", other, run=tmp_path / "run")

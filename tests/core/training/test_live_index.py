@@ -21,16 +21,16 @@ from realm_core.runs.activity import Activity
 from realm_core.training import live_index, refresh
 from realm_core.training.distributed import World
 from realm_core.training.live_index import (
-    HandedOver,
-    InLoop,
+    BackgroundRefresh,
+    FixedIndex,
+    InLoopRefresh,
     LiveIndex,
-    Never,
     forget_after,
     known_snapshots,
     newest_step,
     step_name,
 )
-from realm_core.training.refresh import Forgotten, build_generation
+from realm_core.training.refresh import SnapshotLost, build_generation
 from tests.core.training.towns import QUIET, Towns
 from tests.waiting import wait_until
 
@@ -65,12 +65,12 @@ def move(model: Model) -> None:
 
 
 @pytest.fixture
-def in_loop(towns: Towns, first: Generation, model: Model, tmp_path: Path) -> Callable[..., InLoop]:
-    def made(*, every: int = 4, back: int = 4) -> InLoop:
+def in_loop(towns: Towns, first: Generation, model: Model, tmp_path: Path) -> Callable[..., InLoopRefresh]:
+    def made(*, every: int = 4, back: int = 4) -> InLoopRefresh:
         def build(snapshot: Path, generations: Path, step: int) -> None:
             build_generation(snapshot, towns.corpus, generations, step, "cpu", QUIET)
 
-        return InLoop(model, first, tmp_path, every, CPU, World(), build, back)
+        return InLoopRefresh(model, first, tmp_path, every, CPU, World(), build, back)
 
     return made
 
@@ -105,8 +105,8 @@ def look_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def handed_over(first: Generation, model: Model, tmp_path: Path, listening: Listening) -> Iterator[HandedOver]:
-    made = HandedOver(model, first, tmp_path, 4, CPU, World(), listening)
+def handed_over(first: Generation, model: Model, tmp_path: Path, listening: Listening) -> Iterator[BackgroundRefresh]:
+    made = BackgroundRefresh(model, first, tmp_path, 4, CPU, World(), listening)
     yield made
     made.close()
 
@@ -136,11 +136,11 @@ def test_what_came_after_the_last_checkpoint_is_forgotten(tmp_path: Path) -> Non
     assert names(tmp_path / "snapshots") == names(tmp_path / "generations") == []
 
 
-# ── Never, and in the loop ──────────────────────────────────────────────────────────────────────────────────────────
+# ── FixedIndex and InLoopRefresh ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_never_stays_with_the_first(first: Generation, model: Model, tmp_path: Path) -> None:
-    never = Never(model, first, tmp_path, 1, CPU, World())
+    never = FixedIndex(model, first, tmp_path, 1, CPU, World())
     assert len({never.before(step) for step in range(20)}) == 1
     assert (never.before(19).generation, never.before(19).step) == (first.name, 0)
     assert names(tmp_path / "snapshots") == names(tmp_path / "generations") == []
@@ -150,7 +150,7 @@ def test_the_first_index_is_as_old_as_the_run_however_often_it_was_killed(
     first: Generation, model: Model, tmp_path: Path
 ) -> None:
     def begin() -> float:
-        return Never(model, first, tmp_path, 1, CPU, World()).before(0).parameters_at
+        return FixedIndex(model, first, tmp_path, 1, CPU, World()).before(0).parameters_at
 
     began_at = begin()
     assert time.time() - 10 < began_at <= time.time()
@@ -161,7 +161,7 @@ def test_the_first_index_is_as_old_as_the_run_however_often_it_was_killed(
 
 
 def test_in_the_loop_it_is_rebuilt_at_every_due_step(
-    towns: Towns, first: Generation, model: Model, tmp_path: Path, in_loop: Callable[..., InLoop]
+    towns: Towns, first: Generation, model: Model, tmp_path: Path, in_loop: Callable[..., InLoopRefresh]
 ) -> None:
     index = in_loop()
     for step in range(4):
@@ -180,7 +180,9 @@ def test_in_the_loop_it_is_rebuilt_at_every_due_step(
     assert names(tmp_path / "snapshots") == [step_name(8)]  # only the newest is ever built from
 
 
-def test_a_resumed_run_takes_the_index_it_used(model: Model, tmp_path: Path, in_loop: Callable[..., InLoop]) -> None:
+def test_a_resumed_run_takes_the_index_it_used(
+    model: Model, tmp_path: Path, in_loop: Callable[..., InLoopRefresh]
+) -> None:
     in_loop().before(4)
     made = Generation.open(tmp_path / "generations" / step_name(4)).vectors_ND
     move(model)  # the checkpoint is of step 6
@@ -192,7 +194,9 @@ def test_a_resumed_run_takes_the_index_it_used(model: Model, tmp_path: Path, in_
         in_loop().before(18)
 
 
-def test_indexes_are_kept_as_far_back_as_a_killed_run_may_go(tmp_path: Path, in_loop: Callable[..., InLoop]) -> None:
+def test_indexes_are_kept_as_far_back_as_a_killed_run_may_go(
+    tmp_path: Path, in_loop: Callable[..., InLoopRefresh]
+) -> None:
     index = in_loop(every=2, back=5)
     for step in range(10):
         index.before(step)
@@ -208,7 +212,7 @@ def test_indexes_are_kept_as_far_back_as_a_killed_run_may_go(tmp_path: Path, in_
 # ── Handed over ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_snapshots_are_whole_models_of_the_moment(model: Model, tmp_path: Path, handed_over: HandedOver) -> None:
+def test_snapshots_are_whole_models_of_the_moment(model: Model, tmp_path: Path, handed_over: BackgroundRefresh) -> None:
     seen = []
     for step in range(10):
         handed_over.before(step)
@@ -222,7 +226,7 @@ def test_snapshots_are_whole_models_of_the_moment(model: Model, tmp_path: Path, 
 
 
 def test_the_trainer_takes_the_newest_that_is_whole_and_waits_for_none(
-    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver, monkeypatch: pytest.MonkeyPatch
+    towns: Towns, model: Model, tmp_path: Path, handed_over: BackgroundRefresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generations = tmp_path / "generations"
     assert [handed_over.before(step).step for step in range(4)] == [0] * 4
@@ -258,27 +262,27 @@ def test_an_index_that_cannot_be_taken_is_told_of_once_and_taken_later(
     towns: Towns,
     model: Model,
     tmp_path: Path,
-    handed_over: HandedOver,
+    handed_over: BackgroundRefresh,
     listening: Listening,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
 ) -> None:
-    tries, take = 0, HandedOver._open
+    tries, take = 0, BackgroundRefresh._open
 
-    def later(self: HandedOver, step: int) -> LiveIndex:
+    def later(self: BackgroundRefresh, step: int) -> LiveIndex:
         nonlocal tries
         tries += 1
         if tries < 3:
             raise type(error)(f"{error} {tries} of them.")  # as the free bytes that a device tells of change
         return take(self, step)
 
-    monkeypatch.setattr(HandedOver, "_open", later)
+    monkeypatch.setattr(BackgroundRefresh, "_open", later)
     handed_over.before(4)
     build_generation(tmp_path / "snapshots" / step_name(4), towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)
     wait_until(lambda: handed_over.before(5).step == 4)
     assert tries == 3
     assert listening.warned == [
-        f"The index of step 4 cannot be taken: {error} 1 of them. Training goes on with the one before, and tries "
+        f"The index of step 4 cannot be loaded: {error} 1 of them. Training continues with the previous one, and tries "
         "again."
     ]
 
@@ -287,19 +291,19 @@ def test_an_index_that_another_process_removed_meanwhile_is_not_told_of(
     towns: Towns,
     model: Model,
     tmp_path: Path,
-    handed_over: HandedOver,
+    handed_over: BackgroundRefresh,
     listening: Listening,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tries = 0
 
-    def gone(self: HandedOver, step: int) -> LiveIndex:
+    def gone(self: BackgroundRefresh, step: int) -> LiveIndex:
         nonlocal tries
         shutil.rmtree(tmp_path / "generations" / step_name(step))
         tries += 1
         raise RealmError("a shard is missing.")
 
-    monkeypatch.setattr(HandedOver, "_open", gone)
+    monkeypatch.setattr(BackgroundRefresh, "_open", gone)
     handed_over.before(4)
     build_generation(tmp_path / "snapshots" / step_name(4), towns.corpus, tmp_path / "generations", 4, "cpu", QUIET)
     wait_until(lambda: tries == 1)
@@ -308,7 +312,7 @@ def test_an_index_that_another_process_removed_meanwhile_is_not_told_of(
 
 
 def test_a_generation_that_was_passed_over_is_never_taken(
-    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver, monkeypatch: pytest.MonkeyPatch
+    towns: Towns, model: Model, tmp_path: Path, handed_over: BackgroundRefresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step, folder in ((4, "elsewhere"), (8, "generations")):
         handed_over.before(step)
@@ -320,7 +324,7 @@ def test_a_generation_that_was_passed_over_is_never_taken(
 
 
 def test_a_generation_of_parameters_that_were_lost_is_never_taken(
-    towns: Towns, first: Generation, model: Model, tmp_path: Path, handed_over: HandedOver
+    towns: Towns, first: Generation, model: Model, tmp_path: Path, handed_over: BackgroundRefresh
 ) -> None:
     handed_over.before(4)
     snapshot = tmp_path / "snapshots" / step_name(4)
@@ -328,7 +332,7 @@ def test_a_generation_of_parameters_that_were_lost_is_never_taken(
     handed_over.close()
     forget_after(tmp_path, 0)  # the trainer was killed before its first checkpoint
     move(model)
-    resumed = HandedOver(model, first, tmp_path, 4, CPU, World(), QUIET)
+    resumed = BackgroundRefresh(model, first, tmp_path, 4, CPU, World(), QUIET)
     try:
         lost = Path(shutil.move(tmp_path / "elsewhere" / step_name(4), tmp_path / "generations"))
         wait_until(lambda: not lost.exists())
@@ -343,7 +347,7 @@ def test_a_generation_of_parameters_that_were_lost_is_never_taken(
 
 
 def test_a_snapshot_that_is_forgotten_while_it_is_built_from_is_not_published(
-    towns: Towns, model: Model, tmp_path: Path, handed_over: HandedOver, monkeypatch: pytest.MonkeyPatch
+    towns: Towns, model: Model, tmp_path: Path, handed_over: BackgroundRefresh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handed_over.before(4)
     handed_over.before(8)  # the next snapshot alone takes nothing from the one before
@@ -358,14 +362,14 @@ def test_a_snapshot_that_is_forgotten_while_it_is_built_from_is_not_published(
         return build_at_once(*arguments, before_publishing=check, **more)
 
     monkeypatch.setattr(refresh, "build", late)
-    with pytest.raises(Forgotten, match="The parameters of step 8 are the trainer's no longer"):
+    with pytest.raises(SnapshotLost, match="The trainer no longer has the parameters of step 8"):
         build_generation(tmp_path / "snapshots" / step_name(8), towns.corpus, generations, 8, "cpu", QUIET)
     assert newest_step(generations) is None
     assert list(known_snapshots(tmp_path / "snapshots")) == [step_name(4)]
 
 
 def test_the_watcher_ends_with_the_training(first: Generation, model: Model, tmp_path: Path) -> None:
-    made = HandedOver(model, first, tmp_path, 4, CPU, World(), QUIET)
+    made = BackgroundRefresh(model, first, tmp_path, 4, CPU, World(), QUIET)
     assert "index watcher" in [thread.name for thread in threading.enumerate()]
     made.close()
     assert "index watcher" not in [thread.name for thread in threading.enumerate()]
@@ -376,7 +380,7 @@ def test_the_watcher_ends_with_the_training(first: Generation, model: Model, tmp
 
 @pytest.mark.parametrize("way", ["in-loop", "handed over"])
 def test_dropout_does_not_notice_a_refresh(
-    way: str, in_loop: Callable[..., InLoop], handed_over: HandedOver, tmp_path: Path
+    way: str, in_loop: Callable[..., InLoopRefresh], handed_over: BackgroundRefresh, tmp_path: Path
 ) -> None:
     torch.manual_seed(5)
     wanted = torch.rand(3)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from realm_core.errors import RealmError, Stopped
 from realm_core.runs.activity import Activity
-from realm_core.training.loop import Group, Loop
+from realm_core.training.loop import Loop, ParameterGroup
 
 Losses = Iterator[tuple[Tensor, dict[str, float]]]
 
@@ -44,7 +44,7 @@ def loop_of(module: nn.Module, folder: Path, activity: Activity | None = None, *
         "metrics_every": 10,
         "identity": "these",
     }
-    groups = settings.pop("groups", None) or [Group(module, 0.1)]
+    groups = settings.pop("groups", None) or [ParameterGroup(module, 0.1)]
     return Loop(
         "small", groups, **given | settings, folder=folder / "small", activity=activity or Activity(folder, quiet=True)
     )
@@ -94,7 +94,7 @@ def test_only_matrices_decay_and_groups_have_their_own_rate(tmp_path: Path) -> N
     def losses_of(step: int) -> Losses:
         yield slow.total() + fast.total(), {}
 
-    groups = [Group(slow, 0.01), Group(fast, 0.1)]
+    groups = [ParameterGroup(slow, 0.01), ParameterGroup(fast, 0.1)]
     loop_of(slow, tmp_path, groups=groups, steps=1, warmup=0.0, weight_decay=0.5).run(losses_of, dict)
     assert slow.vector.tolist() == pytest.approx([1 - 0.01] * 3, abs=1e-6)
     assert slow.matrix[0].tolist() == pytest.approx([1 - 0.01 - 0.01 * 0.5] * 3, abs=1e-6)
@@ -226,7 +226,7 @@ def test_a_checkpoint_that_is_half_there_is_not_there(tmp_path: Path) -> None:
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     module = Numbers()
     loop_of(module, tmp_path).run(noisy(module), dict)
-    with pytest.raises(RealmError, match="checkpoint-20 is of other rows or settings"):
+    with pytest.raises(RealmError, match="checkpoint-20 belongs to other rows or settings"):
         loop_of(module, tmp_path, identity="those").resume()
-    with pytest.raises(RealmError, match=r"checkpoint-20 is of another model"):
-        loop_of(module, tmp_path, groups=[Group(nn.Linear(2, 2), 0.1)]).resume()
+    with pytest.raises(RealmError, match=r"checkpoint-20 belongs to another model"):
+        loop_of(module, tmp_path, groups=[ParameterGroup(nn.Linear(2, 2), 0.1)]).resume()

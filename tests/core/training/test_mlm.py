@@ -227,5 +227,5 @@ def test_a_resumed_run_comes_to_the_same_bytes(towns: Towns, tmp_path: Path, mon
 def test_a_corpus_that_is_all_held_out_is_refused(towns: Towns, tmp_path: Path) -> None:
     corpus = tiny_snapshot(tmp_path, dict(list(TEXTS.items())[:1]))
     words = [*towns.warm_up(tmp_path / "made", LEARNING | {"holdout": 0.9}), "--corpus", corpus]
-    with pytest.raises(RealmError, match=f"{corpus} holds no blocks to learn from"):
+    with pytest.raises(RealmError, match=f"{corpus} holds no blocks to train on"):
         activity_of("mlm", words, run=tmp_path / "run")

@@ -147,7 +147,7 @@ def test_a_model_without_an_encoder_begins_with_an_untrained_head_and_says_so(
     monkeypatch.setattr(Activity, "say", lambda self, message: said.append(message))
     for name, words in (("without", ["--model", tmp_path / "headless"]), ("with", [])):
         activity_of("pretrain", [*towns.pretrain(tmp_path / name, SHORT), *words], run=tmp_path / f"{name}-run")
-        warned = [message for message in said if "no masked-language head; it begins untrained" in message]
+        warned = [message for message in said if "no masked-language head; it starts untrained" in message]
         assert len(warned) == 1, name
     assert load_model(tmp_path / "without").encoder is not None
 
@@ -266,7 +266,7 @@ def test_a_model_that_exists_is_never_overwritten(towns: Towns, tmp_path: Path) 
 
 
 def test_too_few_blocks_for_k_are_refused(towns: Towns, tmp_path: Path) -> None:
-    refused(towns, tmp_path, "too few different blocks: 40 besides a sentence's own passage", k=41)
+    refused(towns, tmp_path, "too few different blocks: it must have 40 besides a sentence's own passage", k=41)
 
 
 def test_a_checkpoint_of_other_settings_is_refused_but_a_longer_run_goes_on(
@@ -281,7 +281,7 @@ def test_a_checkpoint_of_other_settings_is_refused_but_a_longer_run_goes_on(
             activity_of("pretrain", towns.pretrain(tmp_path / "made", SHORT), run=tmp_path / "run")
     assert saved(tmp_path / "run") == 2
     for other in ({"batch": 3}, {"masking": "uniform"}, {"seed": 2}):
-        refused(towns, tmp_path, "checkpoint-2 is of other rows or settings than this run's", **other)
+        refused(towns, tmp_path, "checkpoint-2 belongs to other rows or settings than this run's", **other)
     longer = SHORT | {"steps": 4, "checkpoint_every": 1, "metrics_every": 1, "at_once": 2}
     activity_of("pretrain", towns.pretrain(tmp_path / "made", longer), run=tmp_path / "run")
     assert list(metrics(tmp_path / "run", "pretrain.loss")) == [2, 3, 4]
@@ -305,7 +305,7 @@ def test_a_checkpoint_that_began_with_other_spans_is_refused(
         with pytest.raises(KeyboardInterrupt):
             words = [*towns.pretrain(tmp_path / "made", SHORT), "--spans", tmp_path / "0"]
             activity_of("pretrain", words, run=tmp_path / "run")
-    refused(towns, tmp_path, "checkpoint-2 is of other rows or settings than this run's", "--spans", tmp_path / "1")
+    refused(towns, tmp_path, "checkpoint-2 belongs to other rows or settings", "--spans", tmp_path / "1")
     activity_of("pretrain", words, run=tmp_path / "run")
 
 
@@ -314,11 +314,11 @@ def test_a_checkpoint_that_began_with_other_spans_is_refused(
     [
         (
             {"refresh": "elsewhere", "refresh_every": 2},
-            "No step will see another index than the first: refresh_every is 2, and .* 2 steps",
+            "No step will use another index than the first: refresh_every is 2, and .* 2 steps",
         ),
         (
             {"refresh": "elsewhere", "refresh_every": 1},
-            "The index was never replaced: none of newer parameters came in time",
+            "The index was never replaced: no new one arrived in time",
         ),
         ({"refresh": "in-loop", "refresh_every": 1}, None),
         ({"refresh": "never"}, None),
@@ -339,7 +339,7 @@ def test_spans_that_are_all_held_out_teach_nothing(towns: Towns, tmp_path: Path)
     one = tiny_snapshot(tmp_path, {"Rome": "Rome was built in 753 BC."})
     extract(one, tmp_path / "spans", QUIET, TaggerOptions("dates"))
     words = ("--spans", tmp_path / "spans", "--sentences", one)
-    refused(towns, tmp_path, "The spans hold no passage to learn from", *words, holdout=0.9)
+    refused(towns, tmp_path, "The spans hold no passage to train on", *words, holdout=0.9)
 
 
 def test_a_loss_that_is_no_number_ends_it(towns: Towns, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
-from realm_core.training.ablation import Of, Stage
+from realm_core.training.ablation import AblationStage, StageId
 from realm_core.training.relay import Relay, passed_on
 
-STAGE = Stage(Of("evaluate", "realm", "plain-dev"), ("evaluate",), Path("result.json"))
+STAGE = AblationStage(StageId("evaluate", "realm", "plain-dev"), ("evaluate",), Path("result.json"))
 
 
 def measure(run: Path, step: int, loss: float) -> None:
@@ -42,7 +42,7 @@ def test_a_row_goes_on_with_its_time_and_what_it_is_of(tmp_path: Path) -> None:
     of = {"stage": "evaluate", "row": "realm", "questions": "plain-dev"}
     assert rows(whole) == [row | of for row in rows(stage)]
     assert [row["evaluate.loss"] for row in rows(whole)] == [0.5, 0.25]
-    assert STAGE.name == "evaluate-realm.plain-dev" and Of("ict").said() == {"stage": "ict"}
+    assert STAGE.name == "evaluate-realm.plain-dev" and StageId("ict").labels() == {"stage": "ict"}
 
 
 def test_whoever_goes_on_passes_on_what_is_left_and_nothing_twice(tmp_path: Path) -> None:
@@ -55,7 +55,9 @@ def test_whoever_goes_on_passes_on_what_is_left_and_nothing_twice(tmp_path: Path
     second.look()
     second.look()
     assert [(row["step"], row["evaluate.loss"]) for row in rows(whole)] == [(10, 0.5), (20, 0.25), (10, 0.4)]
-    other = Relay(Stage(Of("ict"), (), Path()), RunFolder(stage), passed_on(Activity(whole)), Activity(whole))
+    other = Relay(
+        AblationStage(StageId("ict"), (), Path()), RunFolder(stage), passed_on(Activity(whole)), Activity(whole)
+    )
     other.look()
     assert len(rows(whole)) == 6  # the same numbers of another stage are others
 

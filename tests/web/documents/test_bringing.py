@@ -108,4 +108,4 @@ def test_on_the_page_and_the_command_line(
     assert first is not None
     deploying.roll_back(first, confirmed=True)
     call_command("documents", "bring")
-    assert "Everything is there already" in capsys.readouterr().out
+    assert "Nothing to change" in capsys.readouterr().out

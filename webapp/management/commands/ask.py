@@ -1,4 +1,4 @@
-"""`manage.py ask "…"`: ask one question on the command line; the answer is kept like any other."""
+"""`manage.py ask "…"`: ask one question on the command line; the answer is stored as any other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.serving.engine import EngineUnavailable, holder
 
 
 class Command(BaseCommand):
-    """Ask, print, keep."""
+    """Ask, store, print."""
 
     help = "Ask a question of the deployed model and print the answer with its evidence."
 
@@ -86,7 +86,7 @@ class Command(BaseCommand):
 
 
 def _excerpt(block: dict[str, Any], around: int = 100) -> str:
-    """The passage around the answer, the answer in [brackets]; the beginning where there is none."""
+    """The passage around the answer, the answer in [brackets]; without an answer, the beginning."""
     text: str = block["text"]
     start, end = block["start"], block["end"]
     if start is None:

@@ -14,16 +14,16 @@ from webapp.models.token import SCOPES
 
 
 class Command(BaseCommand):
-    """Make a token. Only the token goes to the standard output, so that it can be sent on into a file."""
+    """Make a token. Only the token goes to the standard output, so that it can be redirected into a file."""
 
-    help = "Make a token for the REST API. It is shown once and kept nowhere."
+    help = "Make a token for the REST API. It is shown once and not stored."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("user", help="whose token it is; it may do what this person may")
+        parser.add_argument("user", help="the token's owner, whose rights limit it")
         parser.add_argument(
-            "--scope", action="append", choices=SCOPES, required=True, help="what it is for; may be repeated"
+            "--scope", action="append", choices=SCOPES, required=True, help="what it may do; may be repeated"
         )
-        parser.add_argument("--name", default="", help="what it is called in lists (default: its scopes)")
+        parser.add_argument("--name", default="", help="its name in lists (default: its scopes)")
         parser.add_argument("--days", type=int, help="how long it is valid (default: until it is revoked)")
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py documents add|remove|purge|bring|list`: the documents of the corpus that answers, on the command line."""
+"""`manage.py documents add|remove|purge|bring|list`: the documents of the deployed corpus, on the command line."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from webapp.serving.engine import EngineUnavailable
 class Command(BaseCommand):
     """Add, remove, purge, bring, list."""
 
-    help = "Add documents to the corpus that answers, remove or purge some, or list them."
+    help = "Add documents to the deployed corpus, remove or purge some, or list them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)
         add = actions.add_parser("add", help="add files or addresses, all or none")
         add.add_argument("sources", nargs="+", metavar="FILE_OR_ADDRESS")
-        add.add_argument("--id", default="", help="of a single document (default: made up)")
-        add.add_argument("--title", default="", help="of a single document (default: what it says itself)")
-        add.add_argument("--url", default="", help="where a single document is from")
+        add.add_argument("--id", default="", help="of a single document (default: generated)")
+        add.add_argument("--title", default="", help="of a single document (default: from its content)")
+        add.add_argument("--url", default="", help="the source of a single document")
         add.add_argument("--licence", help="default: the corpus's own")
         add.add_argument("--attribution", help="default: the corpus's own")
-        add.add_argument("--language", default="", help="such as en (default: what it says itself, or the corpus's)")
-        add.add_argument("--date", type=date.fromisoformat, help="its own, such as 2026-01-31")
+        add.add_argument("--language", default="", help="such as en (default: from its content, or the corpus's)")
+        add.add_argument("--date", type=date.fromisoformat, help="the document's own, such as 2026-01-31")
         add.add_argument("--tag", action="append", default=[], dest="tags", help="may be given several times")
         add.add_argument("--collection", help="its name (default: the corpus's own, which is called as the corpus is)")
         remove = actions.add_parser("remove", help="remove documents, all or none")
@@ -53,27 +53,27 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, action: str, **options: Any) -> None:
         try:
             if action == "add":
-                self._tell(documents.add(_given(options), by=None))
+                self._print_changes(documents.add(_given(options), by=None))
             elif action == "remove":
-                self._tell(documents.remove(options["ids"], by=None))
+                self._print_changes(documents.remove(options["ids"], by=None))
             elif action == "bring":
                 for edited in bringing.bring(by=None) or [documents.Edited(None, [])]:
-                    self._tell(edited)
+                    self._print_changes(edited)
             elif action == "purge":
-                self._tell_purge(purging.purge(options["ids"], by=None))
+                self._print_purge(purging.purge(options["ids"], by=None))
             else:
                 self._list(options)
         except (InvalidRequest, StateConflict, EngineUnavailable, RealmError) as error:
             raise CommandError(str(error)) from None
 
-    def _tell(self, edited: documents.Edited) -> None:
+    def _print_changes(self, edited: documents.Edited) -> None:
         for change in edited.changes:
             document = change.document
             self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({document.blocks:,} blocks)")
         if not edited.changes:
-            self.stdout.write("Everything is there already.")
+            self.stdout.write("Nothing to change: the corpus has all of it already.")
 
-    def _tell_purge(self, purge: Purge) -> None:
+    def _print_purge(self, purge: Purge) -> None:
         self.stdout.write(
             f"{purge}: {purge.blocks:,} blocks, {len(purge.files):,} files, {purge.answers:,} kept answers."
         )

@@ -18,13 +18,13 @@ from webapp.storage.places import corpora_dir
 class Command(BaseCommand):
     """Ingest and record."""
 
-    help = "Make a corpus snapshot from a source. Killed at any time, the same command goes on where it stopped."
+    help = "Make a corpus snapshot from a source. If it is killed, the same command resumes where it stopped."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_options(parser, Ingest, without=["output"])
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        from realm_core.corpus.ingest import snapshot_of  # brings the tokeniser
+        from realm_core.corpus.ingest import snapshot_of  # imports the tokeniser
 
         activity = Activity(quiet=options["verbosity"] == 0)
         activity.stop_on_signals()
@@ -34,5 +34,5 @@ class Command(BaseCommand):
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
         except (Stopped, KeyboardInterrupt):
-            raise CommandError("Stopped; the same command goes on from here.", returncode=3) from None
+            raise CommandError("Stopped; the same command resumes from here.", returncode=3) from None
         self.stdout.write(f"Recorded: {snapshot}")

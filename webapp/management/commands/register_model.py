@@ -1,4 +1,4 @@
-"""`manage.py register_model PATH`: record a model folder; schedules that wait for a new model have its index built."""
+"""`manage.py register_model PATH`: record a model folder; schedules that wait for a new model then build its index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webapp.schedules import service as scheduling
 class Command(BaseCommand):
     """Record a model."""
 
-    help = "Record a model folder. It stays where it is; recording it again gives the row its new place."
+    help = "Record a model folder. It stays in its place; recording it again updates its path."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path)
@@ -38,4 +38,4 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from None
         self.stdout.write(f"Recorded: {model} (hash {model.model_hash})")
         for job in jobs:
-            self.stdout.write(f"A schedule has its index built, by job {job.pk}.")
+            self.stdout.write(f"A schedule builds its index: job {job.pk}.")

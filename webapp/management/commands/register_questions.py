@@ -1,4 +1,4 @@
-"""`manage.py register_questions FILE`: record a file of questions, to learn from or to measure by."""
+"""`manage.py register_questions FILE`: record a file of questions, to train on or to measure by."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from webapp.questions import service as questions
 class Command(BaseCommand):
     """Record a question set."""
 
-    help = "Record a file of questions (JSON lines). It is copied into the data folder, and never changes there."
+    help = "Record a file of questions (JSON lines). It is copied into the data folder and never changed."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path)
-        parser.add_argument("--purpose", choices=Purpose.values, required=True, help="learn from it, or measure by it")
-        parser.add_argument("--name", default="", help="what the set is called (default: the file's name)")
+        parser.add_argument("--purpose", choices=Purpose.values, required=True, help="train on it, or measure by it")
+        parser.add_argument("--name", default="", help="name of the set (default: the file's name)")
         parser.add_argument(
             "--leave-out-measured",
             action="store_true",
-            help="of questions to learn from, drop those that stand in a set to measure by",
+            help="for training questions: omit those that are in a set to measure by",
         )
         parser.add_argument("--origin", default="", help="where the questions came from, and their licence")
 

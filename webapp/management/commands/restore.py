@@ -13,9 +13,9 @@ from webapp.operations import backups
 
 
 class Command(BaseCommand):
-    """Put back what a backup holds, into an empty database and this data folder."""
+    """Restore a backup into an empty database and this data folder."""
 
-    help = "Put back what a backup holds, into an empty database and this data folder."
+    help = "Restore a backup into an empty database and this data folder."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="the tar file to read")
@@ -26,5 +26,5 @@ class Command(BaseCommand):
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
         for path in aside:
-            self.stdout.write(f"What lay there was not as in the backup, and is now in {path}")
-        self.stdout.write(f"{options['file']} is restored. Start the processes again: the secret key may be another.")
+            self.stdout.write(f"Existing files differed from the backup; they are now in {path}")
+        self.stdout.write(f"{options['file']} is restored. Restart the processes: the secret key may have changed.")

@@ -1,4 +1,4 @@
-"""`manage.py revoke_token realm_AbCdEf`: a token is valid no longer."""
+"""`manage.py revoke_token realm_AbCdEf`: revoke a token."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from webapp.accounts.service import revoke, valid_tokens
 
-_SHOWN: Final = 12  # characters of a token that its row keeps
+_SHOWN: Final = 12  # characters of a token that its row has
 
 
 class Command(BaseCommand):
-    """Revoke a token by its first characters, or list what there is."""
+    """Revoke a token by its first characters, or list all."""
 
     help = "Revoke a token of the REST API; without a token, list those that are valid."
 
@@ -28,7 +28,8 @@ class Command(BaseCommand):
                 self.stdout.write(f"{one.start}  {one.user.username}  {one.name} ({', '.join(one.scopes)}), {used}")
             return
         start = options["token"][:_SHOWN]
-        # Two that begin alike are not to be expected (36 random bits); then both go, which errs on the safe side.
+        # Two tokens with the same start are improbable (36 random bits); both are revoked then, which is the safe
+        # choice.
         found = list(tokens.filter(start=start)) if len(start) == _SHOWN else []
         if not found:
             raise CommandError(f"No valid token begins with {start}; without a token, this command lists them.")

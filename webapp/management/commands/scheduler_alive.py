@@ -1,4 +1,4 @@
-"""`manage.py scheduler_alive`: whether the scheduler has tidied up lately; for a container's health check."""
+"""`manage.py scheduler_alive`: whether the scheduler has run lately; for a container's health check."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from webapp.models import Scheduler
 
 
 class Command(BaseCommand):
-    """Ask for the scheduler's sign of life."""
+    """Query the scheduler's sign of life."""
 
-    help = "End with status 0 if a scheduler has given a sign of life lately, otherwise with 1."
+    help = "Exit with status 0 if a scheduler has given a sign of life lately, otherwise with 1."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         if not any(scheduler.is_alive for scheduler in Scheduler.known()):

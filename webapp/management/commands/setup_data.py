@@ -1,10 +1,10 @@
-"""`manage.py setup_data`: everything that a first run needs beyond the tables, and the repair of what is missing.
+"""`manage.py setup_data`: everything that a first run needs beyond the tables, and repairs.
 
     corpus → model → index → deployment → question sets → administrator
 
-Each step looks at what is there and does nothing when it is complete, so a second run takes a moment. Files
-are asked, not rows alone: a folder that was deleted is made again, under the same name. What people have deployed
-stays, as long as it can answer.
+Each step checks what exists and does nothing if it is complete, so a second run is fast. The files are checked, not
+only the rows: a deleted folder is made again, under the same name. A pair that somebody deployed stays deployed if it
+can answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from webapp.questions import service as questions
 from webapp.storage.places import corpora_dir, first_password_path, indexes_dir, resolve
 
 DEFAULT_CORPUS = "vital-en"
-# Those to measure by first: of the others, what stands in these, too, is left out.
+# The sets to measure by first: their questions are left out of the others.
 DEFAULT_QUESTIONS = {"plain-dev": Purpose.MEASURE, "plain-test": Purpose.MEASURE, "plain-train": Purpose.LEARN}
 ADMINISTRATOR = "admin"
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.set_defaults(corpus_name=DEFAULT_CORPUS)
         parser.add_argument("--model", type=Path, default=settings.MODELS_DIR / settings.MODEL, help="the first model")
         parser.add_argument(
-            "--show-password", action="store_true", help="say a new administrator's password, as on a terminal"
+            "--show-password", action="store_true", help="print a new administrator's password, as on a terminal"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -64,8 +64,8 @@ class Command(BaseCommand):
         except RealmError as error:
             raise CommandError(str(error), returncode=2) from None
         except (Stopped, KeyboardInterrupt):
-            raise CommandError("Stopped; the next run goes on from here.", returncode=3) from None
-        # Whatever is no terminal may be a log, which others read and which stays.
+            raise CommandError("Stopped; the next run resumes here.", returncode=3) from None
+        # Output that is no terminal may be a log, which others can read and which is kept.
         shown = (options["show_password"] or self.stdout.isatty()) and not settings.HTTPS
         self._administrator(shown=shown)
 
@@ -89,7 +89,7 @@ class Command(BaseCommand):
         for index in known:
             if is_complete(resolve(index.path)):
                 return index
-        # A folder that has lost files would be taken for the finished index by the build; it goes first.
+        # The build would accept a folder that has lost files as the finished index, so it is removed first.
         lost = known.first()
         if lost is not None:
             self._say(f"The index {lost.generation} has lost files; it is built again")
@@ -111,18 +111,18 @@ class Command(BaseCommand):
         if active is not None and _can_serve(active) and not newer:
             return
         index = self._index(model, corpus)
-        serves = active is not None and _can_serve(active)  # maybe again
+        serves = active is not None and _can_serve(active)  # perhaps after a repair
         if active is None:
             note = "First run"
         elif newer:
             note = "The model that comes with the source is newer"
         elif not serves:
-            self._say(f"Files of what was deployed are missing: {active}")
+            self._say(f"Files of the active deployment are missing: {active}")
             note = f"Deployment {active.pk} has lost files"
         else:
             return
         try:
-            # Doubts do not stop it, above all that a newer model was never measured here; the audit trail has them.
+            # Doubts do not stop it: a newer model was never measured here. The audit trail records them.
             deployment = deploying.deploy(index, model=model, by="setup", note=note, confirmed=True)
         except RealmError as error:
             if not serves:
@@ -132,7 +132,7 @@ class Command(BaseCommand):
             self._say(f"Deployed: {deployment}")
 
     def _questions(self) -> None:
-        """Sets that were recorded stay as they are, also when a newer release brings others under their names."""
+        """Recorded sets do not change, even if a newer release has other ones under their names."""
         for name, purpose in DEFAULT_QUESTIONS.items():
             if not QuestionSet.objects.filter(name=name).exists():
                 path = settings.MODELS_DIR / "questions" / f"{name}.jsonl"
@@ -155,10 +155,10 @@ class Command(BaseCommand):
             number += 1
             name = f"{ADMINISTRATOR}{number}"
         user.objects.create_superuser(name, password=password)
-        told = f"“{password}” (shown only now; change it under /admin/)"
+        shown_password = f"“{password}” (shown only now; change it under /admin/)"
         if not shown:
-            told = f"in {path} until the first login"
-        self._say(f"Administrator account: user “{name}”, password {told}")
+            shown_password = f"in {path} until the first login"
+        self._say(f"Administrator account: user “{name}”, password {shown_password}")
 
     def _say(self, sentence: str) -> None:
         self.stdout.write(sentence)
@@ -166,8 +166,8 @@ class Command(BaseCommand):
 
 
 def _is_newer(model: ModelVersion, corpus: CorpusSnapshot, active: Deployment) -> bool:
-    """Whether the model that comes with the source is to follow an earlier one that did, which answers from the
-    default corpus. One that was deployed before does not, unless MODEL names it: an administrator went back from it."""
+    """Whether the shipped model should replace an earlier shipped one that answers from the default corpus. Not if it
+    was deployed before, because an administrator rolled back from it, unless MODEL names it."""
     earlier = active.model
     shipped = {model.name, *(path.parent.name for path in settings.MODELS_DIR.glob("*/config.json"))}
     follows = earlier != model and earlier.name in shipped and earlier.job_id is None
