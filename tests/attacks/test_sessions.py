@@ -18,7 +18,7 @@ from tests.web.operating import TokenClient, post
 from tests.web.pages import stored
 from tests.web.test_authorisation import API, PAGES, Address, _ends
 from webapp.access import limits
-from webapp.logs import JSONLines, Lines
+from webapp.logs import JSONLines, TextLines
 from webapp.models import ApiToken, Feedback, Job, Schedule
 
 PASSWORD = "a long walk by the sea"
@@ -167,7 +167,7 @@ def test_what_is_for_one_is_kept_by_no_proxy(engine: FakeEngine, staff: Person) 
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@pytest.mark.parametrize("formatter", [JSONLines(), Lines("{levelname} {message}", style="{")])
+@pytest.mark.parametrize("formatter", [JSONLines(), TextLines("{levelname} {message}", style="{")])
 def test_a_line_of_the_log_is_a_line(formatter: logging.Formatter, text: str) -> None:
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     output.write(formatter.format(logging.makeLogRecord({"msg": f"Not found: {text}", "levelname": "INFO"})))

@@ -83,7 +83,7 @@ def block_json(source: articles.ArticleBlock) -> dict[str, Any]:
     }
 
 
-def _source(request: Request, block_id: str) -> articles.Source:
+def _source(request: Request, block_id: str) -> articles.ArticleBlock:
     source = articles.find(block_id, hidden=access_of(request.user).hidden)
     if source is None:
         raise Http404

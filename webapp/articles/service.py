@@ -54,7 +54,7 @@ class ArticleBlock:
     texts: Texts
 
 
-def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[str]) -> Source | None:
+def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[str]) -> ArticleBlock | None:
     """The block in the corpus that `asked` was answered from, else in the one that serves, else in any.
 
     None as well for one that was purged, also where the files of a base still hold it. hidden: collections of which
@@ -87,7 +87,7 @@ def _collection_of(texts: Texts, block: Block) -> str:
     return str(texts.manifest["name"])
 
 
-def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> Source:
+def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
     from realm_core.living.view import CorpusView
 
     corpus_id = f"{corpus.name}@{corpus.snapshot_id}"
@@ -119,7 +119,7 @@ def count_holding(answer: str, asked: AskedAnswer, scope: Scope | None) -> int |
     None: it has more than `MAX_BLOCKS_SEARCHED` blocks, which would take too long, or it was removed.
     """
     texts = _of_answer(asked, filtered=scope is not None)
-    if texts is None or len(texts) > LOOKED_THROUGH:
+    if texts is None or len(texts) > MAX_BLOCKS_SEARCHED:
         return None
     return sum(1 for _ in _holding(answer, texts, scope))
 

@@ -185,7 +185,7 @@ class _Lines:
         self._place.close()
 
 
-def _checked(question: Any, common: dict[str, Any], access: CollectionAccess) -> asking.Request | Exception:
+def _checked(question: Any, common: dict[str, Any], access: CollectionAccess) -> asking.AskRequest | Exception:
     if isinstance(question, str):
         question = {"question": question}
     serializer = QuestionSerializer(data={**common, **question} if isinstance(question, dict) else question)

@@ -50,7 +50,7 @@ _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
-class Request:
+class AskRequest:
     """A checked question. collections, filters: as they were named. scope: what that comes to for its asker."""
 
     question: str
@@ -80,7 +80,7 @@ def checked(
     filters: Mapping[str, Any] | None = None,
     *,
     access: CollectionAccess,
-) -> Request:
+) -> AskRequest:
     """What was asked, cleaned, for somebody with this access.
 
     InvalidRequest names every field that is wrong. EngineUnavailable where collections are named and none is loaded.
@@ -105,7 +105,7 @@ def checked(
     if errors:
         raise InvalidRequest(*errors)
     scope = scope_of(access, names, kept_filters)
-    return Request(cleaned, k, tuple(dict.fromkeys(exclude)), names, kept_filters, scope)
+    return AskRequest(cleaned, k, tuple(dict.fromkeys(exclude)), names, kept_filters, scope)
 
 
 def wrong_ids(exclude: Sequence[str]) -> list[FieldError]:

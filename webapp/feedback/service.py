@@ -100,7 +100,7 @@ def right_answer(said: Feedback) -> str:
     return said.better_answer.strip() or (said.answer.answer_text or "" if said.right else "")
 
 
-def evidence_of(said: Feedback, hidden: Collection[str]) -> Told | None:
+def evidence_of(said: Feedback, hidden: Collection[str]) -> NamedBlock | None:
     """The block that says the right answer: the one that was named, else the best of those read; None: neither does.
 
     hidden: collections whose blocks are not found where they were not read.
@@ -114,7 +114,7 @@ def evidence_of(said: Feedback, hidden: Collection[str]) -> Told | None:
         and not named
         and (block := articles.in_its_corpus(said.block_id, said.answer, hidden=hidden)) is not None
     ):
-        named = [Told(block.block_id, block.title, block.text, None)]
+        named = [NamedBlock(block.block_id, block.title, block.text, None)]
     return next((one for one in named if holds_answer(one.text, answer)), None)
 
 
