@@ -185,7 +185,8 @@ def lists() -> Iterator[tuple[str, str]]:
 
 
 NAMES = ("name", "language")  # of corpora: any text could be one, and none is called like these
-UNREAD = {("/api/v1/documents", "title")}  # any text could be one; the files of this corpus are not there
+# Any text could be one, and the files of this corpus are not there.
+UNREAD = {("/api/v1/documents", "title"), ("/api/v1/documents", "collection")}
 
 
 @pytest.mark.parametrize("text", SHORT.values(), ids=SHORT)

@@ -38,7 +38,7 @@ def test_upload_ask_change_remove_and_the_ledger(
 ) -> None:
     # The tiny model's vectors are random: every block is read, so that the document is among them.
     checked = asking.checked
-    monkeypatch.setattr(asking, "checked", lambda question, k=20, exclude=(): checked(question, k, exclude))
+    monkeypatch.setattr(asking, "checked", lambda question, k=20, *more, **named: checked(question, k, *more, **named))
     page.set_viewport_size({"width": PHONE_WIDTH, "height": 844})
     page.set_default_timeout(90_000)  # the machine may be busy
     session = staff.client.cookies["sessionid"].value

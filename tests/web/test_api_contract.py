@@ -57,8 +57,8 @@ def _one_transaction() -> Iterator[None]:
         signal.connect(close_old_connections)
 
 
-# Documents and collections need the files of a corpus: tests/web/documents/test_contract.py.
-@schema.exclude(path_regex="^/api/v1/(documents|collections)").parametrize()
+# Documents, collections and purges need the files of a corpus: tests/web/documents/test_contract.py.
+@schema.exclude(path_regex="^/api/v1/(documents|collections|purges)").parametrize()
 @hypothesis.settings(
     max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ def test_the_longest_question_and_the_most_blocks_are_allowed() -> None:
 
 
 def test_k_has_the_same_upper_bound_everywhere() -> None:
-    for check in (asking.checked, filling.checked):
+    for check in (partial(asking.checked, access=CollectionAccess()), filling.checked):
         words = ("Who is [MASK]?",)
         check(*words, MAX_K)
         with pytest.raises(InvalidRequest, match=f"and {MAX_K}"):

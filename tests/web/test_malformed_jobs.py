@@ -117,7 +117,7 @@ def test_a_form_says_what_cannot_be(field: str, value: str, says: str, staff: Pe
 def test_what_was_typed_stays_where_a_job_ended_in_the_same_moment(
     staff: Person, index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {"model": index.model_id, "corpus": index.corpus_id, "shard_rows": 4321}
+    given = {"model": index.model_id, "corpus": index.corpus_id, "shard_rows": 4321, "search": "auto"}
     assert staff.client.post("/manage/jobs/new/index/", given).status_code == 302
     monkeypatch.setattr(services, "_active_like", lambda _fingerprint: None)
     response = staff.client.post("/manage/jobs/new/index/", given)

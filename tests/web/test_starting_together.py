@@ -24,7 +24,7 @@ pytestmark = pytest.mark.both_databases
 @pytest.mark.django_db(transaction=True)
 def test_one_of_them_is_led_to_the_other(staff: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     index = stored.deployment().index
-    form = {"model": index.model_id, "corpus": index.corpus_id, "shard_rows": 7}
+    form = {"model": index.model_id, "corpus": index.corpus_id, "shard_rows": 7, "search": "auto"}
     both_have_been_read = threading.Barrier(2, timeout=60)
     fingerprint = jobs._fingerprint
 

@@ -69,7 +69,7 @@ def test_questions_are_answered_uncounted(
         return limits.count(request)
 
     assert count(urls["CACHE_URL"]) is None
-    assert "Nothing is counted" in caplog.text and "not-the-password" not in caplog.text
+    assert "Rate limits are off" in caplog.text and "not-the-password" not in caplog.text
     allowance = count(port_broker.urls["CACHE_URL"])
     assert allowance is not None and allowance.remaining == 4
     with redis.Redis.from_url(port_broker.urls["CACHE_URL"]) as client:

@@ -4,16 +4,14 @@ from typing import Any
 
 import django.core.validators
 from django.db import migrations, models
-from django.db.models import OuterRef, Subquery
 
 
 def name_collections(apps: Any, _schema_editor: Any) -> None:
     corpora = apps.get_model("webapp", "CorpusSnapshot")._base_manager
     for model, path in (("Document", "index"), ("EvidenceBlock", "answer__deployment__index")):
         records = apps.get_model("webapp", model)._base_manager
-        own = records.filter(pk=OuterRef("pk")).values(f"{path}__corpus")[:1]
-        name = corpora.filter(pk=Subquery(own)).values("name")[:1]
-        records.update(collection=Subquery(name))
+        for corpus in corpora.all():
+            records.filter(**{f"{path}__corpus": corpus.pk}).update(collection=corpus.name)
 
 
 class Migration(migrations.Migration):

@@ -153,6 +153,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
         "metrics.jsonl",
         "progress.json",
         "result.json",
+        "task.json",
     ]
 
 

@@ -17,7 +17,7 @@ from webapp.documents import service as documents
 from webapp.documents.reading import Given, Text
 from webapp.models import ApiToken, Deployment, Document, Fetch, FetchState
 
-schema = description().include(path_regex="^/api/v1/(documents|collections)")
+schema = description().include(path_regex="^/api/v1/(documents|collections|purges)")
 
 
 @pytest.fixture
