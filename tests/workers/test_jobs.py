@@ -102,7 +102,8 @@ def test_a_process_that_is_killed_every_time_is_given_up(workers: Workers) -> No
     wait_for_state(job, "interrupted")
     assert "SIGKILL" in job.error
     assert [step for _, step in steps(job)] == [0, 1]
-    assert (job.fruitless, job.interruptions) == (MAX_ATTEMPTS, 1) and job.attempt > MAX_ATTEMPTS
+    # One more attempt where the first one's two steps were seen before it died.
+    assert (job.fruitless, job.interruptions) == (MAX_ATTEMPTS, 1) and job.attempt >= MAX_ATTEMPTS
 
 
 def test_a_killed_worker_takes_its_process_along_and_another_goes_on(workers: Workers) -> None:
