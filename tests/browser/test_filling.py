@@ -18,6 +18,7 @@ FILLED = SENTENCE.replace("[MASK]", "fermat")
 def test_fill_without_leaving_the_page(live_server: LiveServer, engine: FakeEngine, page: Page) -> None:
     page.goto(live_server.url)
     page.get_by_role("link", name="Fill", exact=True).click()
+    page.wait_for_url("**/fill/")  # until its scripts have run: Enter is theirs
     page.evaluate("window.sameDocument = true")
     page.get_by_label("Your sentence").fill(SENTENCE)
     page.get_by_label("What is missing, if you know it").fill("Twin")
