@@ -4,6 +4,7 @@ A model folder contains
 
     config.json         ModelConfig, hashes, storage
     model.safetensors   changed tensors: `query.…`, `block.…` (embedders), `reader.…`; pre-trained: `encoder.…`
+    adapter.safetensors what a later training added to these, if it was of low rank (`adapter.py`)
     README.md           the model card, if it has one
 
 A matrix may be quantised to int8 with a scale per row (`NAME` int8 and `NAME:scale` float16): value = int8 · scale.
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +34,7 @@ from realm_core.files import (
     sha256_of_file,
     write_json,
 )
+from realm_core.model.adapter import DOWN, UP, Adapter, changes, joined
 from realm_core.model.base import (
     base_bert,
     base_tensors,
@@ -45,7 +48,7 @@ from realm_core.model.config import ModelConfig
 from realm_core.model.embedder import Embedder
 from realm_core.model.encoder import Encoder
 from realm_core.model.encoding import BertModule
-from realm_core.model.identity import model_hash, verified_weights
+from realm_core.model.identity import ADAPTER_FILE, WEIGHTS_FILE, model_hash, verified_weights
 from realm_core.model.reader import Reader
 from realm_core.tensors import copied, load_tensors, save_tensors
 
@@ -69,6 +72,7 @@ class Model:
     block_hash: str | None = None  # of the block embedder: an index fits every model with the same one
     about: dict[str, Any] | None = None
     encoder: Encoder | None = None  # of masked sentences; only pre-trained models have one
+    adapter: Adapter | None = None  # all that a training changed; it is saved beside the weights that it started from
 
     def parts(self) -> dict[str, nn.Module]:
         """The trainable parts by the prefix of their tensors."""
@@ -110,6 +114,18 @@ def save_model(
     remove_folder(temporary)
     with disk_errors(folder):
         temporary.mkdir(parents=True)
+    about = about or {}
+    if model.adapter is None:
+        record = _save_weights(model, temporary, storage or {}) | {"about": about}
+    else:
+        record = _save_adapter(model.adapter, model.config, temporary) | {"about": about}
+    write_json(temporary / "config.json", record, sealed=True)
+    publish_folder(temporary, folder)
+    return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=about)
+
+
+def _save_weights(model: Model, folder: Path, storage: dict[str, Storage]) -> dict[str, Any]:
+    """Write the tensors that differ from the base's; returns what config.json says of them."""
     tensors: dict[str, Tensor] = {}
     shared = model.query is model.block  # one embedder for both sides (as in pre-training) is stored once
     for part, module in model.parts().items():
@@ -118,21 +134,31 @@ def save_model(
         base = base_tensors(model.config.base_of(part))
         for name, tensor in _changed(module, base).items():
             first = base.get(name.removeprefix("bert.")) if name.startswith("bert.") else None
-            tensors |= _store(f"{part}.{name}", tensor.detach().cpu(), (storage or {}).get(part, "float32"), first)
-    save_tensors(temporary / "model.safetensors", tensors)
-    block_hash = _hash_of({n: t for n, t in tensors.items() if n.startswith("block.")}, model.config)
-    weights_hash = sha256_of_file(temporary / "model.safetensors")
-    record = {
+            tensors |= _store(f"{part}.{name}", tensor.detach().cpu(), storage.get(part, "float32"), first)
+    save_tensors(folder / WEIGHTS_FILE, tensors)
+    return {
         "format": FORMAT,
         "model": model.config.as_dict(),
-        "block_hash": block_hash,
-        "weights_sha256": weights_hash,
+        "block_hash": _hash_of({n: t for n, t in tensors.items() if n.startswith("block.")}, model.config),
+        "weights_sha256": sha256_of_file(folder / WEIGHTS_FILE),
         "shared_embedder": shared,
-        "about": about or {},
     }
-    write_json(temporary / "config.json", record, sealed=True)
-    publish_folder(temporary, folder)
-    return replace(model, hash=model_hash(record), block_hash=block_hash, about=about or {})
+
+
+def _save_adapter(adapter: Adapter, config: ModelConfig, folder: Path) -> dict[str, Any]:
+    """Copy the weights that the adapter adds to and write it beside them; returns what config.json says of them."""
+    record: dict[str, Any] = read_json(adapter.folder / "config.json")
+    weights, *earlier = verified_weights(adapter.folder, record)
+    with disk_errors(folder):
+        shutil.copyfile(weights, folder / WEIGHTS_FILE)
+    tensors = {name: tensor.detach().cpu() for name, tensor in adapter.tensors.items()}
+    for path in earlier:
+        tensors = joined(load_tensors(path), tensors)
+    save_tensors(folder / ADAPTER_FILE, {name: tensor.half().contiguous() for name, tensor in tensors.items()})
+    kept: dict[str, Any] = {
+        key: record[key] for key in ("format", "block_hash", "weights_sha256", "shared_embedder") if key in record
+    }
+    return {**kept, "model": config.as_dict(), "adapter_sha256": sha256_of_file(folder / ADAPTER_FILE)}
 
 
 def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | None = None) -> Model:
@@ -149,7 +175,7 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
     missing = [key for key in ("model", "weights_sha256", "block_hash") if key not in record]
     if missing or not isinstance(record["model"], dict):
         raise RealmError(f"{where} does not describe a model: {(missing or ['model'])[0]!r} is missing.")
-    weights = verified_weights(folder, record)
+    weights, *adapters = verified_weights(folder, record)
     config = ModelConfig.from_dict(record["model"], where)
     stored = load_tensors(weights)
     if record.get("shared_embedder"):
@@ -164,6 +190,8 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
         if ".bert." not in name and name not in stored:  # BERT's other tensors are the base's
             raise RealmError(f"{weights} has no tensor {name!r}; the architecture in {where} needs it.")
     parts = {part: module for part, module in model.parts().items() if only in (None, part)}
+    added, whole = _adapter_of(adapters, shapes, only)
+    stored |= whole
     bases = {name: base_tensors(name) for name in {config.base_of(part) for part in parts}}
     values: dict[str, Tensor] = {}
     for key, tensor in stored.items():
@@ -171,7 +199,7 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
             continue
         name = key.removesuffix(_DELTA)
         try:
-            dtype = frozen if frozen is not None and ".bert." in name else torch.float32
+            dtype = frozen if frozen is not None and ".bert." in name and name not in added else torch.float32
             part, _, own_name = name.partition(".")
             if key != name:
                 first = bases[config.base_of(part)][own_name.removeprefix("bert.")]
@@ -184,6 +212,11 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
             raise RealmError(
                 f"{weights}: tensor {quoted(key)} does not belong to the architecture in {where}."
             ) from None
+    for name, change in added.items():
+        part, _, own_name = name.partition(".")
+        start = values.get(name, bases[config.base_of(part)].get(own_name.removeprefix("bert.")))
+        assert start is not None  # a matrix of this architecture
+        values[name] = (start.float() + change).to(torch.float32 if frozen is None else frozen)
     for part, module in parts.items():
         base = bases[config.base_of(part)]
         shared = None if frozen is None else shared_weights(config.base_of(part), frozen)
@@ -196,6 +229,25 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
             own[name] = value
         module.load_state_dict(own, assign=True)
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
+
+
+def _adapter_of(
+    files: Sequence[Path], shapes: Mapping[str, torch.Size], only: str | None
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """An adapter's low-rank changes and its whole tensors; `RealmError` if they do not belong to the architecture."""
+    added: dict[str, Tensor] = {}
+    whole: dict[str, Tensor] = {}
+    for path in files:
+        tensors = {n: t for n, t in load_tensors(path).items() if only in (None, n.partition(".")[0])}
+        try:
+            added |= changes(tensors)
+        except ValueError as error:
+            raise RealmError(f"{path}: the change of tensor {quoted(str(error))} is not whole.") from None
+        whole |= {name: tensor for name, tensor in tensors.items() if not name.endswith((DOWN, UP))}
+        for name, tensor in (added | whole).items():
+            if shapes.get(name) != tensor.shape or (name in added and ".bert." not in name):
+                raise RealmError(f"{path}: tensor {quoted(name)} does not belong to the architecture.")
+    return added, whole
 
 
 def _state(module: nn.Module) -> Iterable[tuple[str, Tensor]]:

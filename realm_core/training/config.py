@@ -170,6 +170,9 @@ class ReaderConfig(Settings):
     batch: int = setting(32, "rows per step", ge=1)
     at_once: int = setting(16, "rows whose graph is in memory together", ge=1)
     frozen_layers: Count = setting(0, "layers of the reader, from the first, that are not trained")
+    low_rank: Count = setting(
+        0, "rank of the change that each matrix is given, stored beside the weights (LoRA); 0: matrices change freely"
+    )
     casual: Share = setting(
         0.0, "share of the questions rewritten as casually typed: without capitals, as keywords, misspelt"
     )

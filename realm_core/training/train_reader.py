@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
+from realm_core.model.adapter import Adapter, adapt, merge
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
@@ -64,11 +65,7 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
         raise RealmError("All rows are held out; there is nothing to train on.")
     device = pick_device(task.device)
     reader = model.reader.to(device)
-    freeze(reader.bert.embeddings)
-    if reader.bert.encoder.relative_attention_bias is not None:
-        freeze(reader.bert.encoder.relative_attention_bias)
-    for layer in reader.bert.layers[: config.frozen_layers]:
-        freeze(layer)
+    _choose_parameters(reader, config)
     no_dropout_in_attention(reader.bert, config.dropout)
     config_read = dataclasses.replace(model.config, normalisation="block+null")
     teacher = None if task.teacher is None else _teacher(task.teacher, config_read, device)
@@ -95,11 +92,12 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
     )
     activity.say(f"{len(learnt):,} rows to train on, {len(held_out):,} held out.")
     measured = _train(loop, step, learnt, held_out, config)
+    adapter = Adapter(task.model, _adapter(reader)) if config.low_rank else None
     names = ", ".join(path.stem for path in task.rows)
     taught = f", taught by {teacher.hash}," if teacher else ""
     recipe = f"reader of {model.hash}{taught} trained on {len(learnt)} rows of {names}: {config.model_dump()}"
     publish(
-        dataclasses.replace(model, config=config_read),
+        dataclasses.replace(model, config=config_read, adapter=adapter),
         task.output,
         recipe,
         measured,
@@ -107,6 +105,26 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
         activity,
         left=["train-reader"],
     )
+
+
+def _choose_parameters(reader: Reader, config: ReaderConfig) -> None:
+    """Freeze what is not trained."""
+    if config.low_rank:
+        torch.manual_seed(config.seed)
+        adapt(reader.bert, config.low_rank, config.frozen_layers)
+        return
+    freeze(reader.bert.embeddings)
+    if reader.bert.encoder.relative_attention_bias is not None:
+        freeze(reader.bert.encoder.relative_attention_bias)
+    for layer in reader.bert.layers[: config.frozen_layers]:
+        freeze(layer)
+
+
+def _adapter(reader: Reader) -> dict[str, Tensor]:
+    """What the training changed; the reader has it merged afterwards."""
+    changed = {f"reader.bert.{name}": tensor for name, tensor in merge(reader.bert).items()}
+    whole = {f"reader.{name}": tensor for name, tensor in reader.state_dict().items() if not name.startswith("bert.")}
+    return changed | whole
 
 
 def _teacher(folder: Path, config: ModelConfig, device: torch.device) -> Model:

@@ -99,7 +99,7 @@ def test_a_pupil_becomes_its_teacher(tmp_path: Path) -> None:
         rows,
         "--device",
         "cpu",
-        *(word for one in (*SETTINGS, "steps=200") for word in ("--set", one)),
+        *(word for one in (*SETTINGS, "steps=200", "reader_lr=1e-3") for word in ("--set", one)),
     ]
     activity_of("train-reader", ["--model", model, *options, "--output", tmp_path / "teacher"])
     wrong = [{**row, "answers": []} for row in colour_rows()]  # what the rows say shall not matter

@@ -1,0 +1,108 @@
+"""Low-rank adapters (LoRA; Hu et al., 2022): a trained change of some matrices, stored beside a model's weights.
+
+    y = W x + c + up (down x)        W and c stay as they are; down [R, I] and up [O, R] are trained
+
+A pass of training then adds a file of a few megabytes to a model instead of another copy of its weights. A loaded model
+has W + up · down in the place of W, so reading costs what it cost before.
+
+Legend: O outputs, I inputs, R rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from realm_core.model.bert import Bert, TransformerLayer
+
+DOWN, UP = ":down", ":up"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """What a training added to the model in `folder`, by the names of the model's tensors.
+
+    tensors: NAME:down and NAME:up for a matrix with a low-rank change, NAME for a tensor that replaces the model's.
+    """
+
+    folder: Path
+    tensors: dict[str, Tensor]
+
+
+class LowRank(nn.Module):
+    """A frozen linear layer with a trained change of low rank, which is zero at first."""
+
+    def __init__(self, linear: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.linear = linear
+        self.down = nn.Parameter(torch.empty(rank, linear.in_features, device=linear.weight.device))
+        self.up = nn.Parameter(torch.zeros(linear.out_features, rank, device=linear.weight.device))
+        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """The layer's outputs."""
+        changed: Tensor = self.linear(rows) + F.linear(F.linear(rows, self.down), self.up)
+        return changed
+
+
+def adapt(bert: Bert, rank: int, first: int) -> None:
+    """Freeze `bert`, and give each linear layer from layer `first` on a low-rank change to be trained."""
+    for parameter in bert.parameters():
+        parameter.requires_grad_(False)
+    for layer in bert.layers[first:]:
+        for owner, name, linear in _linears(layer):
+            setattr(owner, name, LowRank(linear, rank))
+
+
+def merge(bert: Bert) -> dict[str, Tensor]:
+    """Add the changes to their matrices, and return them by the matrices' names in `bert`, with `DOWN` and `UP`."""
+    tensors: dict[str, Tensor] = {}
+    for place, module in list(bert.named_modules()):
+        for name, low_rank in list(module.named_children()):
+            if isinstance(low_rank, LowRank):
+                matrix = f"{place}.{name}.weight"
+                tensors[matrix + DOWN], tensors[matrix + UP] = low_rank.down.detach(), low_rank.up.detach()
+                with torch.no_grad():
+                    low_rank.linear.weight += low_rank.up @ low_rank.down
+                setattr(module, name, low_rank.linear)
+    return tensors
+
+
+def joined(earlier: Mapping[str, Tensor], later: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """One adapter that does what both do: ranks add up, whole tensors are the later's."""
+    both = {**earlier, **later}
+    for name in earlier.keys() & later.keys():
+        if name.endswith((DOWN, UP)):
+            both[name] = torch.cat([earlier[name], later[name]], dim=0 if name.endswith(DOWN) else 1)
+    return both
+
+
+def changes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """up · down, float32, by the name of the matrix; ValueError unless both are there and fit."""
+    found: dict[str, Tensor] = {}
+    for key, down in tensors.items():
+        if key.endswith(DOWN):
+            name = key.removesuffix(DOWN)
+            up = tensors.get(name + UP)
+            if up is None or up.dim() != 2 or down.dim() != 2 or up.shape[1] != down.shape[0]:
+                raise ValueError(name)
+            found[name] = up.float() @ down.float()
+        elif key.endswith(UP) and key.removesuffix(UP) + DOWN not in tensors:
+            raise ValueError(key)
+    return found
+
+
+def _linears(layer: TransformerLayer) -> list[tuple[nn.Module, str, nn.Linear]]:
+    """The linear layers of a Transformer layer, each with the module that holds it and its name there."""
+    return [
+        (owner, name, linear)
+        for owner in layer.modules()
+        for name, linear in owner.named_children()
+        if isinstance(linear, nn.Linear)
+    ]

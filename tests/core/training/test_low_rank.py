@@ -1,0 +1,116 @@
+"""A reader whose matrices get a low-rank change, which is stored beside the weights that it started from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from realm_core.errors import RealmError
+from realm_core.files import read_json, sha256_of_file, write_json
+from realm_core.model.adapter import LowRank, changes, joined
+from realm_core.model.checkpoint import Model, load_model
+from realm_core.tensors import load_tensors, save_tensors
+from tests.core.running import activity_of
+from tests.core.training.test_train_reader import SETTINGS, colour_rows, rows_file
+from tests.tiny import tiny_deployment
+
+MATRIX = "encoder.layer.1.attention.self.query.weight"
+
+
+def trained(start: Path, output: Path, *settings: str, run: Path | None = None) -> Model:
+    sets = [word for one in (*SETTINGS, "low_rank=4", *settings) for word in ("--set", one)]
+    rows = rows_file(output.parent, colour_rows())
+    activity_of(
+        "train-reader", ["--model", start, "--rows", rows, "--device", "cpu", *sets, "--output", output], run=run
+    )
+    return load_model(output)
+
+
+def test_it_learns_and_leaves_the_weights_as_they_are(tmp_path: Path) -> None:
+    start, _, _ = tiny_deployment(tmp_path)
+    after = trained(start, tmp_path / "made", "frozen_layers=1", run=tmp_path / "run")
+    losses = [
+        json.loads(line)["train-reader.loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert losses[-1] < 0.5 * losses[0]
+    made, before = tmp_path / "made", load_model(start)
+    assert (made / "model.safetensors").read_bytes() == (start / "model.safetensors").read_bytes()
+    assert after.block_hash == before.block_hash and after.hash != before.hash
+    old, new = before.reader.bert.state_dict(), after.reader.bert.state_dict()
+    change = new[MATRIX] - old[MATRIX]
+    assert int(torch.linalg.matrix_rank(change, rtol=1e-3)) == 4
+    changed = {name for name in old if not torch.equal(old[name], new[name])}
+    linear = {f"{name}.weight" for name, module in before.reader.bert.named_modules() if isinstance(module, nn.Linear)}
+    assert changed == {name for name in linear if name.startswith("encoder.layer.1.")}
+
+
+def test_a_second_pass_adds_to_the_first(tmp_path: Path) -> None:
+    start, _, _ = tiny_deployment(tmp_path)
+    first = trained(start, tmp_path / "first")
+    second = trained(tmp_path / "first", tmp_path / "second", "seed=2")
+    own = load_tensors(tmp_path / "second" / "adapter.safetensors")
+    assert own[f"reader.bert.{MATRIX}:down"].shape[0] == 8
+    earlier = load_tensors(tmp_path / "first" / "adapter.safetensors")
+    # What is stored is the start and both changes: the first's rows are those of the first's own file.
+    assert torch.equal(own[f"reader.bert.{MATRIX}:down"][:4], earlier[f"reader.bert.{MATRIX}:down"])
+    assert not torch.equal(first.reader.score.weight, second.reader.score.weight)
+    old, between, new = (model.reader.bert.state_dict()[MATRIX] for model in (load_model(start), first, second))
+    both = changes(own)[f"reader.bert.{MATRIX}"]
+    assert torch.allclose(new, old + both, atol=1e-6)
+    assert not torch.allclose(new, between, atol=1e-4)
+
+
+def test_a_killed_training_goes_on_and_ends_the_same(tmp_path: Path) -> None:
+    start, _, _ = tiny_deployment(tmp_path)
+    whole = trained(start, tmp_path / "whole")
+    run = tmp_path / "run"
+    half = [word for one in (*SETTINGS, "low_rank=4", "steps=30", "checkpoint_every=30") for word in ("--set", one)]
+    rows = rows_file(tmp_path, colour_rows())
+    options = ["--model", start, "--rows", rows, "--device", "cpu"]
+    activity_of("train-reader", [*options, *half, "--output", tmp_path / "half"], run=run)
+    again = trained(start, tmp_path / "again", run=tmp_path / "other")
+    assert again.hash == whole.hash
+
+
+def test_the_layer_computes_what_the_merged_matrix_would() -> None:
+    torch.manual_seed(0)
+    layer = LowRank(nn.Linear(6, 5), rank=2)
+    with torch.no_grad():
+        layer.up.normal_()
+    rows = torch.randn(3, 6)
+    merged = layer.linear.weight + layer.up @ layer.down
+    assert torch.allclose(layer(rows), rows @ merged.T + layer.linear.bias, atol=1e-6)
+
+
+def test_two_adapters_do_what_both_did() -> None:
+    one, other = ({"m:down": torch.randn(2, 6), "m:up": torch.randn(5, 2), "w": torch.randn(3)} for _ in range(2))
+    both = joined(one, other)
+    assert torch.allclose(changes(both)["m"], changes(one)["m"] + changes(other)["m"], atol=1e-5)
+    assert torch.equal(both["w"], other["w"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda t: t.pop(f"reader.bert.{MATRIX}:up"), "is not whole"),
+        (lambda t: t.update({"reader.other:down": torch.zeros(2, 3), "reader.other:up": torch.zeros(3, 2)}), "belong"),
+        (lambda t: t.update({f"reader.bert.{MATRIX}:up": torch.zeros(7, 4)}), "belong"),
+    ],
+)
+def test_a_damaged_adapter_is_refused_by_name(tmp_path: Path, damage: object, message: str) -> None:
+    start, _, _ = tiny_deployment(tmp_path)
+    trained(start, tmp_path / "made", "steps=1")
+    path = tmp_path / "made" / "adapter.safetensors"
+    tensors = load_tensors(path)
+    damage(tensors)  # type: ignore[operator]
+    save_tensors(path, {name: tensor.contiguous() for name, tensor in tensors.items()})
+    with pytest.raises(RealmError, match=r"adapter\.safetensors is damaged"):
+        load_model(tmp_path / "made")
+    record = read_json(tmp_path / "made" / "config.json")
+    write_json(tmp_path / "made" / "config.json", record | {"adapter_sha256": sha256_of_file(path)}, sealed=True)
+    with pytest.raises(RealmError, match=message):
+        load_model(tmp_path / "made")
