@@ -51,7 +51,7 @@ def _engine(inputs: Inputs, *, int8: bool = True) -> Iterator[Engine]:
 def _measure(
     engine: Engine, plain: Engine, inputs: Inputs, questions: list[str], peer: PeerProcess, size: Size
 ) -> dict[str, Any]:
-    found = [engine.retrieve(question, k=K) for question in questions]
+    found = [engine.retrieve(question, k=K).blocks for question in questions]
     fast = str(fast_dtype(pick_device("cpu"))).removeprefix("torch.")
     their_dtypes = {THEIRS: "float32"} | ({} if fast == "float32" else {f"{THEIRS}, {fast}": fast})
     with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +140,7 @@ def _our_wordpieces(engine: Engine, questions: list[str]) -> list[int]:
     wordpieces = Wordpieces.default()
     counts = []
     for question in questions:
-        blocks = engine.retrieve(question, k=K)
+        blocks = engine.retrieve(question, k=K).blocks
         asked, *parts = wordpieces.encode([question, *(text for b in blocks for text in (b.title, b.text))])
         pairs = zip(parts[::2], parts[1::2], blocks, strict=True)
         counts.append(

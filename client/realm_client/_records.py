@@ -89,6 +89,7 @@ class Evidence:
     no_answer_likelihood: float | None
     candidates: tuple[Candidate, ...]
     collection: str = ""
+    opens: bool = True
 
     @property
     def quote(self) -> str | None:

@@ -56,7 +56,10 @@ BIASES = (-5.0, -4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0)
 _LIKELIHOOD_WEIGHT = 0.03
 _MIN_PROBABILITY = 1e-3  # bounds the loss of a question whose answer is in no block
 _SPANS = 40  # kept per block, as when answering
+_SIGNS = 3  # features of confidence
 _MIN_WEIGHT = 1e-3  # features of confidence have positive weights
+_DIGITS = 5  # significant ones of what a configuration is given
+_LEAST_THRESHOLD = 1e-5
 
 Floats = NDArray[np.float64]
 
@@ -269,15 +272,28 @@ def fitted(
 
 
 def _confidence_weights(files: Sequence[Sequence[Answered]]) -> ConfidenceWeights:
-    """Each file has equal weight; a question for which no block offers an answer is not used."""
+    """Each file has equal weight; a question for which no block offers an answer is not used.
+
+    Features whose weight would be below `_MIN_WEIGHT` get that one, and the others are fitted beside them.
+    """
     offered = [[answered for answered in group if answered.signs is not None] for group in files]
-    *weights, offset = logistic(
-        [answered.signs for group in offered for answered in group if answered.signs is not None],
-        [answered.right for group in offered for answered in group],
-        [1.0 / len(group) for group in offered for _ in group],
-    )
-    slope, likelihood, margin = (max(weight, _MIN_WEIGHT) for weight in weights)
-    return ConfidenceWeights(slope, likelihood, margin, offset)
+    inputs = [answered.signs for group in offered for answered in group if answered.signs is not None]
+    right = [answered.right for group in offered for answered in group]
+    importance = [1.0 / len(group) for group in offered for _ in group]
+    raised: frozenset[int] = frozenset()
+    while True:
+        free = [place for place in range(_SIGNS) if place not in raised]
+        *weights, offset = logistic(
+            [[signs[place] for place in free] for signs in inputs],
+            right,
+            importance,
+            [_MIN_WEIGHT * math.fsum(signs[place] for place in raised) for signs in inputs],
+        )
+        low = frozenset(place for place, weight in zip(free, weights, strict=True) if weight < _MIN_WEIGHT)
+        if not low:
+            found = dict(zip(free, weights, strict=True)) | dict.fromkeys(raised, _MIN_WEIGHT)
+            return ConfidenceWeights(found[0], found[1], found[2], offset)
+        raised |= low
 
 
 def _log_likelihood(outcomes: Sequence[SettingOutcome]) -> float:
@@ -285,28 +301,49 @@ def _log_likelihood(outcomes: Sequence[SettingOutcome]) -> float:
 
 
 def _threshold(shares: Sequence[float], allowed: float) -> float:
-    """The lowest threshold at which at most `allowed` of the questions are answered: just above the next share."""
+    """The lowest threshold at which at most `allowed` of the questions are answered: just above the next share.
+
+    A share that rounds to 1 is above every threshold, so more than `allowed` may pass.
+    """
     ordered = sorted(shares, reverse=True)
     place = math.floor(allowed * len(ordered) + 1e-9)
-    return min(ordered[place] * (1 + 1e-6), 1.0 - 1e-9) if place < len(ordered) else 0.0
+    return _just_above(ordered[place]) if place < len(ordered) else 0.0
+
+
+def _just_above(share: float) -> float:
+    """The next number above `share` with five significant digits, which a configuration has; below 1."""
+    if share <= 0.0:
+        return _LEAST_THRESHOLD
+    step = 10.0 ** (math.floor(math.log10(share)) - _DIGITS + 1)
+    return min(float(f"{(math.floor(share / step * (1 + 1e-12)) + 1) * step:.{_DIGITS}g}"), 1.0 - 10.0**-_DIGITS)
 
 
 def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def logistic(inputs: Sequence[Sequence[float]], right: Sequence[bool], weights: Sequence[float]) -> tuple[float, ...]:
-    """Weights of the inputs, then the offset, of the weighted logistic regression on `right`."""
-    input_NI, truth_N, weight_N = (torch.tensor(values, dtype=torch.float64) for values in (inputs, right, weights))
+def logistic(
+    inputs: Sequence[Sequence[float]],
+    right: Sequence[bool],
+    weights: Sequence[float],
+    given: Sequence[float] | None = None,
+) -> tuple[float, ...]:
+    """Weights of the inputs, then the offset, of the weighted logistic regression on `right`.
+
+    given: added to each logit, not fitted.
+    """
+    input_NI = torch.tensor(inputs, dtype=torch.float64).reshape(len(right), -1)
+    truth_N, weight_N = (torch.tensor(values, dtype=torch.float64) for values in (right, weights))
+    given_N = torch.tensor(given if given is not None else [0.0] * len(right), dtype=torch.float64)
     # A weak prior towards the actual share keeps the weights finite if the data are separable.
-    towards = torch.tensor([1.0] + [0.0] * input_NI.shape[1], dtype=torch.float64)
+    towards = torch.tensor([1.0] * (input_NI.shape[1] > 0) + [0.0] * max(1, input_NI.shape[1]), dtype=torch.float64)
     beta = towards.clone().requires_grad_()
     optimiser = torch.optim.LBFGS([beta], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
         each_N = torch.nn.functional.binary_cross_entropy_with_logits(
-            input_NI @ beta[:-1] + beta[-1], truth_N, reduction="none"
+            input_NI @ beta[:-1] + beta[-1] + given_N, truth_N, reduction="none"
         )
         value = (weight_N * each_N).sum() / weight_N.sum() + 1e-4 * ((beta - towards) ** 2).sum()
         value.backward()
@@ -325,7 +362,7 @@ def fitted_config(config: ModelConfig, fit: Fit) -> ModelConfig:
         }
         | {f"confidence_{name}": value for name, value in dataclasses.asdict(fit.confidence).items()}
     )
-    rounded: dict[str, Any] = {name: float(f"{value:.5g}") for name, value in numbers.items()}
+    rounded: dict[str, Any] = {name: float(f"{value:.{_DIGITS}g}") for name, value in numbers.items()}
     return dataclasses.replace(config, **rounded)
 
 

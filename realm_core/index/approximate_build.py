@@ -54,18 +54,26 @@ def build_search(
 ) -> dict[str, object]:
     """Choose how the vectors in `folder` are searched and build what that needs; the manifest's entry `search`.
 
-    shards: the manifest's entries. Called again after it was killed, it goes on.
+    shards: the manifest's entries. Called again after it was killed, it goes on; `end_build` when the manifest is
+    written.
     """
     rows = int(shards[-1]["stop"])
     choice = choose(rows, dimension, wanted)
     activity.say(f"Search: {choice.reason}.")
     entry: dict[str, object] = asdict(choice)
     if choice.kind == "exact":
-        remove_folder(folder / WORK_FOLDER)
+        end_build(folder)
+        for name in FILES:  # of an earlier choice
+            (folder / name).unlink(missing_ok=True)
         return entry
     with disk_errors(folder):
         _Build(folder, shards, dimension, choice, activity, device or torch.device("cpu")).run()
     return {**entry, "files": [{"file": name, "sha256": sha256_of_file(folder / name)} for name in FILES]}
+
+
+def end_build(folder: Path) -> None:
+    """Remove what `build_search` goes on by."""
+    remove_folder(folder / WORK_FOLDER)
 
 
 class _Build:
@@ -96,7 +104,9 @@ class _Build:
             if not trained.exists():
                 self._train(trained)
             self._merge(trained, self._add(trained))
-        remove_folder(self._work)
+        for path in self._work.iterdir():
+            if path != told:  # which says of what choice the files are, should this process be killed before it is done
+                remove_folder(path) if path.is_dir() else path.unlink()
 
     # ── Training ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -25,7 +25,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
-from realm_core.index.approximate_build import build_search
+from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind, search_of
 from realm_core.index.embedding import embed, embed_rows
 from realm_core.index.generation import read_shard
@@ -131,6 +131,7 @@ def build(
         if before_publishing is not None:
             before_publishing()
         (work.partial / IDENTITY).unlink()
+        end_build(work.partial)
         for lock in work.partial.glob(".*.lock"):  # of shards; none is held, because the generation's lock is exclusive
             lock.unlink()
         publish_folder(work.partial, work.final)

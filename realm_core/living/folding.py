@@ -16,7 +16,7 @@ from realm_core.arrays import open_array, save_array
 from realm_core.corpus import tables
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
-from realm_core.index.approximate_build import build_search
+from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import search_of
 from realm_core.living.editing import Embed, without
 from realm_core.living.state import BASE, Base, CorpusState
@@ -197,4 +197,5 @@ def _publish_generation(view: CorpusView, folded: Folded, model_hash: str, activ
     wanted = search_of(view.layers[0].vectors.manifest).wanted if view.layers[0].name == BASE else "auto"
     manifest["search"] = build_search(folder, shards, manifest["dim"], activity, wanted=wanted)
     write_json(folder / "manifest.json", manifest, sealed=True)
+    end_build(folder)
     publish_folder(folder, folded.generation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from realm_core.errors import RealmError, quoted
@@ -110,6 +110,12 @@ class ModelConfig:
     def base_of(self, part: str) -> str:
         """The base of the part `query`, `block`, `reader` or `encoder`."""
         return self.reader_base if part == "reader" and self.reader_base is not None else self.base
+
+    def uncalibrated(self) -> ModelConfig:
+        """Without the fit of the confidence, which holds for the weights that were measured alone."""
+        return replace(
+            self, confidence_slope=1.0, confidence_offset=0.0, confidence_likelihood=0.0, confidence_margin=0.0
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -41,7 +41,7 @@ from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
 from realm_core.serving.reading import BlockReading, SearchResult
-from realm_core.serving.retrieval import RetrievedBlock, retrieved
+from realm_core.serving.retrieval import Retrieved, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
@@ -194,12 +194,12 @@ class Engine:
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
         listens: Callable[[], bool] | None = None,
-    ) -> list[RetrievedBlock]:
+    ) -> Retrieved:
         """The k best blocks, without reading them. scope, listens: as for `ask`."""
         request = self._ask_request(question, Wanted(k, tuple(exclude), scope), None, read=False)
-        blocks = self._queue.submit(request, listens=listens)
-        assert isinstance(blocks, list)
-        return blocks
+        found = self._queue.submit(request, listens=listens)
+        assert isinstance(found, Retrieved)
+        return found
 
     def rank_holding(
         self,
@@ -217,9 +217,9 @@ class Engine:
         """
         wanted = Wanted(among, tuple(exclude), scope)
         request = self._ask_request(question, wanted, None, read=False, max_k=among)
-        blocks = self._queue.submit(request, listens=listens)
-        assert isinstance(blocks, list)
-        return next((block.rank for block in blocks if holds_answer(block.text, answers)), None)
+        found = self._queue.submit(request, listens=listens)
+        assert isinstance(found, Retrieved)
+        return next((block.rank for block in found.blocks if holds_answer(block.text, answers)), None)
 
     @property
     def can_fill(self) -> bool:

@@ -4,17 +4,17 @@ A short wording joins a longer one, its head, by one of these rules (on the word
 
     honorific   the longer one only adds honorifics in front: "Isaac Newton", "Sir Isaac Newton"
     surname     the short one is the last word of a name of two to four words, and a block contains both:
-                "Kubrick", "Stanley Kubrick"
-    year        in a block, the year begins or ends a date or range: "1887", "1887 to 1889"
+                "Kubrick", "Stanley Kubrick"; not a place ("in Washington"), a numeral or a common noun ("Ocean")
+    year        in a block, the year begins or ends a date or range: "1887", "1887 to 1889"; only one year joins each
     place       in a block, it precedes a comma and one more name: "Rome", "Rome, Italy"
 
 It must match only one head: "Curie" with "Marie Curie" and "Pierre Curie" joins neither. There are no chains: a head
 joins no other. Words such as North, New or Second make a different name, not a longer form, and an item of a list is
 not the list.
 
-If an article begins with a longer form of its title, that form names its subject: "Aretha Louise Franklin" in "Aretha
-Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates", "Cleopatra VII Thea
-Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title.
+If an article's first block begins with a longer form of its title, that form names its subject: "Aretha Louise
+Franklin" in "Aretha Franklin", "Robert Nesta Marley" in "Bob Marley", "William Henry Gates III" in "Bill Gates",
+"Cleopatra VII Thea Philopator" in "Cleopatra". It is displayed as the title, and joins a wording that equals the title.
 
 Displayed is the short wording for honorific and place, the full name for surname, the more probable one for year.
 """
@@ -33,8 +33,23 @@ _HONORIFICS = frozenset(
 )
 _QUALIFIERS = frozenset(
     "north south east west northern southern eastern western new old upper lower greater great little central "
-    "first second third fourth fifth mount lake river saint san santa los las fort port cape".split()
+    "first second third fourth fifth mount lake river saint san santa los las fort port cape inner outer united royal "
+    "national federal democratic republic equatorial papua african american arctic asian atlantic australian british "
+    "canadian caribbean chinese dutch english european french german greek indian irish italian japanese mexican "
+    "pacific polish portuguese roman russian scottish soviet spanish swedish turkish welsh".split()
 )
+_COMMON_NOUNS = frozenset(
+    "academy act airport army award battle bay bridge castle cathedral church city coast college committee company "
+    "county court cup dam desert dynasty empire festival forest garden gardens glacier government gulf hall hospital "
+    "house institute island islands kingdom lake law league library mountain mountains museum ocean palace park "
+    "parliament party peninsula prize province region republic revolution river road school sea show society square "
+    "stadium state states station strait street temple theatre theory tower treaty union university valley volcano "
+    "war wars world".split()
+)
+_NUMERALS = frozenset("i ii iii iv v vi vii viii ix x xi xii xiii xiv xv xvi xvii xviii xix xx".split())
+_AT_A_PLACE = re.compile(r"\b(?:in|into|at|near|from)\s+$", re.IGNORECASE)
+_LIFE_DATES = re.compile(r"[^.()]{0,30}\([^()]*\d{3,4}")  # "(born August 16, 1958)"
+_SHORTEST_PART = 3  # letters that a first name is told by: "Tim", "Timothy"
 _GENERATIONS = frozenset("jr sr ii iii iv".split())
 _PARTICLES = frozenset("y e de da di do du del della dos la le van von der den of the bin ibn al".split())
 _SHORT_FORMS = {
@@ -96,10 +111,14 @@ class NamedAnswer:
 
 
 def same_names(wordings: Sequence[Wording], texts: Mapping[str, str], titles: Mapping[str, str]) -> list[NamedAnswer]:
-    """Partition the wordings by name; texts, titles: of the blocks, by id."""
+    """Partition the wordings by name.
+
+    texts: of the blocks, by id; titles: of the articles, by the id of their first block.
+    """
     by_key = {wording.key: wording for wording in wordings}
     called = {wording.key: title for wording in wordings if (title := _title_of(wording, texts, titles))}
-    subjects = {key: own for key, title in called.items() if (own := normalise_answer(title)) in by_key}
+    named = {key: own for key, title in called.items() if (own := normalise_answer(title)) in by_key and own != key}
+    subjects = {key: own for key, own in named.items() if own not in named}  # no chains here, either
     members, head_of = _joined([wording for wording in wordings if wording.key not in subjects], texts)
     for key, title_key in subjects.items():
         head = head_of.get(title_key, title_key)
@@ -127,6 +146,7 @@ def _joined(
         if len(fits) == 1 or (fits and all(rule in ("year", "place") for _, rule in fits)):
             head, rule = max(fits, key=lambda fit: (fit[0].probability, fit[0].key))
             joined[short.key] = (head.key, rule)
+    _keep_one_year(joined, {wording.key: wording for wording in wordings})
     heads = {head for head, _ in joined.values()}
     # No chains: a head joins no other.
     members: dict[str, list[tuple[str, str]]] = {}
@@ -134,6 +154,19 @@ def _joined(
         if short_key not in heads:
             members.setdefault(head_key, []).append((short_key, rule))
     return members, {key: head for head, own in members.items() for key, _ in own}
+
+
+def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Wording]) -> None:
+    """Of the years that begin or end the same range only the most probable joins it: the others contradict it."""
+    best: dict[str, Wording] = {}
+    for key, (head, rule) in list(joined.items()):
+        if rule == "year":
+            other = best.get(head)
+            kept = max((one for one in (other, by_key[key]) if one), key=lambda one: (one.probability, one.key))
+            for loser in (other, by_key[key]):
+                if loser is not None and loser is not kept:
+                    del joined[loser.key]
+            best[head] = kept
 
 
 def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None:
@@ -145,7 +178,7 @@ def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None
     ends = longer[-len(shorter) :] == shorter
     if ends and all(word in _HONORIFICS for word in extra_front) and len(shorter) > 1:
         return "honorific"
-    if ends and len(shorter) == 1 and _is_surname(short, head) and set(short.places) & set(head.places):
+    if ends and len(shorter) == 1 and _is_surname(short, head, texts):
         return "surname"
     begins = longer[: len(shorter)] == shorter
     if not _within(short, head):
@@ -157,13 +190,17 @@ def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None
     return None
 
 
-def _is_surname(short: Wording, head: Wording) -> bool:
+def _is_surname(short: Wording, head: Wording, texts: Mapping[str, str]) -> bool:
+    """Whether a block contains both, and the short one can be the last name of a person."""
     words = head.text.split()
+    places = [texts.get(block, "")[:start] for block, (start, _) in short.places.items() if block in head.places]
     return (
         2 <= len(words) <= _MOST_NAME_WORDS
         and short.text[:1].isupper()
         and all(_NAME.fullmatch(word) and word[0].isupper() for word in words)
         and not any(word in _QUALIFIERS for word in head.key.split())
+        and short.key not in _COMMON_NOUNS | _NUMERALS
+        and any(not _AT_A_PLACE.search(before) for before in places)
     )
 
 
@@ -199,13 +236,16 @@ def _title_of(wording: Wording, texts: Mapping[str, str], titles: Mapping[str, s
     """The title of an article that begins with this wording, if the wording is a longer form of the title."""
     for block, (start, end) in wording.places.items():
         title, text = _TITLE_ASIDE.sub("", titles.get(block, "")), texts.get(block, "")
-        if title and _is_longer_form(title.split(), text[:start].split(), text[start:end].split()):
+        if title and _is_longer_form(title.split(), text[:start].split(), text[start:end].split(), text[end:]):
             return title
     return None
 
 
-def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether an article's first words, `before` followed by `words`, are a longer form of its title."""
+def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence[str], after: str) -> bool:
+    """Whether an article's first words, `before`, `words` and `after`, begin with a longer form of its title, `words`.
+
+    Every word of the title has its counterpart in it: the same word, an initial or a short form of it.
+    """
     if not all(_is_name(word) for word in (*title, *before, *words)):
         return False
     while words and normalise_answer(words[0]) in _HONORIFICS and words[0] != title[0]:
@@ -219,11 +259,23 @@ def _is_longer_form(title: Sequence[str], before: Sequence[str], words: Sequence
     while len(words) > 2 and normalise_answer(words[-1]) in _GENERATIONS:
         words = words[:-1]
     if len(title) == 1:
-        return len(words) > 1 and words[0] == title[0]
+        reigns = len(words) > 1 and normalise_answer(words[1]) in _NUMERALS
+        return len(words) > 1 and words[0] == title[0] and (reigns or _LIFE_DATES.match(after) is not None)
     if len(words) < 2 or words[-1] != title[-1] or list(words) == list(title):
         return False
-    full, short = normalise_answer(words[0]), normalise_answer(title[0])
-    return full[:1] == short[:1] or short in _SHORT_FORMS.get(full, "").split()
+    middle, own_middle = title[1:-1], words[1:-1]
+    if middle and own_middle and len(middle) != len(own_middle):
+        return False
+    pairs = [(words[0], title[0]), *(zip(own_middle, middle, strict=True) if middle and own_middle else ())]
+    return all(_is_given_name(full, short) for full, short in pairs)
+
+
+def _is_given_name(full: str, short: str) -> bool:
+    """Whether two first names can be one: equal, an initial or the beginning of the other, or its short form."""
+    own, other = sorted((normalise_answer(full), normalise_answer(short)), key=len)
+    if other.startswith(own):
+        return len(own) in (1, len(other)) or len(own) >= _SHORTEST_PART
+    return own in _SHORT_FORMS.get(other, "").split() or other in _SHORT_FORMS.get(own, "").split()
 
 
 def _is_name(word: str) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from realm_core.questions.answers import normalise_answer
 from realm_core.serving import naming
 
 _WIDEST_MARGIN = 7.0  # e^7 ≈ 1,100: a second answer that unlikely counts as none
@@ -54,6 +55,7 @@ class Evidence:
     no_answer_likelihood: float | None  # p("not here" | z, x), if the normalisation defines it
     candidates: tuple[AnswerCandidate, ...] = field(default=(), repr=False)
     collection: str = ""  # that the block's document is in; empty in answers stored before it was recorded
+    opens: bool = True  # whether the block begins its article; not recorded in answers stored before it was asked
 
 
 @dataclass(frozen=True)
@@ -112,8 +114,14 @@ class Answer:
         return _logit(self.share), _logit(likelihood), min(margin, _WIDEST_MARGIN)
 
     @property
+    def is_calibrated(self) -> bool:
+        """Whether the confidence was fitted to questions with known answers."""
+        fitted = (self.confidence_slope, self.confidence_offset, self.confidence_likelihood, self.confidence_margin)
+        return fitted != (1.0, 0.0, 0.0, 0.0)
+
+    @property
     def confidence(self) -> float | None:
-        """The calibrated probability that the best answer is right; None if there is none."""
+        """The calibrated probability that the best answer is right, or, uncalibrated, its `share`; None without one."""
         if not self.answers:
             return None
         weights = (self.confidence_slope, self.confidence_likelihood, self.confidence_margin)
@@ -172,9 +180,7 @@ def conclude(reading: Answer) -> Answer:
         key=lambda item: (-item[0], item[1].keys),
     )
     answers = tuple(
-        RankedAnswer(
-            one.text, probability, tuple(_spelling(blocks, prior_K, key) for key in one.keys[1:]), min(1.0, max(row_K))
-        )
+        RankedAnswer(one.text, probability, _other_spellings(blocks, prior_K, one), min(1.0, max(row_K)))
         for probability, one, row_K in ranked
     )
 
@@ -229,9 +235,8 @@ def _named(
         )
         for key, probability in probabilities.items()
     ]
-    return naming.same_names(
-        wordings, {block.block_id: block.text for block in blocks}, {block.block_id: block.title for block in blocks}
-    )
+    titles = {block.block_id: block.title for block in blocks if block.opens}
+    return naming.same_names(wordings, {block.block_id: block.text for block in blocks}, titles)
 
 
 def confidence(features: Sequence[float], weights: Sequence[float], offset: float) -> float:
@@ -263,6 +268,12 @@ def _share(probability: float, no_answer_probability: float | None) -> float:
         return probability
     both = probability + no_answer_probability
     return probability / both if both > 0 else 0.0
+
+
+def _other_spellings(blocks: Collection[Evidence], prior_K: list[float], named: naming.NamedAnswer) -> tuple[str, ...]:
+    """The wordings that an answer includes; the displayed one only if it is displayed as something else, a title."""
+    first, *others = (_spelling(blocks, prior_K, key) for key in named.keys)
+    return (*(() if normalise_answer(first) == normalise_answer(named.text) else (first,)), *others)
 
 
 def _spelling(blocks: Collection[Evidence], prior_K: list[float], key: str) -> str:

@@ -207,6 +207,7 @@ def evidence_of(blocks: Sequence[ReadBlock], normalisation: Normalisation) -> tu
                 retriever_prior=retriever_prior_K[position],
                 no_answer_likelihood=nulls_K[position],
                 candidates=tuple(candidates),
+                opens=block.block.start == 0,
             )
         )
     return tuple(evidence)

@@ -27,11 +27,20 @@ class RetrievedBlock:
     collection: str
 
 
-def retrieved(corpus: ServedCorpus, result: SearchResult, temperature: float) -> list[RetrievedBlock]:
+@dataclass(frozen=True)
+class Retrieved:
+    """The blocks of one search, best first. corpus: the id of the state that was searched."""
+
+    corpus: str
+    blocks: list[RetrievedBlock]
+
+
+def retrieved(corpus: ServedCorpus, result: SearchResult, temperature: float) -> Retrieved:
     """The blocks of one search with their priors. temperature: of the prior."""
     scores = [score / temperature for score in result.scores]
     priors = prior(scores) if scores else []
-    return [
+    blocks = [
         RetrievedBlock(rank, b.block_id, b.title, b.text, b.section, b.url, score, weight, corpus.collection_of(b))
         for rank, (b, score, weight) in enumerate(zip(result.blocks, scores, priors, strict=True), start=1)
     ]
+    return Retrieved(corpus.id, blocks)

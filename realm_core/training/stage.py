@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -129,7 +130,7 @@ def publish(
     left: names of such folders in `run`; if `run` was made for this training alone, all of it is removed.
     """
     about = {"recipe": [*(model.about or {}).get("recipe", []), recipe], "held_out": measured}
-    saved = save_model(model, output, about=about)
+    saved = save_model(replace(model, config=model.config.uncalibrated()), output, about=about)
     activity.say(f"The model is {output}.")
     activity.result({"path": str(output), "model_hash": saved.hash, "held_out": measured})
     for folder in [run / name for name in left] if activity.run else [run]:

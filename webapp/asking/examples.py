@@ -54,6 +54,7 @@ ANSWER: Final[dict[str, Any]] = {
                 }
             ],
             "collection": "vital-en",
+            "opens": True,
         }
     ],
     "explains": "answer",

@@ -124,6 +124,7 @@ class EvidenceSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="The collection that the block's document is in.",
     )
+    opens = serializers.BooleanField(required=False, help_text="Whether the block begins its article.")
 
 
 class ReadingSerializer(serializers.Serializer[Any]):

@@ -213,10 +213,10 @@ def retrieve(
     request = checked(question, k, exclude, collections, filters, access=access_of(asker))
     with serving() as service:
         engine = service.engine
-        blocks = engine.retrieve(
+        found = engine.retrieve(
             request.question, k=request.k, exclude=request.exclude, scope=request.scope, listens=listens()
         )
-        return Retrieval(request.question, list(blocks), engine.model_id, engine.index_id, engine.corpus_id)
+        return Retrieval(request.question, found.blocks, engine.model_id, engine.index_id, found.corpus)
 
 
 def without(asked: AskedAnswer, block_ids: Collection[str]) -> Answer:

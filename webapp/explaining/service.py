@@ -48,11 +48,11 @@ def explain(asked: AskedAnswer, right_answer: str, access: CollectionAccess) -> 
 
     right = _checked(right_answer)
     answer = Answer.from_dict(asked.payload)
-    why, note = cause_of(answer, [right]), ""
+    why, note, scope = cause_of(answer, [right]), "", scope_again(asked, access)
     if why.cause == NOT_READ:
-        place, note = _place(asked, answer, right, scope_again(asked, access))
+        place, note = _place(asked, answer, right, scope)
         why = cause_of(answer, [right], place=place)
-    return Explained(why, f"{_sentence(why, answer, right)} {note}".strip())
+    return Explained(why, f"{_sentence(why, answer, right, whole=scope is None)} {note}".strip())
 
 
 def _checked(right_answer: str) -> str:
@@ -92,7 +92,9 @@ def _place(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) 
     return Place(stands, None, looked_at), note if stands else ""
 
 
-def _sentence(why: Why, answer: Answer, right: str) -> str:
+def _sentence(why: Why, answer: Answer, right: str, *, whole: bool) -> str:
+    """whole: whether all of the corpus was looked in, without filters and private collections."""
+    where = "the corpus" if whole else "what was looked in"
     quoted, read = f"“{right}”", len(answer.evidence)
     match why.cause:
         case "right":
@@ -111,7 +113,7 @@ def _sentence(why: Why, answer: Answer, right: str) -> str:
         case "not_retrieved":
             return f"The corpus says {quoted}, but in no block that was read."
         case "not_in_corpus":
-            return f"No block of the corpus says {quoted}, so it could not be found."
+            return f"No block of {where} says {quoted}, so it could not be found."
     return f"No block that was read says {quoted}."
 
 

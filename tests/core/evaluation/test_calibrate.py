@@ -6,10 +6,13 @@ import dataclasses
 import itertools
 import json
 import math
+import random
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
@@ -18,6 +21,7 @@ from realm_core.evaluation.calibrate import (
     ReadQuestion,
     ScoreSetting,
     SettingOutcome,
+    _confidence_weights,
     _threshold,
     fitted,
     logistic,
@@ -73,6 +77,34 @@ def test_an_outcome_is_what_the_engine_would_say(parts: tuple[Path, Path, Path])
         assert answered.share == pytest.approx(answer.share, rel=0.02)
         assert answered.signs == pytest.approx(answer.confidence_features, rel=0.02, abs=0.02)
         assert answered.right == is_correct(answer.answers[0].text, question.answers)
+
+
+@given(st.lists(st.floats(0.0, 0.9999), min_size=1, max_size=30), st.floats(0.0, 1.0))
+def test_the_threshold_holds_as_it_is_stored(shares: list[float], allowed: float) -> None:
+    """Rounding to the digits of a configuration lets none through."""
+    threshold = _threshold(shares, allowed)
+    assert float(f"{threshold:.5g}") == threshold < 1.0
+    assert sum(share >= threshold > 0.0 for share in shares) <= math.floor(allowed * len(shares) + 1e-9)
+
+
+def test_a_certain_wrong_answer_leaves_a_valid_threshold() -> None:
+    assert _threshold([1.0 - 1e-9, 0.2], 0.0) == 0.99999
+
+
+def test_a_sign_that_misleads_is_left_out_of_the_fit() -> None:
+    """The mean confidence stays the share of right answers although one of the weights may not be negative."""
+    draw = random.Random(1)
+    group = []
+    for _ in range(400):
+        share = draw.gauss(1, 2)
+        likelihood = share + draw.gauss(0, 0.7)
+        right = draw.random() < 1 / (1 + math.exp(-(1.5 * share - 0.8 * likelihood)))
+        group.append(Answered(right, 0.5, (share, likelihood, draw.random())))
+    weights = _confidence_weights([group])
+    assert weights.likelihood == 1e-3 < weights.slope
+    slopes = (weights.slope, weights.likelihood, weights.margin)
+    said = [confidence(one.signs, slopes, weights.offset) for one in group if one.signs is not None]
+    assert math.fsum(said) / len(said) == pytest.approx(sum(one.right for one in group) / len(group), abs=2e-3)
 
 
 def test_the_threshold_lets_no_more_through_than_allowed() -> None:

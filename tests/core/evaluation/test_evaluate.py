@@ -107,7 +107,7 @@ def test_many_at_once_say_what_a_person_is_told(
             assert prediction.right == is_correct(answer.answers[0].text, question.answers, question.answer_type)
         assert set(prediction.blocks) == {e.title for e in answer.evidence}
         assert prediction.no_answer_probability == pytest.approx(answer.no_answer_probability, abs=1e-5)
-        found = engine.retrieve(question.question, k=12)
+        found = engine.retrieve(question.question, k=12).blocks
         ranks = [b.rank for b in found if holds_answer(b.text, question.answers, question.answer_type)]
         assert prediction.answer_rank == (ranks[0] if ranks else None)
     engine.close()

@@ -20,7 +20,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index import approximate_build, choice
 from realm_core.index.approximate import INDEX_FILE, LISTS_FILE, ApproximateSearch, RowFilter, open_approximate
-from realm_core.index.approximate_build import WORK_FOLDER, build_search
+from realm_core.index.approximate_build import WORK_FOLDER, build_search, end_build
 from realm_core.index.choice import SearchChoice, choose, search_of
 from realm_core.index.manifest import verify
 from realm_core.index.search import ExactSearch, search_without
@@ -57,6 +57,7 @@ def generation(folder: Path, vectors_ND: torch.Tensor, shard_rows: int, **more: 
     entry = build_search(folder, shards, vectors_ND.shape[1], QUIET, **{"wanted": "ivf", **more})
     told = {"format": 1, "generation": folder.name, "rows": len(vectors_ND), "dim": vectors_ND.shape[1]}
     write_json(folder / "manifest.json", {**told, "shards": shards, "search": entry}, sealed=True)
+    end_build(folder)
     return folder
 
 
@@ -196,6 +197,7 @@ def test_a_stopped_build_goes_on_and_ends_alike(tmp_path: Path, monkeypatch: pyt
         except Stopped:
             assert not (tmp_path / "g" / INDEX_FILE).exists()
     assert at >= 9, "or else there were hardly any places"
+    end_build(tmp_path / "g")
     assert not (tmp_path / "g" / WORK_FOLDER).exists()
     rows, scores = opened(generation(tmp_path / "g", vectors_ND, 600)).search(queries_BD, 9)
     assert rows.tolist() == whole[0].tolist() and scores.tolist() == whole[1].tolist()
@@ -237,6 +239,29 @@ def test_a_killed_build_goes_on_wherever_it_was_killed(tmp_path: Path) -> None:
     found, scores = search.search(queries_BD, 5)
     assert recall(found, exact) >= 0.98
     torch.testing.assert_close(scores[found == exact], exact_scores[found == exact])
+
+
+def test_a_build_that_ends_before_its_manifest_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = written(tmp_path / "g", drawn(600), 600)
+
+    def cut(_: Path) -> str:
+        raise Stopped
+
+    with monkeypatch.context() as patched, pytest.raises(Stopped):
+        patched.setattr(approximate_build, "sha256_of_file", cut)
+        build_search(tmp_path / "g", shards, D, QUIET, wanted="ivf")
+    made = (tmp_path / "g" / INDEX_FILE).stat().st_mtime_ns
+    entry = build_search(tmp_path / "g", shards, D, QUIET, wanted="ivf")
+    assert len(entry["files"]) == 3 and (tmp_path / "g" / INDEX_FILE).stat().st_mtime_ns == made
+
+
+def test_a_build_that_has_become_exact_leaves_nothing(tmp_path: Path) -> None:
+    shards = written(tmp_path / "g", drawn(600), 600)
+    build_search(tmp_path / "g", shards, D, QUIET, wanted="ivf")
+    build_search(tmp_path / "g", shards, D, QUIET, wanted="exact")
+    assert [path.name for path in (tmp_path / "g").iterdir()] == [shard["file"] for shard in shards]
 
 
 def test_another_choice_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

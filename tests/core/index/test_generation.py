@@ -158,7 +158,7 @@ def test_the_dense_retriever_finds_what_the_engine_finds(deployment: Deployment,
     snapshot = Snapshot.open(deployment.corpus)
     for question, rows in zip(questions, retriever.rows(questions, 12), strict=True):
         # in half the precision, neighbours may change places
-        found = [block.block_id for block in engine.retrieve(question, k=12)]
+        found = [block.block_id for block in engine.retrieve(question, k=12).blocks]
         assert sorted(snapshot.block(row).block_id for row in rows) == sorted(found)
         assert len(set(rows[:6]) & {snapshot.row_of(block_id) for block_id in found[:6]}) >= 4
 

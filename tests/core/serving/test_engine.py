@@ -82,7 +82,7 @@ def test_weights_are_the_retrievers_except_under_joint(precise: Engine) -> None:
 
 
 def test_the_rank_of_the_first_block_with_an_answer(precise: Engine) -> None:
-    found = precise.retrieve(QUESTIONS[0], k=12)
+    found = precise.retrieve(QUESTIONS[0], k=12).blocks
     for one in found:
         title = [block.rank for block in found if holds_answer(block.text, [one.title])]
         assert precise.rank_holding(QUESTIONS[0], [one.title], among=1000) == (title[0] if title else None)
@@ -156,11 +156,11 @@ def test_with_everything_excluded_there_is_no_answer(precise: Engine) -> None:
     everything = [e.block_id for e in precise.ask("x", k=12).evidence]
     answer = precise.ask("x", exclude=everything)
     assert (answer.answer, answer.evidence, answer.explains) == (None, (), "no_answer")
-    assert precise.retrieve("x", exclude=everything) == []
+    assert precise.retrieve("x", exclude=everything).blocks == []
 
 
 def test_retrieving_finds_the_blocks_that_asking_reads(precise: Engine) -> None:
-    found = precise.retrieve(QUESTIONS[1], k=4)
+    found = precise.retrieve(QUESTIONS[1], k=4).blocks
     read = {e.block_id: e for e in precise.ask(QUESTIONS[1], k=4).evidence}
     assert [b.rank for b in found] == [1, 2, 3, 4]
     assert [b.score for b in found] == sorted((b.score for b in found), reverse=True)
@@ -172,7 +172,7 @@ def test_retrieving_finds_the_blocks_that_asking_reads(precise: Engine) -> None:
 
 
 def test_a_block_is_found_by_its_id(precise: Engine) -> None:
-    found = precise.retrieve("x", k=1)[0]
+    found = precise.retrieve("x", k=1).blocks[0]
     known = precise.block(found.block_id)
     assert known is not None and (known.title, known.text) == (found.title, found.text)
     assert precise.block("0" * 32) is None and precise.block("nonsense") is None

@@ -51,7 +51,7 @@ def test_only_what_is_in_the_scope_is_read(living: Engine) -> None:
     check_sums(own)
     others = living.ask(QUESTION, k=20, scope=OTHERS)
     assert "own" not in {block.collection for block in others.evidence} and others.evidence
-    [large] = living.retrieve(QUESTION, k=5, scope=Scope(Filter(tags=frozenset({"large"}))))
+    [large] = living.retrieve(QUESTION, k=5, scope=Scope(Filter(tags=frozenset({"large"})))).blocks
     assert (large.title, large.collection, large.prior) == ("Phobos", "own", 1.0)
     everything = living.ask(QUESTION, k=20)
     assert {"own"} < {block.collection for block in everything.evidence}
@@ -90,16 +90,16 @@ def test_a_weight_multiplies_the_prior(living: Engine) -> None:
 
 def test_weights_choose_the_blocks(living: Engine) -> None:
     most = Scope(Filter(), frozenset({("own", 1e9)}))
-    assert {block.collection for block in living.retrieve(QUESTION, k=2, scope=most)} == {"own"}
+    assert {block.collection for block in living.retrieve(QUESTION, k=2, scope=most).blocks} == {"own"}
     least = Scope(Filter(), frozenset({("own", 1e-9)}))
-    assert "own" not in {block.collection for block in living.retrieve(QUESTION, k=2, scope=least)}
+    assert "own" not in {block.collection for block in living.retrieve(QUESTION, k=2, scope=least).blocks}
 
 
 def test_where_no_block_passes_there_is_no_answer(living: Engine) -> None:
     nothing = Scope(Filter(languages=frozenset({"xx"})))
     answer = living.ask(QUESTION, scope=nothing)
     assert (answer.answer, answer.evidence, answer.confidence) == (None, (), None)
-    assert living.retrieve(QUESTION, scope=nothing) == []
+    assert living.retrieve(QUESTION, scope=nothing).blocks == []
 
 
 def test_the_mask_of_a_scope_is_made_once(living: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
