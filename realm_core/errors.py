@@ -20,10 +20,6 @@ class RealmError(Exception):
     """An error and its place, in a sentence for the person who caused it."""
 
 
-class CannotFill(RealmError):
-    """The model has no encoder of masked sentences; it only answers questions."""
-
-
 class EngineUnavailable(RealmError):
     """No engine can answer at the moment: the message says why, `retry_after_s` when to try again (seconds)."""
 

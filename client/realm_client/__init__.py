@@ -21,6 +21,7 @@ from realm_client._errors import (
     Unavailable,
     Unreachable,
 )
+from realm_client._filling import Filling, FillingEvidence, Guess
 from realm_client._operating import (
     Corpus,
     Deployment,
@@ -50,9 +51,6 @@ from realm_client._records import (
     Edit,
     Evidence,
     Feedback,
-    Filling,
-    FillingEvidence,
-    Guess,
     ListedAnswer,
     ListedDocument,
     NewDocument,

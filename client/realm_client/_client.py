@@ -30,6 +30,7 @@ from realm_client._calls import (
     segment,
 )
 from realm_client._errors import ApiError, Unreachable
+from realm_client._filling import Filling
 from realm_client._reading import record
 from realm_client._records import Question
 
@@ -136,10 +137,10 @@ class Client:
 
     def fill(
         self, sentence: str, *, k: int | None = None, exclude: Sequence[str] = (), truth: str | None = None
-    ) -> records.Filling:
+    ) -> Filling:
         """Fill each [MASK] of a sentence. truth: what stands there, to get its probability, too."""
         body = {"sentence": sentence, "truth": truth, **blocks_body(k, exclude)}
-        return self._do(Call("POST", "/fill", records.Filling, body=body))
+        return self._do(Call("POST", "/fill", Filling, body=body))
 
     # ---- what is kept
 

@@ -221,50 +221,6 @@ class Retrieval:
 
 
 @dataclass(frozen=True)
-class Guess:
-    """Words for all gaps together, with their probability in each of three ways."""
-
-    words: tuple[str, ...]
-    text: str
-    without_retrieval: float
-    best_block: float | None
-    marginal: float
-
-
-@dataclass(frozen=True)
-class FillingEvidence:
-    """A block that was read for gaps. block_id: None for the null block."""
-
-    rank: int
-    block_id: str | None
-    title: str
-    text: str
-    section: str
-    url: str
-    prior: float
-    likelihood: float
-    posterior: float
-    utility: float
-    retriever_score: float
-
-
-@dataclass(frozen=True)
-class Filling:
-    """A sentence with its gaps filled."""
-
-    sentence: str
-    guesses: tuple[Guess, ...]
-    truth: Guess | None
-    explains: str
-    best_block_id: str | None
-    evidence: tuple[FillingEvidence, ...]
-    model: str
-    index: str
-    corpus: str
-    latency_ms: float
-
-
-@dataclass(frozen=True)
 class Block:
     """A block of a corpus. previous, next: ids of its neighbours in the article."""
 

@@ -25,7 +25,7 @@ import torch
 
 from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.corpus.records import Block
-from realm_core.errors import CannotFill, RealmError
+from realm_core.errors import RealmError
 from realm_core.index.choice import SearchKind
 from realm_core.index.embedding import embed
 from realm_core.living.collections import CollectionFacts
@@ -37,6 +37,7 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.questions.answers import holds_answer
 from realm_core.serving.corpus import LivingCorpus, ServedCorpus, Wanted, nearest, open_living, open_snapshot
 from realm_core.serving.filled import Filling
+from realm_core.serving.gap_reading import as_question, filling_of, one_gap
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
@@ -101,7 +102,7 @@ class Engine:
         self._reading = BlockReading(model.reader, model.config, **made_from)
         self._on_processors = self._reading.device.type == "cpu"
         # The block embedder is kept only for filling; questions do not need it.
-        self._can_fill = model.encoder is not None
+        self._has_encoder = model.encoder is not None
         self._masks = None if model.encoder is None else MaskReading(model.block, model.encoder, **made_from)
         self._wordpieces = Wordpieces.default()
         self._queue: RequestQueue[_AskRequest | _FillRequest] = RequestQueue(capacity, deadline_s)
@@ -222,9 +223,9 @@ class Engine:
         return next((block.rank for block in found.blocks if holds_answer(block.text, answers)), None)
 
     @property
-    def can_fill(self) -> bool:
+    def has_encoder(self) -> bool:
         """Whether the model has an encoder of masked sentences."""
-        return self._can_fill
+        return self._has_encoder
 
     def fill(
         self,
@@ -238,17 +239,17 @@ class Engine:
     ) -> Filling:
         """Predictions for the masks of `sentence`: from the null block, the k − 1 best blocks, and all together.
 
-        truth: the correct words, whose probabilities are computed as well. scope, listens: as for `ask`.
-        `CannotFill` if `can_fill` is false.
+        Without `has_encoder` the reader fills a single gap from the k − 1 best blocks. truth: the correct words, whose
+        probabilities are computed as well. scope, listens: as for `ask`.
         """
-        if not self.can_fill:
-            raise CannotFill(
-                f"The model {self.model_id} has no encoder of masked sentences; it answers questions only."
-            )
         text = _checked_text(sentence, "sentence")
         truth = None if truth is None else _checked_text(truth, "truth")
         if not 2 <= k <= MAX_K:
             raise RealmError(f"k must be from 2 (a block besides the null block) to {MAX_K}, not {k}.")
+        if not self.has_encoder:
+            gap = one_gap(text)
+            answer = self.ask(as_question(gap), k=k - 1, exclude=exclude, scope=scope, listens=listens)
+            return filling_of(answer, gap, truth)
         request = _FillRequest(masked_sentence(text, truth), Wanted(k - 1, tuple(exclude), scope))
         filling = self._queue.submit(request, listens=listens)
         assert isinstance(filling, Filling)
@@ -269,7 +270,7 @@ class Engine:
     def warm_up(self) -> None:
         """Answer test requests outside of the queue, so that the first user does not wait for lazy initialisation."""
         requests: list[_Queued] = [QueuedRequest(self._ask_request("Is anyone there?", Wanted(1), None, read=True))]
-        if self.can_fill:
+        if self.has_encoder:
             requests.append(QueuedRequest(_FillRequest(masked_sentence("Is [MASK] there?", None), Wanted(1))))
 
         def serve_each() -> None:

@@ -4,7 +4,8 @@
     best block          p(y | z, x)    of the block with the highest posterior
     marginal            p(y | x)       Σ_z p(z | x) p(y | z, x) over all blocks read, including the null block
 
-y are the wordpieces for all masks, p(y | z, x) = Π_j p(y_j | z, x). A `Filling` is plain data.
+y are the wordpieces for all masks, p(y | z, x) = Π_j p(y_j | z, x). A `Filling` is plain data. A model without an
+encoder fills with its reader (`gap_reading.py`): y is a span then, and there is no null block.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class Mask:
 
 @dataclass(frozen=True)
 class Guess:
-    """Wordpieces for all masks with their joint probability in each of the three ways."""
+    """Wordpieces for all masks, or a span, with their joint probability in each of the three ways."""
 
     words: tuple[str, ...]
     text: str  # the wordpieces joined to words
-    without_retrieval: float
+    without_retrieval: float | None  # None if the reader filled it
     best_block: float | None  # None if only the null block was read
     marginal: float
 
@@ -54,7 +55,8 @@ class FillingEvidence:
     prior: float  # p(z | x); sums to one over the blocks read
     likelihood: float  # p(y | z, x)
     posterior: float  # p(z | y, x); sums to one over the blocks read
-    utility: float  # log p(y | z, x) − log p(y | ∅, x); positive: the block helps. The null block's is zero
+    # log p(y | z, x) − log p(y | ∅, x); positive: the block helps; 0: the null block's; None: filled by the reader
+    utility: float | None
     retriever_score: float  # f(x, z), the raw inner product
 
 
@@ -69,7 +71,7 @@ class Filling:
     guesses: tuple[Guess, ...]  # the highest marginal first
     truth: Guess | None  # the correct words, if given
     explains: str
-    masks: tuple[Mask, ...]
+    masks: tuple[Mask, ...]  # none if the reader filled it
     best_block_id: str | None  # the block of the "best block" figures
     evidence: tuple[FillingEvidence, ...]
     model: str
@@ -77,11 +79,13 @@ class Filling:
     corpus: str
     latency_ms: float
     timings_ms: dict[str, float]
+    filled_by: str = "encoder"  # or "reader"
+    no_answer_probability: float | None = None  # that no block says it, of a reader that knows “not here”
 
     @property
     def explained(self) -> Guess:
         """The guess that the evidence refers to."""
-        return self.truth or self.guesses[0]
+        return self.truth if self.truth is not None and self.explains == "truth" else self.guesses[0]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON with the fields as keys."""

@@ -47,7 +47,7 @@ def _lines(filling: Filling) -> Iterator[str]:
         yield f"{block.rank}. {title}{best}   {block.url}".rstrip()
         yield (
             f"   prior {block.prior:.3f}   likelihood {block.likelihood:.3g}   posterior {block.posterior:.3f}   "
-            f"utility {block.utility:+.2f}"
+            f"utility {'–' if block.utility is None else f'{block.utility:+.2f}'}"
         )
         if block.text:
             text = block.text.replace("\n", " ")

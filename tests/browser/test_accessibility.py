@@ -215,10 +215,10 @@ def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, 
     engine.error = RealmError("The index has lost a file.")
     visitor.look("/fill/?sentence=The+[MASK].", status=422)
     engine.error = None
-    engine.can_fill = False
+    engine.has_encoder = False
     visitor.look("/fill/")
-    visitor.look("/fill/?sentence=The+[MASK].", status=409)
-    engine.can_fill = True
+    visitor.look("/fill/?sentence=The+[MASK].")
+    engine.has_encoder = True
 
     visitor.look("/")
     visitor.press("Ask", question="Who directed it?")

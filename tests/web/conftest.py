@@ -13,7 +13,7 @@ from django.core.cache import cache
 from django.test import Client
 
 import webapp.serving.engine
-from realm_core.errors import CannotFill, RealmError
+from realm_core.errors import RealmError
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
 from realm_core.serving.filled import Filling
@@ -67,7 +67,7 @@ class FakeEngine:
     value: dict[str, Any] = field(default_factory=stored.payload)
     error: Exception | None = None
     asked: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
-    can_fill: bool = True
+    has_encoder: bool = True
     filled: list[tuple[str, int, tuple[str, ...], str | None]] = field(default_factory=list)
     looked_for: list[tuple[str, tuple[str, ...], int, tuple[str, ...]]] = field(default_factory=list)
     scopes: list[Scope | None] = field(default_factory=list)  # of whatever is asked
@@ -102,10 +102,11 @@ class FakeEngine:
         exclude: Sequence[str] = (),
         scope: Scope | None = None,
         listens: Callable[[], bool] | None = None,
-    ) -> list[Any]:
+    ) -> _Found:
         assert not self.closed
         self.scopes.append(scope)
-        return [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
+        blocks = [_Retrieved(**{name: e[name] for name in _NAMES}) for e in self.value["evidence"][:k]]
+        return _Found(self.corpus_id, blocks)
 
     def rank_holding(
         self,
@@ -134,18 +135,22 @@ class FakeEngine:
     ) -> Filling:
         assert not self.closed
         self.scopes.append(scope)
-        if not self.can_fill:
-            raise CannotFill("The model realm-mini has no encoder of masked sentences; it answers questions only.")
         self.filled.append((sentence, k, tuple(exclude), truth))
         if self.error is not None:
             raise self.error
-        return fillings.filling(sentence, truth)
+        return fillings.filling(sentence, truth) if self.has_encoder else fillings.read(sentence, truth)
 
     def close(self) -> None:
         self.closed = True
 
 
 _NAMES = ("rank", "block_id", "title", "text", "section", "url", "prior")
+
+
+@dataclass(frozen=True)
+class _Found:
+    corpus: str
+    blocks: list[_Retrieved]
 
 
 @dataclass(frozen=True)

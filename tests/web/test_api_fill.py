@@ -86,10 +86,15 @@ def test_every_wrong_field_is_named_at_once(client: Client, engine: FakeEngine) 
     assert [error["field"] for error in problem["errors"]] == ["sentence", "k", "truth"]
 
 
-def test_a_model_that_answers_questions_only(client: Client, engine: FakeEngine) -> None:
-    engine.can_fill = False
-    problem = assert_problem(post(client, ADDRESS, {"sentence": SENTENCE}), 409)
-    assert problem["title"] == "Conflict" and problem["detail"].endswith("it answers questions only.")
+def test_a_model_without_an_encoder_reads_the_gap(client: Client, engine: FakeEngine) -> None:
+    engine.has_encoder = False
+    found = post(client, ADDRESS, {"sentence": SENTENCE, "truth": "Fermat"}).json()
+    assert found["filled_by"] == "reader" and found["masks"] == [] and found["truth"]["text"] == "Fermat"
+    assert {guess["without_retrieval"] for guess in found["guesses"]} == {None}
+    assert {block["utility"] for block in found["evidence"]} == {None}
+    assert all(block["block_id"] for block in found["evidence"])  # no null block
+    assert sum(block["prior"] for block in found["evidence"]) == pytest.approx(1.0)
+    assert found["no_answer_probability"] > 0
 
 
 def test_what_the_engine_refuses(client: Client, engine: FakeEngine) -> None:
@@ -139,5 +144,5 @@ def test_the_examples_are_of_the_described_shape(client: Client) -> None:
     truth, evidence = examples.FILLING["truth"], examples.FILLING["evidence"]
     assert sum(block["prior"] * block["likelihood"] for block in evidence) == pytest.approx(truth["marginal"])
     described = client.get("/api/v1/schema/?format=json").json()["paths"][ADDRESS]["post"]
-    assert described["responses"].keys() == {*("200", "400", "401", "403", "409", "413", "415", "422", "429", "503")}
+    assert described["responses"].keys() == {*("200", "400", "401", "403", "413", "415", "422", "429", "503")}
     assert described["requestBody"]["content"]["application/json"]["examples"]["Sentence"]["value"] == examples.SENTENCE

@@ -23,13 +23,13 @@ class FillView(AskingView):
         summary="Fill the masks of a sentence",
         description="What a pre-trained model predicts for each [MASK]: without retrieval (from the null block), "
         "from the best block, and from the null block and the k − 1 best blocks together. Nothing is stored. A model "
-        "that was not pre-trained only answers questions (409).",
+        "without an encoder of masked sentences fills a single gap with its reader, from the k − 1 best blocks: then "
+        "no figure is without retrieval, `masks` is empty, and `filled_by` is `reader`.",
         request=SentenceSerializer,
-        responses={200: FillingSerializer, **problem_responses(400, 403, 409, 413, 415, 422, 429, 503)},
+        responses={200: FillingSerializer, **problem_responses(400, 403, 413, 415, 422, 429, 503)},
         examples=[
             OpenApiExample("Sentence", value=examples.SENTENCE, request_only=True),
             OpenApiExample("Filling", value=examples.FILLING, response_only=True, status_codes=["200"]),
-            OpenApiExample("Not possible", value=examples.CANNOT_FILL, response_only=True, status_codes=["409"]),
         ],
     )
     def post(self, request: Request) -> Response:

@@ -69,11 +69,6 @@ FILLING: Final[dict[str, Any]] = {
     "corpus": ANSWER["corpus"],
     "latency_ms": 120.0,
     "timings_ms": {"wait": 0.0, "embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
-}
-
-CANNOT_FILL: Final[dict[str, Any]] = {
-    "type": "about:blank",
-    "title": "Conflict",
-    "status": 409,
-    "detail": "The model realm-mini@118d966c771e957e has no encoder of masked sentences; it answers questions only.",
+    "filled_by": "encoder",
+    "no_answer_probability": None,
 }

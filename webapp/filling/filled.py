@@ -26,7 +26,7 @@ class WordView:
 
 @dataclass(frozen=True)
 class WayView:
-    """One of the three ways: its probability of the filling, and its most probable words for each mask."""
+    """One of the ways: its probability of the filling, and its most probable words for each mask."""
 
     name: str  # also the bar's colour
     probability: float | None  # None: there is no such block
@@ -73,7 +73,7 @@ def look_at(filling: Filling) -> FillingView:
         best=best,
         looked_for=looked_for,
         ways=(
-            WayView("without", looked_for.without_retrieval, None, without),
+            *([WayView("without", looked_for.without_retrieval, None, without)] if filling.masks else []),
             WayView("best", looked_for.best_block, best_block, from_best),
             WayView("marginal", looked_for.marginal, None, marginal),
         ),
@@ -84,7 +84,7 @@ def look_at(filling: Filling) -> FillingView:
 def _marked(masks: Sequence[Sequence[Word]], looked_for: Guess) -> tuple[tuple[WordView, ...], ...]:
     return tuple(
         tuple(WordView(word, word.text == wanted) for word in words)
-        for words, wanted in zip(masks, looked_for.words, strict=True)
+        for words, wanted in zip(masks, looked_for.words, strict=bool(masks))
     )
 
 
@@ -92,7 +92,7 @@ def _blocks(filling: Filling, looked_for: Guess) -> tuple[FilledBlockView, ...]:
     evidence = filling.evidence
     priors = add_up([block.prior for block in evidence], 1.0)
     posteriors = add_up([block.posterior for block in evidence], 1.0)
-    scale = max(_LEAST_SCALE, *(abs(block.utility) for block in evidence))
+    scale = max(_LEAST_SCALE, *(abs(block.utility or 0.0) for block in evidence))
     return tuple(
         FilledBlockView(
             evidence=block,
@@ -102,7 +102,7 @@ def _blocks(filling: Filling, looked_for: Guess) -> tuple[FilledBlockView, ...]:
             prior_tenths=prior,
             posterior_tenths=posterior,
             contribution=block.prior * block.likelihood,
-            utility_share=block.utility / scale,
+            utility_share=(block.utility or 0.0) / scale,
         )
         for block, prior, posterior in zip(evidence, priors, posteriors, strict=True)
     )

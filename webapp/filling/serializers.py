@@ -60,7 +60,9 @@ class GuessSerializer(serializers.Serializer[Any]):
 
     words = serializers.ListField(child=serializers.CharField())
     text = serializers.CharField(help_text="The wordpieces as text.")
-    without_retrieval = serializers.FloatField(help_text="p(y | ∅, x), ∅ the null block.")
+    without_retrieval = serializers.FloatField(
+        allow_null=True, help_text="p(y | ∅, x), ∅ the null block; null if the reader filled it."
+    )
     best_block = serializers.FloatField(allow_null=True, help_text="p(y | z, x), z the best block.")
     marginal = serializers.FloatField(help_text="p(y | x): the sum over the blocks read of prior × likelihood.")
 
@@ -78,7 +80,9 @@ class FillingEvidenceSerializer(serializers.Serializer[Any]):
     likelihood = serializers.FloatField(help_text="p(y | z, x).")
     posterior = serializers.FloatField(help_text="p(z | y, x); sums to one over the blocks read.")
     utility = serializers.FloatField(
-        help_text="Retrieval utility, log p(y | z, x) − log p(y | ∅, x); positive: the block helps."
+        allow_null=True,
+        help_text="Retrieval utility, log p(y | z, x) − log p(y | ∅, x); positive: the block helps. Null if the reader "
+        "filled it.",
     )
     retriever_score = serializers.FloatField(help_text="Inner product of sentence and block vectors.")
 
@@ -102,3 +106,9 @@ class FillingSerializer(serializers.Serializer[Any]):
     corpus = serializers.CharField()
     latency_ms = serializers.FloatField()
     timings_ms = serializers.DictField(child=serializers.FloatField())
+    filled_by = serializers.ChoiceField(
+        choices=["encoder", "reader"], help_text="The encoder of masked sentences, or, without one, the span reader."
+    )
+    no_answer_probability = serializers.FloatField(
+        allow_null=True, help_text="Of the reader: the probability that no block read says it."
+    )

@@ -75,7 +75,7 @@ def fill(
 ) -> Filling:
     """Fill `sentence` without retrieval, from its best block, and from `k` blocks that `asker` may read together.
 
-    Raises InvalidRequest, EngineUnavailable, CannotFill if the model only answers questions, or another RealmError.
+    Raises InvalidRequest, EngineUnavailable, or another RealmError.
     """
     request = checked(sentence, k, exclude, truth)
     scope = scope_of(access_of(asker))
@@ -90,10 +90,10 @@ def fill(
         )
 
 
-def can_fill() -> bool | None:
-    """Whether the deployed model fills sentences; None while none is loaded (this call starts the loading)."""
+def has_encoder() -> bool | None:
+    """Whether the deployed model fills with an encoder; None while none is loaded (this call starts the loading)."""
     try:
         with serving() as service:
-            return service.engine.can_fill
+            return service.engine.has_encoder
     except EngineUnavailable:
         return None

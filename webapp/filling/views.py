@@ -1,4 +1,5 @@
-"""The page that fills masked sentences: without retrieval, from the best block, and from all blocks together.
+"""The page that fills masked sentences: without retrieval, from the best block, and from all blocks together; or, of a
+model without an encoder, a single gap from what the reader finds in the blocks.
 
 The sentence is part of the address, because nothing is stored: the page can be linked and reloaded. htmx gets only the
 content; errors are whole pages, as in asking.views.
@@ -15,12 +16,11 @@ from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from realm_core.errors import CannotFill, RealmError
+from realm_core.errors import RealmError
 from webapp.access import limits
 from webapp.access.roles import Action
 from webapp.filling import service as filling
 from webapp.filling.filled import look_at
-from webapp.models import Deployment
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
@@ -37,7 +37,7 @@ EXAMPLES: Final = (
     ("Chemistry", "Photosynthesis turns water and carbon dioxide into sugar and [MASK].", "oxygen"),
     ("Film", "The science fiction film 2001: A Space Odyssey was directed by [MASK].", "Stanley Kubrick"),
     ("Geography", "The Nile flows through Egypt and Sudan into the [MASK] Sea.", "Mediterranean"),
-    ("Space", "In [MASK], Apollo 11 brought the first people to the [MASK].", "1969 Moon"),
+    ("Space", "In [MASK], Apollo 11 brought the first people to the Moon.", "1969"),
 )
 
 
@@ -49,7 +49,7 @@ def fill(request: HtmxRequest) -> HttpResponse:
     sentence, truth = request.GET.get("sentence", ""), request.GET.get("truth", "")
     typed = {"sentence": sentence, "truth": truth}
     if "sentence" not in request.GET:
-        return _cannot(request, 200) if filling.can_fill() is False else _box(request, typed)
+        return _box(request, typed)
     try:
         checked = filling.checked(sentence, truth=truth)
         if (wait_s := limits.seconds_to_wait(request)) is not None:
@@ -62,8 +62,6 @@ def fill(request: HtmxRequest) -> HttpResponse:
         response = render(request, "fill/waiting.html", context, status=503)
         response["Retry-After"] = str(unavailable.retry_after_s)
         return response
-    except CannotFill:
-        return _cannot(request, 409)
     except (InvalidRequest, RealmError) as refused:
         return _box(request, typed, str(refused), status=422)
     whole = not request.htmx or request.htmx.history_restore_request
@@ -77,9 +75,6 @@ def _box(request: HttpRequest, typed: dict[str, str], error: str = "", status: i
         (topic, sentence, f"{address}?{urlencode({'sentence': sentence, 'truth': truth})}")
         for topic, sentence, truth in EXAMPLES
     ]
-    context: dict[str, Any] = {"typed": typed, "error": error, "examples": examples}
+    by_reader = filling.has_encoder() is False
+    context: dict[str, Any] = {"typed": typed, "error": error, "examples": examples, "by_reader": by_reader}
     return render(request, "fill/fill.html", context, status=status)
-
-
-def _cannot(request: HttpRequest, status: int) -> HttpResponse:
-    return render(request, "fill/cannot.html", {"deployment": Deployment.active()}, status=status)

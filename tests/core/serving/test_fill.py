@@ -22,7 +22,7 @@ import realm_core.serving.engine
 from realm_core.__main__ import main
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
-from realm_core.errors import CannotFill, RealmError
+from realm_core.errors import RealmError
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.joining import Joiner, Pieces
 from realm_core.model.packed import Packed
@@ -307,10 +307,41 @@ def test_special_tokens_in_a_sentence_are_text() -> None:
 # ── Models that cannot, and engines that can do both ────────────────────────────────────────────────────────────────
 
 
-def test_a_model_without_an_encoder_cannot_fill(engine: Engine) -> None:
-    assert not engine.can_fill
-    with pytest.raises(CannotFill, match="has no encoder of masked sentences; it answers questions only"):
-        engine.fill(SENTENCES[0])
+def test_without_an_encoder_the_reader_fills_the_gap(engine: Engine) -> None:
+    """The answer to the sentence with “what” in place of the gap, with the same figures."""
+    assert not engine.has_encoder
+    filling = engine.fill("The largest planet is [MASK] [MASK].", k=4)
+    answer = engine.ask("The largest planet is what.", k=3)
+    assert filling.sentence == "The largest planet is [MASK]." and filling.filled_by == "reader"
+    assert [(guess.text, guess.marginal) for guess in filling.guesses] == [
+        (one.text, pytest.approx(one.probability, abs=1e-5)) for one in answer.answers[:5]
+    ]
+    assert len(filling.evidence) == 3
+    assert math.fsum(block.prior for block in filling.evidence) == pytest.approx(1.0)
+    assert math.fsum(block.posterior for block in filling.evidence) == pytest.approx(1.0)
+    adds = math.fsum(block.prior * block.likelihood for block in filling.evidence)
+    assert adds == pytest.approx(filling.guesses[0].marginal)
+    assert filling.guesses[0].best_block == filling.evidence[0].likelihood
+
+
+def test_the_readers_figures_of_a_truth(engine: Engine) -> None:
+    second = engine.fill("The largest planet is [MASK].", k=4).guesses[1]
+    filling = engine.fill("The largest planet is [MASK].", k=4, truth=second.text.upper())
+    assert filling.explains == "truth" and filling.truth is not None and filling.explained is filling.truth
+    assert filling.truth.marginal == pytest.approx(second.marginal, abs=1e-5)
+    adds = math.fsum(block.prior * block.likelihood for block in filling.evidence)
+    assert adds == pytest.approx(second.marginal, abs=1e-5)
+    unsaid = engine.fill("The largest planet is [MASK].", k=4, truth="Xanadu")
+    assert unsaid.truth is not None and unsaid.truth.marginal == 0.0
+    assert unsaid.explains == "guess" and unsaid.explained is unsaid.guesses[0]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"), [("No gap.", "has no"), ("In [MASK] to the [MASK].", "one gap at a time")]
+)
+def test_what_a_reader_cannot_fill(engine: Engine, sentence: str, said: str) -> None:
+    with pytest.raises(RealmError, match=said):
+        engine.fill(sentence)
 
 
 def test_parts_that_only_filling_needs_are_kept_only_for_it(
@@ -395,6 +426,6 @@ def test_the_command_line_prints_the_engines_result(
 
 @pytest.mark.usefixtures("no_signals")
 def test_the_command_line_reports_errors(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fill", SENTENCES[0], *deployment.arguments(), "--quiet"]) == 2
+    assert main(["fill", "In [MASK] to the [MASK].", *deployment.arguments(), "--quiet"]) == 2
     (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("error: The model ") and said.endswith("answers questions only.")
+    assert said.startswith("error: The model fills one gap at a time")

@@ -1,8 +1,8 @@
-"""Fillings whose every number is worked out here, by plain arithmetic on three blocks."""
+"""Fillings whose every number is worked out here, by plain arithmetic on three blocks, or on two that were read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, prod
 
 from realm_core.corpus.records import block_id
@@ -99,4 +99,51 @@ def filling(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
         corpus="0123456789abcdef",
         latency_ms=120.0,
         timings_ms={"embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
+    )
+
+
+def read(sentence: str = SENTENCE, truth: str | None = None) -> Filling:
+    """What the reader would say: a span of the two blocks that have a text."""
+    blocks = (replace(POLYGON, prior=0.7), replace(NUMBER, prior=0.3))
+    wanted = truth.lower() if truth and truth.lower() == "fermat" else "fermat"
+
+    def guess(word: str) -> Guess:
+        marginal = sum(block.prior * block.words.get(word, 0.0) for block in blocks)
+        return Guess((word.title(),), word.title(), None, POLYGON.words.get(word, 0.0), marginal)
+
+    total = guess(wanted).marginal
+    evidence = tuple(
+        FillingEvidence(
+            rank=rank,
+            block_id=block.block_id,
+            title=block.title,
+            text=block.text,
+            section="",
+            url="https://en.wikipedia.org/wiki/Example",
+            prior=block.prior,
+            likelihood=block.words[wanted],
+            posterior=block.prior * block.words[wanted] / total,
+            utility=None,
+            retriever_score=log(block.prior),
+        )
+        for rank, block in enumerate(blocks, start=1)
+    )
+    true = (
+        None if truth is None else guess(wanted) if truth.lower() == wanted else Guess((truth,), truth, None, 0.0, 0.0)
+    )
+    return Filling(
+        sentence=sentence,
+        guesses=(guess("fermat"),),
+        truth=true,
+        explains="truth" if true is not None and true.marginal > 0 else "guess",
+        masks=(),
+        best_block_id=POLYGON.block_id,
+        evidence=evidence,
+        model="realm-mini",
+        index="gen-1",
+        corpus="0123456789abcdef",
+        latency_ms=120.0,
+        timings_ms={"embed": 9.0, "search": 4.0, "read": 105.0, "marginalise": 2.0},
+        filled_by="reader",
+        no_answer_probability=0.25,
     )

@@ -152,18 +152,26 @@ def test_what_the_engine_refuses(engine: FakeEngine, outsider: Person) -> None:
     assert Page(response.content.decode()).one("p", "ask__error") == str(engine.error)
 
 
-@pytest.mark.parametrize(("address", "status"), [("/fill/", 200), ("/fill/?sentence=A+[MASK].", 409)])
-def test_a_model_that_answers_questions_only(
-    engine: FakeEngine, outsider: Person, staff: Person, address: str, status: int
-) -> None:
-    engine.can_fill = False
-    for person in (outsider, staff):
-        response = person.client.get(address)
-        assert response.status_code == status
-        page = Page(response.content.decode())
-        assert not page.all("textarea") and "realm-mini 1 answers questions only" in page.one("p", "notice--warning")
-        assert "mlm" in page.one("ol", "steps") and "pretrain" in page.one("ol", "steps")
-        assert ("/manage/deployments/" in response.content.decode()) is (person is staff)
+def test_a_model_without_an_encoder_reads_the_gap(engine: FakeEngine, outsider: Person) -> None:
+    engine.has_encoder = False
+    box = outsider.client.get("/fill/").content.decode()
+    assert "Without retrieval" not in box and "no encoder of masked sentences" in box
+    source = outsider.client.get("/fill/", {"sentence": SENTENCE}).content.decode()
+    page = Page(source)
+    assert page.one("p", "filled") == SENTENCE.replace("[MASK]", "Fermat")
+    assert "null block" not in source and "Utility" not in source
+    shown = [figures(part)[0] for part in re.findall(r'<p class="way__probability">.*?</p>', source, re.S)]
+    rows, total = sum_rows(source)
+    assert [value for value, _ in shown] == pytest.approx([0.9, total[0]])
+    assert sum(tenths(row[0][1]) for row in rows) == 1000
+    assert sum(row[2][0] for row in rows) == pytest.approx(total[0])
+    assert "That none of these passages says it" in source
+
+
+def test_a_truth_that_no_passage_says(engine: FakeEngine, outsider: Person) -> None:
+    engine.has_encoder = False
+    source = outsider.client.get("/fill/", {"sentence": SENTENCE, "truth": "Mersenne"}).content.decode()
+    assert "found “<bdi>Mersenne</bdi>” in none of them" in source
 
 
 def test_while_the_model_is_loading_the_sentence_waits(db: None, loader: Loader, outsider: Person) -> None:

@@ -1,0 +1,108 @@
+"""Fills the gap of a sentence with the reader, for models without an encoder of masked sentences.
+
+    3 is a [MASK] prime.  →  "3 is a what prime."  →  blocks and spans as for a question  →  filling
+
+p(y | x) = Σ_z p(z | x) p(y | z, x), where y are spans of the blocks: unlike the encoder, the reader knows nothing that
+no block says, so there is no null block, no figure without retrieval, and no utility.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from realm_core.errors import RealmError
+from realm_core.model import marginal
+from realm_core.questions.answers import normalise_answer
+from realm_core.serving.filled import Filling, FillingEvidence, Guess
+from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
+from realm_core.text.masked import MASK, between_masks
+
+_GUESSES = 5
+_ASKED = "what"
+
+
+def one_gap(sentence: str) -> str:
+    """The sentence with a single mask for its gap; `RealmError` if it has none, or several."""
+    parts = between_masks(sentence)
+    if len(parts) == 1:
+        raise RealmError(f"The sentence has no {MASK}: write {MASK} where a word is missing.")
+    if any(text.strip() for text in parts[1:-1]):
+        raise RealmError(f"The model fills one gap at a time: leave one {MASK} in the sentence.")
+    return f"{parts[0]}{MASK}{parts[-1]}"
+
+
+def as_question(sentence: str) -> str:
+    """The question whose answer fills the gap of `one_gap`'s sentence."""
+    return _ASKED.join(between_masks(sentence))
+
+
+def filling_of(answer: Answer, sentence: str, truth: str | None) -> Filling:
+    """The answer to `as_question(sentence)` as a filling; `RealmError` if no block offers anything."""
+    if not answer.answers:
+        raise RealmError("No block that was read offers anything for the gap.")
+    true = None if truth is None else _named(answer, truth)
+    looked_for = true if true is not None and true.probability > 0.0 else answer.answers[0]
+    evidence = _evidence(answer, _keys(looked_for))
+    best = next(block for block in answer.evidence if block.block_id == evidence[0].block_id)
+    return Filling(
+        sentence=sentence,
+        guesses=tuple(_guess(one, best) for one in answer.answers[:_GUESSES]),
+        truth=None if true is None else _guess(true, best),
+        explains="truth" if looked_for is true else "guess",
+        masks=(),
+        best_block_id=best.block_id,
+        evidence=evidence,
+        model=answer.model,
+        index=answer.index,
+        corpus=answer.corpus,
+        latency_ms=answer.latency_ms,
+        timings_ms=answer.timings_ms,
+        filled_by="reader",
+        no_answer_probability=answer.no_answer_probability,
+    )
+
+
+def _named(answer: Answer, truth: str) -> RankedAnswer:
+    """What the blocks say of the truth; with probability 0 if none of their candidates is it."""
+    wanted = normalise_answer(truth)
+    said = next((one for one in answer.answers if wanted in _keys(one)), None)
+    return RankedAnswer(truth, 0.0) if said is None else said
+
+
+def _keys(named: RankedAnswer) -> set[str]:
+    """The normalised answers of all its wordings."""
+    return {normalise_answer(text) or text.casefold() for text in (named.text, *named.also)}
+
+
+def _guess(named: RankedAnswer, best: Evidence) -> Guess:
+    return Guess((named.text,), named.text, None, _likelihood(best, _keys(named)), named.probability)
+
+
+def _evidence(answer: Answer, keys: Collection[str]) -> tuple[FillingEvidence, ...]:
+    """The blocks with their figures for one answer, the highest posterior first."""
+    likelihood_K = [_likelihood(block, keys) for block in answer.evidence]
+    posterior_K = marginal.posterior([block.prior for block in answer.evidence], likelihood_K)
+    order = sorted(
+        range(len(answer.evidence)), key=lambda place: (-posterior_K[place], -answer.evidence[place].prior, place)
+    )
+    return tuple(
+        FillingEvidence(
+            rank=rank,
+            block_id=(block := answer.evidence[place]).block_id,
+            title=block.title,
+            text=block.text,
+            section=block.section,
+            url=block.url,
+            prior=block.prior,
+            likelihood=likelihood_K[place],
+            posterior=posterior_K[place],
+            utility=None,
+            retriever_score=block.retriever_score,
+        )
+        for rank, place in enumerate(order, start=1)
+    )
+
+
+def _likelihood(block: Evidence, keys: Collection[str]) -> float:
+    return math.fsum(one.likelihood for one in block.candidates if one.key in keys)
