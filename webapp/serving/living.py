@@ -35,6 +35,13 @@ def _folders(index: IndexGeneration) -> tuple[Path, Path, Path]:
     return living_dir() / corpus.parent.name, corpus.parent.parent, resolve(index.path).parent
 
 
+def indexes_beside(index: IndexGeneration) -> list[IndexGeneration]:
+    """The other indexes whose edits are in the same folder, also those whose files were removed."""
+    folder = _folders(index)[0]
+    others = IndexGeneration.every.exclude(pk=index.pk).select_related("corpus", "model")
+    return [one for one in others if _folders(one)[0] == folder]
+
+
 def _store(folder: Path, corpora: Path, indexes: Path) -> Store:
     from realm_core.living.store import Store
 
