@@ -61,7 +61,8 @@ class Mirror:
                     mirror.asked.append(asked)
                     if mirror.busy and len(mirror.asked) > 1:
                         mirror.busy -= 1
-                        return self.send_error(503)
+                        self.send_error(503)
+                        return
                     first = int(asked.removeprefix("bytes=").rstrip("-")) if asked and mirror.ranges else 0
                     self.answer(206 if first else 200, CONTENT[first:], mirror.at_most)
                 else:
@@ -154,7 +155,7 @@ def test_a_mirror_that_is_busy_for_a_while_is_asked_again(mirror: Mirror) -> Non
 
 def test_one_that_stays_busy_is_given_up(mirror: Mirror) -> None:
     mirror.at_most, mirror.busy = 200_000, 9
-    with pytest.raises(RealmError, match="status 503. What came is kept"):
+    with pytest.raises(RealmError, match=r"status 503\. What came is kept"):
         fetch(newest("simple", mirror=mirror.url), nothing)
     assert len(mirror.asked) == 6 and (sources_dir() / f".{NAME}.partial").stat().st_size == 200_000
 
