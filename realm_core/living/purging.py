@@ -78,12 +78,14 @@ def purge(
     activity: Activity,
     *,
     others: Sequence[tuple[Store, CorpusState]] = (),
+    check: Callable[[], object] | None = None,
     commit: Callable[[CorpusState, Receipt, Sequence[CorpusState]], object] | None = None,
     fold_base: bool = False,
 ) -> tuple[CorpusState, Receipt]:
     """Forget documents, those that were removed or changed earlier included; `state` is the current one.
 
     others: states of other bases with edits in the same folder, each with its store. They are rewritten, too.
+    check: called first, with the locks of the store held; to raise where one of these states is current no more.
     commit: makes the new state and the successors of `others`, in their order, the current ones, before old files are
     removed; the locks of the store are held meanwhile. Default, only without `others`: `Store.commit`. Any other state
     that names a segment which held the documents cannot be opened any more.
@@ -93,6 +95,8 @@ def purge(
     assert commit is not None or not others
     wanted = frozenset(ids)
     with store.lock(FOLDING), store.lock():
+        if check is not None:
+            check()
         current = (state, *(other for _, other in others))
         interrupted = _finished(store, current)
         held = _Held.of(store, state, others, wanted)
@@ -128,16 +132,16 @@ def purge(
         return after, receipt
 
 
-def finish_purge(store: Store, *states: CorpusState) -> Receipt | None:
+def finish_purge(store: Store, current: Callable[[], Sequence[CorpusState]]) -> Receipt | None:
     """Remove what a purge that died had still to remove; its receipt, or None where there is none or it never happened.
 
-    states: the current ones of all bases with edits in the store's folder. To be called before a service opens one;
-    `purge` does so, too.
+    current: reads the current states of all bases with edits in the store's folder; called with the locks held. To be
+    called before a service opens one; `purge` does so, too.
     """
     if not _journal(store).exists():  # so that nothing waits for a fold that is under way
         return None
     with store.lock(FOLDING), store.lock():
-        return _finished(store, states)
+        return _finished(store, current())
 
 
 def _journal(store: Store) -> Path:

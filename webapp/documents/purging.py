@@ -65,9 +65,8 @@ class _Standing:
 
 def blocks_of(document_ids: Sequence[str]) -> list[str]:
     """The ids of all blocks that the documents have or had, in all their versions."""
-    index = active().index
-    standings = [_Standing(index, index.current_state, opened(index, index.current_state)), *_beside(index)]
-    return sorted(block_id for own in _blocks_of(standings, document_ids).values() for block_id in own)
+    blocks = _blocks_of(_standings(active().index), document_ids)
+    return sorted(block_id for own in blocks.values() for block_id in own)
 
 
 def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
@@ -84,14 +83,17 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
     index = deployment.index
     store, embed = store_of(index), embedding_of(deployment.model)
     for _ in range(_ATTEMPTS):
-        row = index.states.filter(is_current=True).first()
-        standings = [_Standing(index, row, opened(index, row)), *_beside(index)]
+        standings = _standings(index)
         blocks = _blocks_of(standings, ids)
         for document_id in ids:
             if document_id not in blocks:
                 raise DocumentMissing(document_id)
         state, others = standings[0].view.state, [(store_of(one.index), one.view.state) for one in standings[1:]]
         made: list[Purge] = []
+
+        def check(standings: list[_Standing] = standings) -> None:
+            if [one.row for one in standings if one.row is not None] != _current_rows(index):
+                raise _Overtaken
 
         def commit(
             after: State,
@@ -107,7 +109,9 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
 
         try:
             try:
-                _, receipt = purge_files(store, state, ids, embed, Activity(quiet=True), others=others, commit=commit)
+                _, receipt = purge_files(
+                    store, state, ids, embed, Activity(quiet=True), others=others, check=check, commit=commit
+                )
             except NotHeld:  # their files have gone already, and kept answers may still quote them
                 commit(state, None, [one.view.state for one in standings[1:]])
             else:
@@ -135,14 +139,22 @@ def cut_purged() -> int:
         return _cut(block_ids)
 
 
-def _beside(index: IndexGeneration) -> list[_Standing]:
-    """The edited corpora above the other indexes whose edits are in the same folder, where their files are there."""
+def _current_rows(index: IndexGeneration) -> list[CorpusState]:
+    """The current row of an index first, then those of indexes with edits in the same folder whose files are there."""
     present = [one for one in indexes_beside(index) if one.removed_at is None and one.corpus.removed_at is None]
+    rows = CorpusState.objects.filter(index__in=[index, *present], is_current=True)
+    rows = rows.select_related("index__corpus", "index__model")
+    return sorted(rows, key=lambda row: (row.index_id != index.pk, row.index_id))
+
+
+def _standings(index: IndexGeneration) -> list[_Standing]:
+    """The corpus above the deployed index first, then those of `_current_rows`."""
+    rows = _current_rows(index)
+    own = next((row for row in rows if row.index_id == index.pk), None)
+    others = [row for row in rows if row.index_id != index.pk]
     return [
-        _Standing(row.index, row, store_of(row.index).view(state_of(row.index, row)))
-        for row in CorpusState.objects.filter(index__in=present, is_current=True)
-        .select_related("index__corpus", "index__model")
-        .order_by("index")
+        _Standing(index, own, opened(index, own)),
+        *(_Standing(row.index, row, store_of(row.index).view(state_of(row.index, row))) for row in others),
     ]
 
 

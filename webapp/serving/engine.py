@@ -35,7 +35,7 @@ from django.db.models import OuterRef, Subquery
 from realm_core.errors import EngineUnavailable, RealmError
 from webapp import metrics
 from webapp.models import CorpusState, Deployment
-from webapp.serving.living import indexes_beside, state_of, unshared_store_of
+from webapp.serving.living import current_states, state_of, unshared_store_of
 from webapp.serving.repeats import Repeats
 from webapp.storage.places import resolve
 
@@ -83,8 +83,7 @@ def load_engine(deployment: Deployment) -> Engine:
     _freeze_garbage_collector()
     index = deployment.index
     store, state = unshared_store_of(index), state_of(index, index.current_state)
-    beside = CorpusState.objects.filter(index__in=indexes_beside(index), is_current=True).select_related("index")
-    finish_purge(store, state, *(state_of(row.index, row) for row in beside))  # one that died behind its commit
+    finish_purge(store, lambda: current_states(index))  # one that died when it had been committed
     engine = Engine.load(
         resolve(deployment.model.path),
         resolve(index.path),

@@ -42,6 +42,14 @@ def indexes_beside(index: IndexGeneration) -> list[IndexGeneration]:
     return [one for one in others if _folders(one)[0] == folder]
 
 
+def current_states(index: IndexGeneration) -> list[State]:
+    """The current states above an index and all beside it, read now. RealmError if a row describes none."""
+    from realm_core.living.state import CorpusState as State
+
+    rows = CorpusState.objects.filter(index__in=[index, *indexes_beside(index)], is_current=True)
+    return [State.from_json(row.state) for row in rows]
+
+
 def _store(folder: Path, corpora: Path, indexes: Path) -> Store:
     from realm_core.living.store import Store
 

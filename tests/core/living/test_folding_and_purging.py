@@ -170,7 +170,7 @@ def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None
 
     with pytest.raises(Died):
         purge(store, state, ["d"], embed, quiet(), commit=die)
-    assert finish_purge(store, state) is None and store.view(state).with_ids(["d"]), "it has not happened"
+    assert finish_purge(store, lambda: [state]) is None and store.view(state).with_ids(["d"]), "it has not happened"
 
     def commit_and_die(committed: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
         store.commit(committed)
@@ -194,7 +194,7 @@ def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store,
 
     with pytest.raises(RealmError, match="the database is away"):
         purge(store, state, ["d"], embed, quiet(), commit=refuse)
-    assert finish_purge(store, state) is None and holding(store.folder.parent, paragraph(4).encode())
+    assert finish_purge(store, lambda: [state]) is None and holding(store.folder.parent, paragraph(4).encode())
     _, receipt = purge(store, state, ["d"], embed, quiet())
     assert receipt.removed and holding(store.folder.parent, paragraph(4).encode()) == []
 

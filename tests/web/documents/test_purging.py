@@ -177,6 +177,40 @@ def test_a_first_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pyte
     assert show("Nile").listed.status == "purged"
 
 
+def test_a_first_edit_that_is_committed_first_wins(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, states = purging._commit, []
+
+    def behind_a_first_edit(standings: Any, *arguments: Any) -> Any:
+        if not states:
+            states.append(documents.state_row(answering.index, standings[0].view.state, None))
+        return commit(standings, *arguments)
+
+    monkeypatch.setattr(purging, "_commit", behind_a_first_edit)
+    assert purging.purge(["Nile"], by=None).document_ids == ["Nile"]
+    states[0].refresh_from_db()
+    assert not states[0].is_current and show("Nile").listed.status == "purged"
+
+
+def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had seen the state before the other one; nothing that the present state names is removed for it."""
+    documents.add([TURKU, OULU], by=None)
+    documents.add([Given(Text("Pori is a city."), "pori", "Pori")], by=None)
+    view, others = purging.opened, []
+
+    def opened(*arguments: Any) -> Any:
+        found = view(*arguments)
+        if not others:
+            others.append("begun")
+            others.append(purging.purge(["pori"], by=None))
+        return found
+
+    monkeypatch.setattr(purging, "opened", opened)
+    purge = purging.purge(["turku"], by=None)
+    assert purge.files and holding("founded in 1280") == [] and show("oulu").text == "Oulu is a city."
+    assert [one.document_ids for one in Purge.objects.all()] == [["turku"], ["pori"]]
+    load_engine(Deployment.objects.get(pk=answering.pk)).close()
+
+
 def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a document that was removed before, which neither the old nor the new state names."""
     documents.add([TURKU], by=None)
