@@ -3,13 +3,14 @@
     removed by an edit → segments that hold them copied without them → (base folded) → receipt noted
     → new state committed → old files removed
 
-A purge that died before the commit has not happened; behind it, `finish_purge` removes what is left. Text that another
-document has word for word, under the same title, is that document's and stays with it.
+A purge that died before the commit has not happened; behind it, `finish_purge` removes what is left. Which of the two
+it is, the number of purges in the current states tells. Text that another document has word for word, under the same
+title, is that document's and stays with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,7 @@ class PurgedFile:
 class Receipt:
     """What a purge did. blocks: how many rows of blocks the documents had in all files, in all their versions.
 
-    removed: folders that are no more. remaining: folders that still hold the documents, because the base was not to be
-    folded.
+    removed: folders that are no more. remaining: folders of bases that still hold the documents.
     """
 
     documents: tuple[str, ...]
@@ -77,29 +77,40 @@ def purge(
     embed: Embed,
     activity: Activity,
     *,
-    commit: Callable[[CorpusState, Receipt], object] | None = None,
+    others: Sequence[tuple[Store, CorpusState]] = (),
+    check: Callable[[], object] | None = None,
+    commit: Callable[[CorpusState, Receipt, Sequence[CorpusState]], object] | None = None,
     fold_base: bool = False,
 ) -> tuple[CorpusState, Receipt]:
     """Forget documents, those that were removed or changed earlier included; `state` is the current one.
 
-    commit: makes the new state the current one, before old files are removed (default: `Store.commit`); the locks of
-    the store are held meanwhile. Other states that name a segment which held the documents cannot be opened any more.
+    others: states of other bases with edits in the same folder, each with its store. They are rewritten, too.
+    check: called first, with the locks of the store held; to raise where one of these states is current no more.
+    commit: makes the new state and the successors of `others`, in their order, the current ones, before old files are
+    removed; the locks of the store are held meanwhile. Default, only without `others`: `Store.commit`. Any other state
+    that names a segment which held the documents cannot be opened any more.
     fold_base: whether a base that holds them is folded and removed, snapshot and generation; else the receipt names it
     as remaining. `NotHeld` where no file has any of them.
     """
+    assert commit is not None or not others
     wanted = frozenset(ids)
     with store.lock(FOLDING), store.lock():
-        interrupted = _finished(store, state)
-        held = _Held.of(store, state, wanted)
-        if not held.segments and not held.base:
+        if check is not None:
+            check()
+        current = (state, *(other for _, other in others))
+        interrupted = _finished(store, current)
+        held = _Held.of(store, state, others, wanted)
+        if not held.segments and not held.base and not held.other_bases:
             if interrupted is not None and interrupted.documents == tuple(sorted(wanted)):
                 return state, interrupted
             raise NotHeld(f"No file of the corpus {state.name} holds {', '.join(map(repr, sorted(wanted)))}.")
-        after = state
-        living = tuple(sorted(store.view(state).with_ids(wanted)))
-        if living:
-            after = edit_locked(store, state, Changes(removed=living), embed)
-        after, successors = _without_segments(store, replace(after, purges=state.purges + 1), held)
+        if fold_base and not set(held.base).isdisjoint(held.other_bases):
+            raise RealmError(f"{held.base[0]} is the base of another corpus state as well, so it cannot be removed.")
+        purges = max(one.purges for one in current) + 1
+        successors: dict[Path, Path] = {}
+        after_others = [_rewritten(own, other, wanted, held, embed, purges, successors) for own, other in others]
+        after = _rewritten(store, state, wanted, held, embed, purges, successors)
+        after = replace(after, purges=purges)
         removed = (*held.segments, *(held.base if fold_base else ()))
         if fold_base and held.base:
             after = _on_new_base(store, after, held.base, successors, activity)
@@ -108,50 +119,71 @@ def purge(
             blocks=held.blocks,
             files=tuple(file for folder in removed for file in _files(folder, successors.get(folder))),
             removed=tuple(map(str, removed)),
-            remaining=() if fold_base else tuple(map(str, held.base)),
+            remaining=tuple(map(str, dict.fromkeys((*(() if fold_base else held.base), *held.other_bases)))),
             state_before=state.id,
             state_after=after.id,
         )
-        write_json(_journal(store), receipt.to_json(), sealed=True)
+        write_json(_journal(store), {"purges": purges, "receipt": receipt.to_json()}, sealed=True)
         if commit is None:
             store.commit(after)
         else:
-            commit(after, receipt)
-        _finished(store, after)
+            commit(after, receipt, after_others)
+        _finished(store, (after, *after_others))
         return after, receipt
 
 
-def finish_purge(store: Store, state: CorpusState) -> Receipt | None:
+def finish_purge(store: Store, current: Callable[[], Sequence[CorpusState]]) -> Receipt | None:
     """Remove what a purge that died had still to remove; its receipt, or None where there is none or it never happened.
 
-    state: the current one. To be called before a service opens it; `purge` does so, too.
+    current: reads the current states of all bases with edits in the store's folder; called with the locks held. To be
+    called before a service opens one; `purge` does so, too.
     """
     if not _journal(store).exists():  # so that nothing waits for a fold that is under way
         return None
     with store.lock(FOLDING), store.lock():
-        return _finished(store, state)
+        return _finished(store, current())
 
 
 def _journal(store: Store) -> Path:
     return store.folder / "purging.json"
 
 
-def _finished(store: Store, state: CorpusState) -> Receipt | None:
+def _finished(store: Store, states: Sequence[CorpusState]) -> Receipt | None:
     journal = _journal(store)
     if not journal.exists():
         return None
     try:
-        receipt = Receipt.from_json(read_json(journal))
+        told = read_json(journal)
+        receipt = Receipt.from_json(told["receipt"])
+        # Each purge raises the number of the state that it is committed with above those of all others.
+        happened = any(state.purges >= told["purges"] for state in states)
     except (KeyError, TypeError):
         raise RealmError(f"{journal} is damaged: it is no receipt of a purge.") from None
-    named = {*state.segments, *((state.base.snapshot, state.base.generation) if state.base else ())}
-    happened = named.isdisjoint(Path(folder).name for folder in receipt.removed)
     if happened:
-        store.remove_states({state.id})
+        store.remove_states({state.id for state in states})
         for folder in receipt.removed:
             remove_folder(Path(folder))
     journal.unlink()
     return receipt if happened else None
+
+
+def _rewritten(
+    store: Store,
+    state: CorpusState,
+    ids: frozenset[str],
+    held: _Held,
+    embed: Embed,
+    purges: int,
+    successors: dict[Path, Path],
+) -> CorpusState:
+    """The state without the documents; itself where it has none of them. `successors` is told what stands for what."""
+    living = tuple(sorted(store.view(state).with_ids(ids)))
+    if not living and held.segments.keys().isdisjoint(store.segments / name for name in state.segments):
+        return state
+    after = edit_locked(store, state, Changes(removed=living), embed) if living else state
+    after, own = _without_segments(store, replace(after, purges=purges), held)
+    successors.update(own)
+    return after
 
 
 def _on_new_base(
@@ -167,27 +199,42 @@ def _on_new_base(
 
 @dataclass(frozen=True)
 class _Held:
-    """Folders that hold documents with certain ids. segments: all of the store's. base: two folders, or none."""
+    """Folders that hold documents with certain ids. segments: all of the store's. base: two folders, or none.
+
+    other_bases: folders of other states' bases. blocks: rows in all of them, of a snapshot once.
+    """
 
     segments: dict[Path, Layer]
     base: tuple[Path, ...]
+    other_bases: tuple[Path, ...]
     blocks: int
 
     @classmethod
-    def of(cls, store: Store, state: CorpusState, ids: frozenset[str]) -> _Held:
-        view = store.view(state)
-        opened = {store.segments / layer.name: layer for layer in view.layers if layer.name != BASE}
+    def of(
+        cls, store: Store, state: CorpusState, others: Sequence[tuple[Store, CorpusState]], ids: frozenset[str]
+    ) -> _Held:
+        opened: dict[Path, Layer] = {}
+        bases: list[tuple[Path, ...]] = []
+        holding: dict[Path, Layer] = {}
+        for own, one in ((store, state), *others):
+            view = own.view(one)
+            opened |= {store.segments / layer.name: layer for layer in view.layers if layer.name != BASE}
+            if one.base is not None and view.layers[0].with_ids(ids):
+                bases.append((own.snapshot_folder(one), own.indexes / one.base.generation))
+                holding[own.snapshot_folder(one)] = view.layers[0]
+            else:
+                bases.append(())
         for folder in sorted(store.segments.iterdir()):
             if not folder.name.startswith(".") and folder not in opened:
                 opened[folder] = Layer(folder.name, folder, folder)
         segments = {folder: layer for folder, layer in opened.items() if layer.with_ids(ids)}
-        holding = list(segments.values())
-        base: tuple[Path, ...] = ()
-        if state.base is not None and view.layers[0].with_ids(ids):
-            base = store.snapshot_folder(state), store.indexes / state.base.generation
-            holding.append(view.layers[0])
-        rows = ((layer, row) for layer in holding for row in layer.with_ids(ids).values())
-        return cls(segments, base, sum(len(layer.blocks_of(row)) for layer, row in rows))
+        rows = ((layer, row) for layer in (holding | segments).values() for row in layer.with_ids(ids).values())
+        return cls(
+            segments,
+            bases[0],
+            tuple(dict.fromkeys(folder for folders in bases[1:] for folder in folders)),
+            sum(len(layer.blocks_of(row)) for layer, row in rows),
+        )
 
 
 def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[CorpusState, dict[Path, Path]]:

@@ -14,7 +14,7 @@ from django.urls import reverse
 from realm_core.errors import RealmError
 from tests.web.conftest import Person
 from tests.web.pages import stored
-from webapp.models import AskedAnswer, AuditEntry, Feedback, Purpose, QuestionSet, Review
+from webapp.models import AskedAnswer, AuditEntry, Collection, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
 from webapp.questions import service as questions
 from webapp.questions import views
 from webapp.storage.places import questions_dir, resolve
@@ -143,8 +143,8 @@ def test_right_and_better_answers_become_questions() -> None:
             "block_ids": [stored.ODYSSEY[1].block_id],
         },
     }
-    made = questions.record_feedback("feedback-1", by=None)
-    assert (made.purpose, made.questions) == (Purpose.LEARN, 3)
+    recorded = questions.record_feedback("feedback-1", by=None)
+    assert (recorded.made.purpose, recorded.made.questions, recorded.left_out) == (Purpose.LEARN, 3, 0)
 
 
 def test_the_block_that_was_pointed_at_is_the_context() -> None:
@@ -167,6 +167,20 @@ def test_what_is_measured_by_is_not_taken_from_feedback() -> None:
     assert questions.feedback_questions(hidden=()) == []
     with pytest.raises(RealmError, match="has been accepted yet"):
         questions.record_feedback("feedback-1", by=None)
+
+
+def test_what_was_answered_from_a_private_collection_is_in_no_set(staff: Person, client: Any) -> None:
+    """Not even in one that an admin makes, because every curator sees it."""
+    Collection.objects.create(name="board", private=True)
+    EvidenceBlock.objects.filter(answer=said("Which word opens it?", right=True)).update(collection="board")
+    with pytest.raises(RealmError, match="besides 1 on answers from private collections"):
+        questions.record_feedback("feedback-1", by=staff.user)
+    said("Who wrote it?", right=False, better_answer="Arthur C. Clarke")
+    client.force_login(staff.user)
+    page = client.post(reverse("manage-questions-from-feedback"), {"name": "feedback-1"}, follow=True).content.decode()
+    assert "from private collections: 1." in page and "Which word opens it?" not in page
+    made = QuestionSet.objects.get()
+    assert made.questions == 1 and b"Which word" not in resolve(made.path).read_bytes()
 
 
 def test_a_file_that_is_too_large_is_refused_with_what_to_do_instead(

@@ -37,6 +37,7 @@ class Mirror:
     status: str = ""
     ranges: bool = True
     at_most: int = len(CONTENT)
+    busy: int = 0  # how many connections for the file are refused with 503, behind the first
     asked: list[str] = field(default_factory=list)  # the ranges of the file that were asked for
 
     def dump_status(self, date: str) -> str:
@@ -58,6 +59,10 @@ class Mirror:
                 elif parts[-1].endswith(".bz2"):
                     asked = self.headers.get("Range", "")
                     mirror.asked.append(asked)
+                    if mirror.busy and len(mirror.asked) > 1:
+                        mirror.busy -= 1
+                        self.send_error(503)
+                        return
                     first = int(asked.removeprefix("bytes=").rstrip("-")) if asked and mirror.ranges else 0
                     self.answer(206 if first else 200, CONTENT[first:], mirror.at_most)
                 else:
@@ -96,7 +101,8 @@ def nothing(_there: int, _whole: int) -> None:
 
 
 def left() -> list[str]:
-    return sorted(path.name for path in sources_dir().iterdir()) if sources_dir().exists() else []
+    names = [path.name for path in sources_dir().iterdir()] if sources_dir().exists() else []
+    return sorted(name for name in names if not name.endswith(".lock"))
 
 
 def test_the_newest_that_is_complete(mirror: Mirror) -> None:
@@ -138,6 +144,33 @@ def test_a_connection_that_breaks_off_goes_on(mirror: Mirror) -> None:
     fetch(newest("simple", mirror=mirror.url), nothing)
     assert (sources_dir() / NAME).read_bytes() == CONTENT
     assert mirror.asked == ["", "bytes=100000-", "bytes=200000-"]
+
+
+def test_a_mirror_that_is_busy_for_a_while_is_asked_again(mirror: Mirror) -> None:
+    mirror.at_most, mirror.busy = 200_000, 4
+    fetch(newest("simple", mirror=mirror.url), nothing)
+    assert (sources_dir() / NAME).read_bytes() == CONTENT
+    assert mirror.asked == ["", *["bytes=200000-"] * 5]
+
+
+def test_one_that_stays_busy_is_given_up(mirror: Mirror) -> None:
+    mirror.at_most, mirror.busy = 200_000, 9
+    with pytest.raises(RealmError, match=r"status 503\. What came is kept"):
+        fetch(newest("simple", mirror=mirror.url), nothing)
+    assert len(mirror.asked) == 6 and (sources_dir() / f".{NAME}.partial").stat().st_size == 200_000
+
+
+def test_two_at_once_do_not_mix(mirror: Mirror) -> None:
+    dump, refused = newest("simple", mirror=mirror.url), []
+
+    def meanwhile(there: int, _whole: int) -> None:
+        if not refused:
+            with pytest.raises(RealmError, match="being fetched by another process") as error:
+                fetch(dump, nothing)
+            refused.append(error.value)
+
+    fetch(dump, meanwhile)
+    assert refused and (sources_dir() / NAME).read_bytes() == CONTENT and len(mirror.asked) == 1
 
 
 def test_a_fetch_that_was_killed_goes_on(mirror: Mirror) -> None:

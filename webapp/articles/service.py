@@ -63,13 +63,17 @@ def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[
     """
     if "\0" in block_id or (hidden and _is_hidden_now(block_id, hidden)):
         return None
-    if GoneBlock.objects.filter(block_id=block_id, change__kind=ChangeKind.PURGED).exists():
+    if _is_purged(block_id):
         return None
     for corpus, texts in _corpora(asked):
         row = texts.row_of(block_id)
         if row is not None and _collection_of(texts, block := texts.block(row)) not in hidden:
             return _source(corpus, texts, block)
     return None
+
+
+def _is_purged(block_id: str) -> bool:
+    return GoneBlock.objects.filter(block_id=block_id, change__kind=ChangeKind.PURGED).exists()
 
 
 def _is_hidden_now(block_id: str, hidden: Collection[str]) -> bool:
@@ -104,10 +108,12 @@ def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
 def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str]) -> Block | None:
     """The block in the corpus that `asked` was answered from; None where there is none, or the corpus has gone.
 
-    hidden: collections whose blocks are not found.
+    None as well for one that was purged. hidden: collections whose blocks are not found, as in `find`.
     """
+    if "\0" in block_id or (hidden and _is_hidden_now(block_id, hidden)) or _is_purged(block_id):
+        return None
     texts = _of_answer(asked)
-    row = texts.row_of(block_id) if texts is not None and "\0" not in block_id else None
+    row = texts.row_of(block_id) if texts is not None else None
     if texts is None or row is None or _collection_of(texts, block := texts.block(row)) in hidden:
         return None
     return block

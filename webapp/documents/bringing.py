@@ -6,31 +6,49 @@ index that answered before stays there, until it is brought over by one edit or 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import User
 
-from webapp.documents import service
+from webapp.documents import purging, service
 from webapp.documents.reading import MOST_DOCUMENTS, Taken
-from webapp.documents.service import Edited
 from webapp.documents.viewing import active, opened
-from webapp.models import GONE, Deployment, Document, IndexGeneration
+from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration, Purge
+
+if TYPE_CHECKING:
+    from realm_core.living.view import CorpusView
 
 
 @dataclass(frozen=True)
 class Waiting:
     """Edits above `index` that the corpus which answers now does not have.
 
-    documents: ids of those that were added or changed. removed: ids of those that were taken out and are still here.
+    documents: ids of those that were added or changed. removed, purged: of those that were, and are still here.
+    twins: of those that were added or changed, but whose title and text another document has here, and of that one.
     """
 
     index: IndexGeneration
     documents: tuple[str, ...]
     removed: tuple[str, ...]
+    purged: tuple[str, ...]
+    twins: tuple[tuple[str, str], ...]
 
     def __len__(self) -> int:
-        return len(self.documents) + len(self.removed)
+        return len(self.documents) + len(self.removed) + len(self.purged)
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What was brought over. purge: its receipt, where something was purged. left_out: a sentence for each document."""
+
+    changes: tuple[CorpusChange, ...] = ()
+    purge: Purge | None = None
+    left_out: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.changes) + (0 if self.purge is None else len(self.purge.document_ids))
 
 
 _MOST_LOOKED_AT: Final = 50  # deployments, the latest first
@@ -52,40 +70,58 @@ def waiting() -> Waiting | None:
     here = Document.objects.filter(index=index).values("document_id")
     rows = list(Document.objects.filter(index=earlier).exclude(document_id__in=here).order_by("pk"))
     places = view.with_ids([row.document_id for row in rows])
-    documents, removed = [], []
+    documents: list[Document] = []
+    gone: dict[str, list[str]] = {DocumentStatus.REMOVED: [], DocumentStatus.PURGED: []}
     for row in rows:
         place = places.get(row.document_id)
-        if row.status in GONE:
-            removed += [row.document_id] if place is not None else []
+        if row.status in gone:
+            gone[row.status] += [row.document_id] if place is not None else []
         elif (
             place is None
             or service.content_hash(view.document(place)) != row.content_hash
             or row.collection not in (earlier.corpus.name, view.collection_of(place))
         ):
-            documents.append(row.document_id)
-    found = Waiting(earlier, tuple(documents), tuple(removed))
+            documents.append(row)
+    replaced = {*(row.document_id for row in documents), *gone[DocumentStatus.REMOVED], *gone[DocumentStatus.PURGED]}
+    twins = _twins(view, documents, replaced)
+    found = Waiting(
+        earlier,
+        tuple(row.document_id for row in documents if row.document_id not in twins),
+        tuple(gone[DocumentStatus.REMOVED]),
+        tuple(gone[DocumentStatus.PURGED]),
+        tuple(twins.items()),
+    )
     return found if len(found) else None
 
 
-def bring(*, by: User | None) -> list[Edited]:
-    """Bring over what waits, in edits of at most `MOST_DOCUMENTS` documents. Errors as `service.add`."""
+def bring(*, by: User | None) -> Brought:
+    """Bring over what waits: a purge, then edits of at most `MOST_DOCUMENTS` documents. Errors as these have."""
     found = waiting()
     if found is None:
-        return []
+        return Brought()
+    purge = purging.purge(found.purged, by=by) if found.purged else None
     view = opened(found.index, found.index.current_state)
     formats = dict(
         Document.objects.filter(index=found.index, document_id__in=found.documents).values_list("document_id", "format")
     )
     places = view.with_ids(found.documents)
-    edits = []
+    changes: list[CorpusChange] = []
     removed = found.removed
     ids = [document_id for document_id in found.documents if document_id in places]
-    for start in range(0, max(1, len(ids)), MOST_DOCUMENTS):
+    for start in range(0, max(len(ids), bool(removed)), MOST_DOCUMENTS):
         part = ids[start : start + MOST_DOCUMENTS]
         taken = [Taken(view.document(places[one]), formats[one]) for one in part]
-        edits.append(service.put(taken, removed, by=by))
+        changes += service.put(taken, removed, by=by).changes
         removed = ()
-    return edits
+    left_out = tuple(f"{one} is left out: {twin} has its title and text here." for one, twin in found.twins)
+    return Brought(tuple(changes), purge, left_out)
+
+
+def _twins(view: CorpusView, rows: Sequence[Document], replaced: Collection[str]) -> dict[str, str]:
+    """Of the documents whose title and text another one has here: their ids, and that one's. replaced: do not count."""
+    here = {service.content_hash(one): one.id for one in map(view.document, view.titled({row.title for row in rows}))}
+    twins = ((row.document_id, here.get(row.content_hash)) for row in rows)
+    return {document_id: twin for document_id, twin in twins if twin is not None and twin not in replaced}
 
 
 def _earlier(index: IndexGeneration) -> IndexGeneration | None:

@@ -2,18 +2,21 @@
 
 find their blocks → files rewritten (realm_core.living.purging) → one transaction: state, ledger, kept answers, receipt
 
-A kept answer that read them becomes what its other passages say, as `Answer.without` computes it. The base of the
-corpus is not rewritten: where it holds a document, the receipt names its folders.
+A kept answer that read them becomes what its other passages say, as `Answer.without` computes it. All indexes of a
+corpus share the folder of their edits, so the edits above each of them are rewritten. A base is not: where one holds a
+document, the receipt names its folders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from webapp.documents.reading import BASE_FORMAT
@@ -34,7 +37,7 @@ from webapp.models import (
 )
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import holder
-from webapp.serving.living import store_of
+from webapp.serving.living import indexes_beside, state_of, store_of
 from webapp.storage.places import portable
 
 if TYPE_CHECKING:
@@ -51,11 +54,19 @@ class _Overtaken(Exception):
     """An edit was committed meanwhile."""
 
 
+@dataclass(frozen=True)
+class _Standing:
+    """The corpus above one index as it stands. row: None for an unchanged base."""
+
+    index: IndexGeneration
+    row: CorpusState | None
+    view: CorpusView
+
+
 def blocks_of(document_ids: Sequence[str]) -> list[str]:
     """The ids of all blocks that the documents have or had, in all their versions."""
-    index = active().index
-    view = opened(index, index.current_state)
-    return sorted(block_id for own in _blocks_of(index, view, document_ids).values() for block_id in own)
+    blocks = _blocks_of(_standings(active().index), document_ids)
+    return sorted(block_id for own in blocks.values() for block_id in own)
 
 
 def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
@@ -70,35 +81,48 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
     ids = tuple(dict.fromkeys(document_ids))
     deployment = active()
     index = deployment.index
-    store = store_of(index)
+    store, embed = store_of(index), embedding_of(deployment.model)
     for _ in range(_ATTEMPTS):
-        row = index.states.filter(is_current=True).first()
-        view = opened(index, row)
-        blocks = _blocks_of(index, view, ids)
+        standings = _standings(index)
+        blocks = _blocks_of(standings, ids)
         for document_id in ids:
             if document_id not in blocks:
                 raise DocumentMissing(document_id)
+        state, others = standings[0].view.state, [(store_of(one.index), one.view.state) for one in standings[1:]]
         made: list[Purge] = []
+
+        def check(standings: list[_Standing] = standings) -> None:
+            if [one.row for one in standings if one.row is not None] != _current_rows(index):
+                raise _Overtaken
 
         def commit(
             after: State,
             receipt: Receipt | None,
-            row: CorpusState | None = row,
-            view: CorpusView = view,
+            after_others: Sequence[State],
+            standings: list[_Standing] = standings,
             blocks: dict[str, set[str]] = blocks,
             made: list[Purge] = made,
         ) -> None:
-            made.append(_commit(index, row, view, store.view(after), blocks, receipt, by))
+            states = (after, *after_others)
+            views = [store_of(one.index).view(state) for one, state in zip(standings, states, strict=True)]
+            made.append(_commit(standings, views, blocks, receipt, by))
 
         try:
-            purge_files(store, view.state, ids, embedding_of(deployment.model), Activity(quiet=True), commit=commit)
+            try:
+                _, receipt = purge_files(
+                    store, state, ids, embed, Activity(quiet=True), others=others, check=check, commit=commit
+                )
+            except NotHeld:  # their files have gone already, and kept answers may still quote them
+                commit(state, None, [one.view.state for one in standings[1:]])
+            else:
+                if not made:  # an earlier purge of the same documents died behind its commit: its files alone were left
+                    made += [one for one in index.purges.all() if one.document_ids == sorted(blocks)][:1]
+                if not made:
+                    commit(state, receipt, [one.view.state for one in standings[1:]])
         except _Overtaken:
             continue
-        except NotHeld:  # their files have gone already, and kept answers may still quote them
-            commit(view.state, None)
         holder().follow()
-        # Where an earlier purge of the same documents died behind its commit, its files alone were left to remove.
-        return made[0] if made else index.purges.latest("at")
+        return made[0]
     raise EditConflict
 
 
@@ -115,67 +139,120 @@ def cut_purged() -> int:
         return _cut(block_ids)
 
 
-def _blocks_of(index: IndexGeneration, view: CorpusView, document_ids: Sequence[str]) -> dict[str, set[str]]:
+def _current_rows(index: IndexGeneration) -> list[CorpusState]:
+    """The current row of an index first, then those of indexes with edits in the same folder whose files are there."""
+    present = [one for one in indexes_beside(index) if one.removed_at is None and one.corpus.removed_at is None]
+    rows = CorpusState.objects.filter(index__in=[index, *present], is_current=True)
+    rows = rows.select_related("index__corpus", "index__model")
+    return sorted(rows, key=lambda row: (row.index_id != index.pk, row.index_id))
+
+
+def _standings(index: IndexGeneration) -> list[_Standing]:
+    """The corpus above the deployed index first, then those of `_current_rows`."""
+    rows = _current_rows(index)
+    own = next((row for row in rows if row.index_id == index.pk), None)
+    others = [row for row in rows if row.index_id != index.pk]
+    return [
+        _Standing(index, own, opened(index, own)),
+        *(_Standing(row.index, row, store_of(row.index).view(state_of(row.index, row))) for row in others),
+    ]
+
+
+def _blocks_of(standings: Sequence[_Standing], document_ids: Sequence[str]) -> dict[str, set[str]]:
     """The block ids of each of the documents that is known, in all its versions."""
-    blocks: dict[str, set[str]] = {
-        document_id: {block.block_id for block in view.blocks_of_article(row)}
-        for document_id, row in view.with_ids(document_ids).items()
-    }
-    for document in Document.objects.filter(index=index, document_id__in=document_ids).prefetch_related("changes"):
+    blocks: dict[str, set[str]] = {}
+    for view in (one.view for one in standings):
+        for document_id, row in view.with_ids(document_ids).items():
+            blocks.setdefault(document_id, set()).update(block.block_id for block in view.blocks_of_article(row))
+    for document in _rows(standings[0].index, document_ids).prefetch_related("changes"):
         own = blocks.setdefault(document.document_id, set())
         for change in document.changes.all():
             own.update(change.blocks_gone, change.blocks_new)
     return blocks
 
 
+def _rows(index: IndexGeneration, document_ids: Sequence[str]) -> QuerySet[Document]:
+    """The rows of documents above an index and all those beside it; the index's own first."""
+    indexes = [index, *indexes_beside(index)]
+    own_first = Case(When(index=index, then=0), default=1)
+    return Document.objects.filter(index__in=indexes, document_id__in=document_ids).order_by(own_first, "index")
+
+
 def _commit(
-    index: IndexGeneration,
-    row: CorpusState | None,
-    before: CorpusView,
-    after: CorpusView,
+    standings: Sequence[_Standing],
+    after: Sequence[CorpusView],
     blocks: dict[str, set[str]],
     receipt: Receipt | None,
     by: User | None,
 ) -> Purge:
-    with transaction.atomic():
-        if row is None:  # what the first edit changed
-            row = state_row(index, before.state, None)
-        current = row
-        if after.state != before.state:
-            if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
-                raise _Overtaken
-            current = state_row(index, after.state, by)
-        changes = []
-        for document_id, own in blocks.items():
-            changes.append(
-                CorpusChange.objects.create(
-                    kind=ChangeKind.PURGED,
-                    document=_emptied(index, before, document_id),
-                    before=row,
-                    after=current,
-                    # What another document has word for word stays with that one.
-                    blocks_gone=sorted(one for one in own if after.row_of(one) is None),
-                    by=by,
-                )
-            )
-        GoneBlock.follow(changes)
-        answers = _cut({block_id for change in changes for block_id in change.blocks_gone})
-        purge = Purge.objects.create(index=index, document_ids=sorted(blocks), answers=answers, by=by, **_told(receipt))
-        AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
-        return purge
+    """Everything that the purge changes in the database, or _Overtaken. standings: that of the deployed index first."""
+    index = standings[0].index
+    try:
+        with transaction.atomic():
+            states = {one.index.pk: _advanced(one, view, by) for one, view in zip(standings, after, strict=True)}
+            changes = []
+            for document_id, own in blocks.items():
+                # What another document has word for word stays with that one.
+                gone = sorted(one for one in own if all(view.row_of(one) is None for view in after))
+                for document in _emptied(standings, document_id):
+                    was, now = states.get(document.index_id) or _unchanged(document)
+                    changes.append(
+                        CorpusChange.objects.create(
+                            kind=ChangeKind.PURGED,
+                            document=document,
+                            before=was,
+                            after=now,
+                            blocks_gone=gone if document.index_id == index.pk else [],  # each once in the ledger
+                            by=by,
+                        )
+                    )
+            GoneBlock.follow(changes)
+            answers = _cut({block_id for change in changes for block_id in change.blocks_gone})
+            ids = sorted(blocks)
+            purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **_told(receipt))
+            AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
+            return purge
+    except IntegrityError:  # a first edit at the same moment
+        raise _Overtaken from None
 
 
-def _emptied(index: IndexGeneration, before: CorpusView, document_id: str) -> Document:
-    """The row of a document, of which its id and its collection alone are left."""
-    document = Document.objects.filter(index=index, document_id=document_id).first()
-    if document is None:  # it came with the corpus
-        collection = before.collection_of(before.with_ids([document_id])[document_id])
-        document = Document(index=index, document_id=document_id, format=BASE_FORMAT, collection=collection)
-    document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
-    document.url = document.licence = document.attribution = document.language = document.content_hash = ""
-    document.date, document.tags = None, []
-    document.save()
-    return document
+def _advanced(standing: _Standing, after: CorpusView, by: User | None) -> tuple[CorpusState, CorpusState]:
+    """The rows of the state before and of the current one."""
+    row = standing.row
+    if row is None:  # what the first edit changed
+        row = state_row(standing.index, standing.view.state, None)
+    if after.state == standing.view.state:
+        return row, row
+    if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
+        raise _Overtaken
+    return row, state_row(standing.index, after.state, by)
+
+
+def _unchanged(document: Document) -> tuple[CorpusState, CorpusState]:
+    """The state above the index of a document, which has been removed, twice."""
+    row = CorpusState.objects.get(index=document.index_id, is_current=True)
+    return row, row
+
+
+def _emptied(standings: Sequence[_Standing], document_id: str) -> list[Document]:
+    """The rows of a document, one above the deployed index among them, emptied but for its id and its collection."""
+    documents = list(_rows(standings[0].index, [document_id]))
+    known = {document.index_id for document in documents}
+    for standing in standings:
+        place = standing.view.with_ids([document_id]).get(document_id)
+        if standing.index.pk in known or (place is None and standing is not standings[0]):
+            continue
+        # It came with the corpus, or was edited above other indexes alone.
+        collection = documents[0].collection if place is None else standing.view.collection_of(place)
+        documents.append(
+            Document(index=standing.index, document_id=document_id, format=BASE_FORMAT, collection=collection)
+        )
+    for document in documents:
+        document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
+        document.url = document.licence = document.attribution = document.language = document.content_hash = ""
+        document.date, document.tags = None, []
+        document.save()
+    return documents
 
 
 def _told(receipt: Receipt | None) -> dict[str, Any]:

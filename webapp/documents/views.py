@@ -91,12 +91,14 @@ def document_list(request: HttpRequest) -> HttpResponse:
 def bring_documents(request: HttpRequest) -> HttpResponse:
     """Bring over what was edited above the index that answered before."""
     try:
-        changes = [change for edited in bringing.bring(by=staff_member(request)) for change in edited.changes]
+        brought = bringing.bring(by=staff_member(request))
     except _REFUSALS as error:
         messages.error(request, str(error))
     else:
-        number = len(changes)
+        number = len(brought)
         messages.success(request, f"{number:,} document{' was' if number == 1 else 's were'} brought over.")
+        for sentence in brought.left_out:
+            messages.warning(request, sentence)
     return redirect("manage-documents")
 
 

@@ -20,7 +20,7 @@ from realm_core.errors import RealmError
 from realm_core.questions.answers import holds_answer
 from webapp.access.collections import CollectionAccess, access_of
 from webapp.articles import service as articles
-from webapp.asking.history import Asker
+from webapp.asking.history import Asker, answers_without
 from webapp.asking.scope import scope_again
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 from webapp.refusals import FieldError, InvalidRequest
@@ -179,9 +179,9 @@ def waiting_count() -> int:
     return Feedback.objects.filter(TEACHES, review=Review.WAITING).count()
 
 
-def accepted_count() -> int:
-    """How much accepted feedback can be trained on."""
-    return Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).count()
+def accepted_count(hidden: Collection[str] = ()) -> int:
+    """How much accepted feedback can be trained on. hidden: collections; on answers from them it does not count."""
+    return Feedback.objects.filter(TEACHES, review=Review.ACCEPTED, answer__in=answers_without(hidden)).count()
 
 
 _VERBS: Final = {Review.ACCEPTED: "accept", Review.REFUSED: "refuse", Review.WAITING: "reopen"}

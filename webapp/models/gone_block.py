@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from webapp.models.answer import AskedAnswer
-from webapp.models.document import CorpusChange
+from webapp.models.document import ChangeKind, CorpusChange
 
 
 class GoneBlock(models.Model):
@@ -22,10 +22,22 @@ class GoneBlock(models.Model):
 
     @classmethod
     def follow(cls, changes: Sequence[CorpusChange]) -> None:
-        """Record what the changes of one edit, already stored, did to blocks; called in the edit's transaction."""
+        """Record what the changes of one edit, already stored, did to blocks; called in the edit's transaction.
+
+        A purged block stays one: that it is removed or changed elsewhere does not show it again.
+        """
         gone = {block_id: change for change in changes for block_id in change.blocks_gone}
+        purged = set(
+            GoneBlock.objects.filter(change__kind=ChangeKind.PURGED, block_id__in=gone).values_list(
+                "block_id", flat=True
+            )
+        )
         GoneBlock.objects.bulk_create(
-            [GoneBlock(block_id=block_id, change=change) for block_id, change in gone.items()],
+            [
+                GoneBlock(block_id=block_id, change=change)
+                for block_id, change in gone.items()
+                if change.kind == ChangeKind.PURGED or block_id not in purged
+            ],
             update_conflicts=True,
             unique_fields=["block_id"],
             update_fields=["change"],

@@ -13,6 +13,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from realm_core.questions.answers import normalise_answer
 from realm_core.questions.question_file import Question, read_questions
 from webapp.access.collections import access_of
 from webapp.asking.history import answers_without
-from webapp.feedback.service import TEACHES, evidence_of, right_answer
+from webapp.feedback.service import TEACHES, accepted_count, evidence_of, right_answer
 from webapp.models import AuditEntry, EvidenceBlock, Feedback, Purpose, QuestionSet, Review
 from webapp.storage.places import portable, questions_dir, resolve
 
@@ -173,15 +174,27 @@ def feedback_export(by: User | AnonymousUser) -> tuple[str, bytes]:
     return f"feedback-{timezone.now():%Y-%m-%d}.jsonl", as_lines(feedback_questions(access_of(by).hidden))
 
 
-def record_feedback(name: str, *, by: User | str | None) -> QuestionSet:
-    """Record `feedback_questions` that a person may read as a set to learn from.
+@dataclass(frozen=True)
+class RecordedFeedback:
+    """A set made of feedback. left_out: feedback on answers that were read from private collections."""
 
-    RealmError where there are none, and as `record`.
+    made: QuestionSet
+    left_out: int
+
+
+def record_feedback(name: str, *, by: User | str | None) -> RecordedFeedback:
+    """Record `feedback_questions` as a set to learn from, without those of any private collection.
+
+    Every curator sees a set, whoever made it. RealmError where there are none, and as `record`.
     """
-    rows = feedback_questions(access_of(by if isinstance(by, User) else None).hidden)
+    private = access_of(AnonymousUser()).hidden  # to somebody without an account
+    rows = feedback_questions(private)
+    left_out = accepted_count() - accepted_count(private)
     if not rows:
-        raise RealmError("No feedback that can be trained on has been accepted yet.")
-    return record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)
+        besides = f", besides {left_out:,} on answers from private collections" if left_out else ""
+        raise RealmError(f"No feedback that can be trained on has been accepted yet{besides}.")
+    made = record(as_lines(rows), name, Purpose.LEARN, origin="what people said of answers", by=by)
+    return RecordedFeedback(made, left_out)
 
 
 def _read(content: bytes, name: str) -> list[Question]:

@@ -83,11 +83,14 @@ def question_list(request: HttpRequest) -> HttpResponse:
 def from_feedback(request: HttpRequest) -> HttpResponse:
     """Make a training set from accepted feedback."""
     try:
-        made = services.record_feedback(request.POST.get("name", "").strip(), by=staff_member(request))
+        recorded = services.record_feedback(request.POST.get("name", "").strip(), by=staff_member(request))
     except RealmError as error:
         messages.error(request, str(error))
         return redirect("manage-questions")
+    made, left_out = recorded.made, recorded.left_out
     messages.success(request, f"{made.name} was recorded: {made.questions:,} questions.")
+    if left_out:
+        messages.warning(request, f"Left out, because the answers are from private collections: {left_out:,}.")
     return redirect("manage-question-set", made.pk)
 
 

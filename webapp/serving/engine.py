@@ -35,7 +35,7 @@ from django.db.models import OuterRef, Subquery
 from realm_core.errors import EngineUnavailable, RealmError
 from webapp import metrics
 from webapp.models import CorpusState, Deployment
-from webapp.serving.living import state_of, unshared_store_of
+from webapp.serving.living import current_states, state_of, unshared_store_of
 from webapp.serving.repeats import Repeats
 from webapp.storage.places import resolve
 
@@ -83,7 +83,7 @@ def load_engine(deployment: Deployment) -> Engine:
     _freeze_garbage_collector()
     index = deployment.index
     store, state = unshared_store_of(index), state_of(index, index.current_state)
-    finish_purge(store, state)  # one that died when it had been committed
+    finish_purge(store, lambda: current_states(index))  # one that died when it had been committed
     engine = Engine.load(
         resolve(deployment.model.path),
         resolve(index.path),

@@ -35,6 +35,21 @@ def _folders(index: IndexGeneration) -> tuple[Path, Path, Path]:
     return living_dir() / corpus.parent.name, corpus.parent.parent, resolve(index.path).parent
 
 
+def indexes_beside(index: IndexGeneration) -> list[IndexGeneration]:
+    """The other indexes whose edits are in the same folder, also those whose files were removed."""
+    folder = _folders(index)[0]
+    others = IndexGeneration.every.exclude(pk=index.pk).select_related("corpus", "model")
+    return [one for one in others if _folders(one)[0] == folder]
+
+
+def current_states(index: IndexGeneration) -> list[State]:
+    """The current states above an index and all beside it, read now. RealmError if a row describes none."""
+    from realm_core.living.state import CorpusState as State
+
+    rows = CorpusState.objects.filter(index__in=[index, *indexes_beside(index)], is_current=True)
+    return [State.from_json(row.state) for row in rows]
+
+
 def _store(folder: Path, corpora: Path, indexes: Path) -> Store:
     from realm_core.living.store import Store
 

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from realm_core.errors import RealmError, quoted
 from realm_core.files import disk_errors, sync
+from realm_core.runs.locks import exclusive
 from webapp.models import AuditEntry
 from webapp.sources.service import SourceFile
 from webapp.storage.places import sources_dir
@@ -72,12 +73,15 @@ def newest(language: str, *, mirror: str = MIRROR, date: str = "") -> Dump:
 def fetch(dump: Dump, progress: Progress) -> SourceFile:
     """Put the dump into sources/; one that is there whole already is not fetched again.
 
-    RealmError where it cannot be fetched (what came stays, for the next time) or is not what the mirror says it is.
+    RealmError where it cannot be fetched (what came stays, for the next time), is not what the mirror says it is, or is
+    being fetched by another process.
     """
     path = sources_dir() / dump.name
     partial = path.with_name(f".{dump.name}.partial")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+    refusal = f"{dump.name} is being fetched by another process; wait until that has ended."
+    with exclusive(path.with_name(f".{dump.name}.lock"), refusal), disk_errors(path):
         if not path.exists():
             _complete_file(dump, partial, progress)
             _check(dump, partial)
@@ -142,15 +146,21 @@ def _complete_file(dump: Dump, partial: Path, progress: Progress) -> None:
             problem = _append(dump, file, there, progress)
             failures = failures + 1 if file.tell() == there else 0
             if failures == _ATTEMPTS:
-                raise RealmError(f"{dump.url} cannot be fetched: {problem}. What came is kept for the next time.")
+                raise RealmError(f"{problem} What came is kept for the next time.")
         progress(dump.size_bytes, dump.size_bytes)
         file.flush()
         os.fsync(file.fileno())
 
 
 def _append(dump: Dump, file: Any, there: int, progress: Progress) -> str:
-    """Append what one connection gives; why it gave no more."""
-    with _open(dump.url, there) as response:
+    """Append what one connection gives; why it gave no more, in a sentence."""
+    try:
+        response = _open(dump.url, there)
+    except _NotThere:
+        raise
+    except RealmError as error:
+        return str(error)
+    with response:
         if there and response.status != http.HTTPStatus.PARTIAL_CONTENT:  # the mirror begins at the beginning
             file.truncate(0)
             there = file.seek(0)
@@ -162,8 +172,8 @@ def _append(dump: Dump, file: Any, there: int, progress: Progress) -> str:
                 there += len(piece)
                 progress(there, dump.size_bytes)
         except (OSError, http.client.HTTPException) as error:
-            return f"the connection broke off ({error})"
-    return "the connection ended early"
+            return f"{dump.url} cannot be fetched: the connection broke off ({error})."
+    return f"{dump.url} cannot be fetched: the connection ended early."
 
 
 def _check(dump: Dump, partial: Path) -> None:

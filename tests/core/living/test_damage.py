@@ -111,4 +111,4 @@ def test_a_damaged_receipt_is_named(store: Store) -> None:
     assert state is not None
     (store.folder / "purging.json").write_text('{"files": []}')
     with pytest.raises(RealmError, match="no receipt of a purge"):
-        finish_purge(store, state)
+        finish_purge(store, lambda: [state])

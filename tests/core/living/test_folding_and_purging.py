@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,14 +165,14 @@ def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None
     class Died(Exception):
         pass
 
-    def die(_state: CorpusState, _receipt: Receipt) -> None:
+    def die(_state: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
         raise Died
 
     with pytest.raises(Died):
         purge(store, state, ["d"], embed, quiet(), commit=die)
-    assert finish_purge(store, state) is None and store.view(state).with_ids(["d"]), "it has not happened"
+    assert finish_purge(store, lambda: [state]) is None and store.view(state).with_ids(["d"]), "it has not happened"
 
-    def commit_and_die(committed: CorpusState, _receipt: Receipt) -> None:
+    def commit_and_die(committed: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
         store.commit(committed)
         raise Died
 
@@ -182,6 +183,48 @@ def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None
     again, receipt = purge(store, now, ["d"], embed, quiet())
     assert again == now and receipt.documents == ("d",) and receipt.state_after == now.id
     assert holding(store.folder.parent, paragraph(4).encode()) == []
+
+
+def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    state = edit_current(store, Changes(removed=("d",)), embed)
+
+    def refuse(_state: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
+        raise RealmError("the database is away")
+
+    with pytest.raises(RealmError, match="the database is away"):
+        purge(store, state, ["d"], embed, quiet(), commit=refuse)
+    assert finish_purge(store, lambda: [state]) is None and holding(store.folder.parent, paragraph(4).encode())
+    _, receipt = purge(store, state, ["d"], embed, quiet())
+    assert receipt.removed and holding(store.folder.parent, paragraph(4).encode()) == []
+
+
+def test_states_of_other_bases_keep_their_other_documents(store: Store, state: CorpusState) -> None:
+    """Both name the segment in which a document that is purged was added together with another one."""
+    embed = CountingEmbedder()
+    both = Changes((document("s", "S", 5), document("t", "T", 6)))
+    here = edit(store, state, both, embed)
+    there = edit(store, base_of(store, [document("z", "Z", 8)]), both, embed)
+    kept = edit(store, base_of(store, [document("y", "Y", 9)]), Changes((document("x", "X", 7),)), embed)
+    assert set(here.segments) & set(there.segments)
+    made: list[CorpusState] = []
+
+    def commit(after: CorpusState, _receipt: Receipt, others: Sequence[CorpusState]) -> None:
+        made.extend((after, *others))
+
+    purge(store, here, ["s"], embed, quiet(), others=[(store, there), (store, kept)], commit=commit)
+    assert holding(store.folder.parent, paragraph(5).encode()) == []
+    ids = [{one.id for one in documents_of(store_in(store.folder.parent).view(one))} for one in made]
+    assert ids == [{"b", "c", "d", "t"}, {"z", "t"}, {"y", "x"}]
+    assert made[0].purges == made[1].purges == 1 and made[2] == kept
+
+
+def test_a_base_of_two_states_is_not_removed(store: Store, state: CorpusState) -> None:
+    embed = CountingEmbedder()
+    other = edit(store, base_of(store, FIRST), Changes((document("x", "X", 7),)), embed)
+    with pytest.raises(RealmError, match="base of another corpus state"):
+        purge(store, state, ["b"], embed, quiet(), others=[(store, other)], commit=lambda *_told: None, fold_base=True)
+    assert store.view(state).with_ids(["b"]) and store.view(other).with_ids(["b"])
 
 
 def test_a_fold_is_stopped_and_starts_over(store: Store, state: CorpusState) -> None:

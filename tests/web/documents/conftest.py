@@ -10,10 +10,12 @@ from django.conf import LazySettings
 
 import webapp.serving.engine
 import webapp.serving.living
+from realm_core.index.build import build
+from realm_core.runs.activity import Activity
 from tests.tiny import tiny_deployment
 from webapp.artefacts.registering import record_corpus, record_index, record_model
-from webapp.deployments.service import deploy
-from webapp.models import Deployment
+from webapp.deployments.service import NotConfirmed, deploy
+from webapp.models import Deployment, IndexGeneration
 from webapp.serving.engine import holder
 
 
@@ -45,5 +47,22 @@ def deployed(
 @pytest.fixture
 def answering(deployed: Deployment) -> Deployment:
     """The tiny deployment, loaded."""
+    holder().refresh(wait=True)
+    return deployed
+
+
+@pytest.fixture
+def another_index(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path) -> IndexGeneration:
+    """Another index of the same model and corpus, not deployed."""
+    model, _, corpus = folders
+    return record_index(build(model, corpus, tmp_path / "indexes", Activity(quiet=True), name="another"))
+
+
+def deploy_confirmed(index: IndexGeneration) -> Deployment:
+    """Deploy an index, whatever the check says, and load it."""
+    try:
+        deployed = deploy(index)
+    except NotConfirmed as refused:
+        deployed = deploy(index, confirmed=refused.check.digest)
     holder().refresh(wait=True)
     return deployed

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import call_command
 
-from realm_core.index.build import build
-from realm_core.runs.activity import Activity
 from tests.web.conftest import Person
-from webapp.artefacts.registering import record_index
+from tests.web.documents.conftest import deploy_confirmed
+from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.deployments.service import NotConfirmed
-from webapp.documents import bringing
+from webapp.documents import bringing, purging
 from webapp.documents import service as documents
 from webapp.documents.reading import Given, Text
 from webapp.documents.viewing import DocumentMissing, show
-from webapp.models import Deployment, IndexGeneration
+from webapp.models import Deployment, GoneBlock, IndexGeneration
 from webapp.serving.engine import holder
 
 TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
@@ -28,14 +26,12 @@ MARS = Given(Text("Mars is red."), "Mars", "Mars")
 
 
 @pytest.fixture
-def another(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path) -> IndexGeneration:
-    """Another index of the same model and corpus, not deployed; four documents were edited above the first."""
-    model, _, corpus = folders
-    made = build(model, corpus, tmp_path / "indexes", Activity(quiet=True), name="another")
+def another(another_index: IndexGeneration) -> IndexGeneration:
+    """`another_index`; four documents were edited above the first."""
     documents.add([TURKU, replace(TURKU, document_id="oulu", title="Oulu", source=Text("Oulu is a city."))], by=None)
     documents.change("Mars", MARS, by=None)
     documents.remove(["Nile"], by=None)
-    return record_index(made)
+    return another_index
 
 
 def deploy(index: IndexGeneration) -> Deployment:
@@ -59,8 +55,8 @@ def test_they_are_brought_over(another: IndexGeneration) -> None:
     waiting = bringing.waiting()
     assert waiting is not None and waiting.documents == ("turku", "oulu", "Mars") and waiting.removed == ("Nile",)
 
-    [edited] = bringing.bring(by=None)
-    assert sorted((one.kind, one.document.document_id) for one in edited.changes) == [
+    brought = bringing.bring(by=None)
+    assert sorted((one.kind, one.document.document_id) for one in brought.changes) == [
         ("added", "oulu"),
         ("added", "turku"),
         ("changed", "Mars"),
@@ -68,7 +64,7 @@ def test_they_are_brought_over(another: IndexGeneration) -> None:
     ]
     assert titles()["Turku"] == "Turku is a city in Finland." and titles()["Mars"] == "Mars is red."
     assert "Nile" not in titles() and show("turku").licence == "CC0" and show("turku").tags == ("cities",)
-    assert bringing.waiting() is None and bringing.bring(by=None) == []
+    assert bringing.waiting() is None and len(bringing.bring(by=None)) == 0
 
 
 def test_what_was_edited_since_stays(another: IndexGeneration) -> None:
@@ -93,6 +89,39 @@ def test_what_was_only_moved_to_another_collection_is_brought_over(another: Inde
     assert show("Johann Sebastian Bach").collection == "tiny"
     bringing.bring(by=None)
     assert show("Johann Sebastian Bach").collection == "board"
+
+
+def test_what_was_purged_is_purged_there_too(answering: Deployment, another_index: IndexGeneration) -> None:
+    asked = asking.ask("Where is the Nile?", k=20, asker=None)
+    [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
+    purging.purge(["Nile"], by=None)
+    deploy_confirmed(another_index)
+    assert "Nile" in titles()
+    waiting = bringing.waiting()
+    assert waiting is not None and waiting.purged == ("Nile",) and len(waiting) == 1
+    brought = bringing.bring(by=None)
+    assert brought.purge is not None and brought.purge.document_ids == ["Nile"] and len(brought) == 1
+    assert "Nile" not in titles() and show("Nile").listed.status == "purged"
+    assert articles.find(block["block_id"], hidden=()) is None and bringing.waiting() is None
+
+
+def test_what_is_removed_after_its_purge_stays_purged(answering: Deployment, another_index: IndexGeneration) -> None:
+    asked = asking.ask("Where is the Nile?", k=20, asker=None)
+    [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
+    purging.purge(["Nile"], by=None)
+    deploy_confirmed(another_index)
+    documents.remove(["Nile"], by=None)
+    assert GoneBlock.objects.get(block_id=block["block_id"]).change.kind == "purged"
+    assert articles.find(block["block_id"], hidden=()) is None
+
+
+def test_what_is_there_under_another_name_is_left_out(another: IndexGeneration) -> None:
+    deploy(another)
+    documents.add([replace(TURKU, document_id="other")], by=None)
+    brought = bringing.bring(by=None)
+    assert brought.left_out == ("turku is left out: other has its title and text here.",)
+    assert {one.document.document_id for one in brought.changes} == {"oulu", "Mars", "Nile"}
+    assert bringing.waiting() is None and show("other").text
 
 
 def test_on_the_page_and_the_command_line(

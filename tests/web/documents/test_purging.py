@@ -14,16 +14,27 @@ from django.db import connection
 
 from realm_core.living import purging as files
 from tests.web.conftest import Person
+from tests.web.documents.conftest import deploy_confirmed
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import purging
 from webapp.documents import service as documents
 from webapp.documents.reading import Given, Text
 from webapp.documents.viewing import DocumentMissing, listed, show
-from webapp.models import AskedAnswer, AuditEntry, CorpusChange, Deployment, Document, EvidenceBlock, Purge
+from webapp.models import (
+    AskedAnswer,
+    AuditEntry,
+    CorpusChange,
+    Deployment,
+    Document,
+    EvidenceBlock,
+    IndexGeneration,
+    Purge,
+)
 from webapp.serving.engine import holder, load_engine
 
 TURKU = Given(Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0")
+OULU = replace(TURKU, document_id="oulu", title="Oulu", source=Text("Oulu is a city."))
 LATER = replace(TURKU, source=Text("Turku was founded in 1229."))
 
 
@@ -150,6 +161,102 @@ def test_an_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.Mo
     monkeypatch.setattr(purging, "opened", opened)
     purging.purge(["turku"], by=None)
     assert show("oulu").text == "Oulu is a city." and holding("founded in 1280") == []
+
+
+def test_a_first_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    view, edited = purging.opened, []
+
+    def opened(*arguments: Any) -> Any:
+        found = view(*arguments)
+        if not edited:
+            edited.append(documents.add([TURKU], by=None))
+        return found
+
+    monkeypatch.setattr(purging, "opened", opened)
+    assert purging.purge(["Nile"], by=None).document_ids == ["Nile"] and show("turku").text
+    assert show("Nile").listed.status == "purged"
+
+
+def test_a_first_edit_that_is_committed_first_wins(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, states = purging._commit, []
+
+    def behind_a_first_edit(standings: Any, *arguments: Any) -> Any:
+        if not states:
+            states.append(documents.state_row(answering.index, standings[0].view.state, None))
+        return commit(standings, *arguments)
+
+    monkeypatch.setattr(purging, "_commit", behind_a_first_edit)
+    assert purging.purge(["Nile"], by=None).document_ids == ["Nile"]
+    states[0].refresh_from_db()
+    assert not states[0].is_current and show("Nile").listed.status == "purged"
+
+
+def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had seen the state before the other one; nothing that the present state names is removed for it."""
+    documents.add([TURKU, OULU], by=None)
+    documents.add([Given(Text("Pori is a city."), "pori", "Pori")], by=None)
+    view, others = purging.opened, []
+
+    def opened(*arguments: Any) -> Any:
+        found = view(*arguments)
+        if not others:
+            others.append("begun")
+            others.append(purging.purge(["pori"], by=None))
+        return found
+
+    monkeypatch.setattr(purging, "opened", opened)
+    purge = purging.purge(["turku"], by=None)
+    assert purge.files and holding("founded in 1280") == [] and show("oulu").text == "Oulu is a city."
+    assert [one.document_ids for one in Purge.objects.all()] == [["turku"], ["pori"]]
+    load_engine(Deployment.objects.get(pk=answering.pk)).close()
+
+
+def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a document that was removed before, which neither the old nor the new state names."""
+    documents.add([TURKU], by=None)
+    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    documents.remove(["turku"], by=None)
+    commit, overtaken = purging._commit, [purging._Overtaken]
+
+    def overtaken_once(*arguments: Any) -> Any:
+        if overtaken:
+            raise overtaken.pop()
+        return commit(*arguments)
+
+    monkeypatch.setattr(purging, "_commit", overtaken_once)
+    purge = purging.purge(["turku"], by=None)
+    asked.refresh_from_db()
+    assert (purge.document_ids, purge.answers) == (["turku"], 1) and purge.files and asked.purged_at is not None
+    assert holding("founded in 1280") == [] and Purge.objects.get() == purge
+
+
+def test_the_edits_above_another_index_are_rewritten_too(answering: Deployment, another_index: IndexGeneration) -> None:
+    documents.add([TURKU, OULU], by=None)
+    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    deploy_confirmed(another_index)
+    documents.add([LATER], by=None)
+    purge = purging.purge(["turku"], by=None)
+    assert holding("founded in 1280") == holding("founded in 1229") == [] and purge.answers == 1
+    asked.refresh_from_db()
+    assert "Turku" not in {block["title"] for block in asked.payload["evidence"]}
+    rows = Document.objects.filter(document_id="turku")
+    assert {(row.index_id, row.status, row.title, row.licence) for row in rows} == {
+        (answering.index_id, "purged", purging.PURGED_TITLE, ""),
+        (another_index.pk, "purged", purging.PURGED_TITLE, ""),
+    }
+    deploy_confirmed(answering.index)
+    assert show("oulu").text == "Oulu is a city." and show("turku").listed.status == "purged"
+    found = {block["title"] for block in asking.ask("Where is Oulu?", k=20, asker=None).payload["evidence"]}
+    assert "Oulu" in found and "Turku" not in found
+
+
+def test_its_passages_are_found_through_no_feedback(answering: Deployment) -> None:
+    whole = asking.ask("Where is the Nile?", k=20, asker=None)
+    [block] = [one for one in whole.payload["evidence"] if one["title"] == "Nile"]
+    asked = asking.ask("Where is Mars?", k=1, asker=None, exclude=[block["block_id"]])
+    assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is not None
+    purging.purge(["Nile"], by=None)
+    assert articles.in_its_corpus(block["block_id"], asked, hidden=()) is None
 
 
 def test_a_purge_that_died_is_finished_when_the_engine_is_loaded(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from webapp.documents import bringing, purging
 from webapp.documents import service as documents
 from webapp.documents.reading import Address, File, Given
 from webapp.documents.viewing import listed
-from webapp.models import DocumentStatus, Purge
+from webapp.models import CorpusChange, DocumentStatus, Purge
 from webapp.refusals import InvalidRequest, StateConflict
 from webapp.serving.engine import EngineUnavailable
 
@@ -53,12 +54,11 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, action: str, **options: Any) -> None:
         try:
             if action == "add":
-                self._print_changes(documents.add(_given(options), by=None))
+                self._print_changes(documents.add(_given(options), by=None).changes)
             elif action == "remove":
-                self._print_changes(documents.remove(options["ids"], by=None))
+                self._print_changes(documents.remove(options["ids"], by=None).changes)
             elif action == "bring":
-                for edited in bringing.bring(by=None) or [documents.Edited(None, [])]:
-                    self._print_changes(edited)
+                self._print_brought(bringing.bring(by=None))
             elif action == "purge":
                 self._print_purge(purging.purge(options["ids"], by=None))
             else:
@@ -66,11 +66,19 @@ class Command(BaseCommand):
         except (InvalidRequest, StateConflict, EngineUnavailable, RealmError) as error:
             raise CommandError(str(error)) from None
 
-    def _print_changes(self, edited: documents.Edited) -> None:
-        for change in edited.changes:
+    def _print_brought(self, brought: bringing.Brought) -> None:
+        if brought.purge is not None:
+            self._print_purge(brought.purge)
+        if brought.changes or brought.purge is None:
+            self._print_changes(brought.changes)
+        for sentence in brought.left_out:
+            self.stdout.write(sentence)
+
+    def _print_changes(self, changes: Sequence[CorpusChange]) -> None:
+        for change in changes:
             document = change.document
             self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({document.blocks:,} blocks)")
-        if not edited.changes:
+        if not changes:
             self.stdout.write("Nothing to change: the corpus has all of it already.")
 
     def _print_purge(self, purge: Purge) -> None:
