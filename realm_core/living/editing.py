@@ -55,17 +55,6 @@ def edit(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> Co
         return edit_locked(store, state, changes, embed)
 
 
-def edit_current(store: Store, changes: Changes, embed: Embed) -> CorpusState:
-    """`edit` of the store's current state, followed by a commit of the new state."""
-    with store.lock():
-        state = store.current()
-        if state is None:
-            raise RealmError(f"{store.folder} has no current corpus state.")
-        after = edit_locked(store, state, changes, embed)
-        store.commit(after)
-        return after
-
-
 def edit_locked(store: Store, state: CorpusState, changes: Changes, embed: Embed) -> CorpusState:
     """`edit`, with the editing lock held."""
     store.sweep_half_written()

@@ -1,4 +1,4 @@
-"""Search in a corpus state: what `index/search.py` and `index/retriever.py` offer, over a base and its segments.
+"""Search in a corpus state: what `index/search.py` offers, over a base and its segments.
 
     search(queries_BD, k) → rows_BK (int64), scores_BK (float32), highest first
 
@@ -8,15 +8,12 @@ the documents of the state. Legend: B queries, N rows, M rows of segments, D dim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
 from realm_core.index.choice import SearchKind
-from realm_core.index.embedding import embed
 from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Filter
 from realm_core.living.layer import Layer, Mask
@@ -25,8 +22,6 @@ from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
 from realm_core.model.checkpoint import Model
-from realm_core.text.joins import join_query
-from realm_core.text.wordpieces import Wordpieces
 
 
 class LivingIndex:
@@ -126,23 +121,3 @@ def check_fits(model: Model, state: CorpusState) -> None:
             f"The corpus {state.name} was embedded with another block embedder ({state.block_hash}) than the "
             f"model's ({model.block_hash}); build an index for this model."
         )
-
-
-class LivingRetriever:
-    """From questions to rows of a corpus state: the protocol `Retriever` of index/retriever.py."""
-
-    def __init__(self, model: Model, index: LivingIndex) -> None:
-        check_fits(model, index.corpus.state)
-        self._model, self._index = model, index
-        self._wordpieces = Wordpieces.default()
-
-    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Rows and f(x, z) of the k best blocks of each question, best first."""
-        joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
-        with torch.inference_mode():
-            rows_BK, scores_BK = self._index.search(embed(self._model.query, joined), k)
-        return rows_BK.tolist(), scores_BK.tolist()
-
-    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """Only the rows."""
-        return self.search(questions, k)[0]

@@ -10,16 +10,15 @@ Snapshots and generations of bases are with all others: `corpora`/NAME/SNAPSHOT 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, write_json
-from realm_core.index.manifest import read_manifest
 from realm_core.living.layer import Layer
-from realm_core.living.state import BASE, Base, CorpusState
+from realm_core.living.state import BASE, CorpusState
 from realm_core.living.view import CorpusView
 from realm_core.runs.locks import exclusive
 
@@ -46,13 +45,6 @@ class Store:
         """One process at a time edits, and one folds, while others read; another one waits."""
         with exclusive(self.folder / f".{what}.lock"):
             yield
-
-    def first_state(self, name: str, base: Base) -> CorpusState:
-        """The state of an unchanged base; name: of the corpus, in whose folder the snapshot is."""
-        block_hash = read_manifest(self.indexes / base.generation).get("block_hash")
-        state = CorpusState(name, str(block_hash), base)
-        self.view(state)  # raises if one is missing, or if they do not match
-        return state
 
     def snapshot_folder(self, state: CorpusState) -> Path:
         """The folder of the base's snapshot."""
@@ -94,25 +86,6 @@ class Store:
         """Make a state the current one, atomically."""
         state.save(self.states / f"{state.id}.json")
         write_json(self._current, {"state": state.id})
-
-    def sweep(self, keep: Iterable[CorpusState] = ()) -> list[str]:
-        """Remove states and segments of neither the current state nor those in `keep`; returns their names.
-
-        Waits for a fold. No state may be in progress that is neither committed nor kept, because its segment would be
-        removed.
-        """
-        with self.lock(FOLDING), self.lock():
-            for file in self.folder.glob(".*.tmp"):  # left by a killed process
-                file.unlink()
-            current = self.current()
-            kept = [*keep, *([current] if current else [])]
-            removed = self.remove_states({state.id for state in kept})
-            wanted = {segment for state in kept for segment in state.segments}
-            for folder in self.segments.iterdir():
-                if folder.name not in wanted:
-                    remove_folder(folder)
-                    removed.append(folder.name)
-            return sorted(removed)
 
     def remove_states(self, keep: set[str]) -> list[str]:
         """Remove the files of states, except those with ids in `keep`."""

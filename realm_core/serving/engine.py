@@ -150,12 +150,6 @@ class Engine:
         """What is searched now: NAME@SNAPSHOT, and +STATE where documents were edited."""
         return self._corpus.id
 
-    @property
-    def corpus_state(self) -> CorpusState | None:
-        """The state that is searched now; None where the engine was loaded without a living corpus."""
-        index = self._corpus.index
-        return None if index is None else index.corpus.state
-
     def take_up(self, state: CorpusState) -> None:
         """Answer from another state of the living corpus, from the next batch of questions on.
 

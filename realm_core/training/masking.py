@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from realm_core.salient.cache import SalientSpans
 from realm_core.text.wordpieces import Wordpieces
 
 Masking = Literal["salient", "uniform", "span"]
-MASKINGS: tuple[str, ...] = get_args(Masking)
 
 MOST_MASKS = 10
 _UNIFORM_SHARE = 0.15

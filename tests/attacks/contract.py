@@ -2,22 +2,26 @@
 
 Schemathesis makes them up, right and wrong ones, and chains of them; it looks at each response (CHECKS). They are sent
 as nobody, with an asker's token and with an admin's, each as often; the server's own log says how many came and how
-each was answered. Nothing works on the jobs that are started, and there is no limit on questions.
+each was answered. Nothing works on the jobs that are started, no address is reached, and questions have no limit.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import urllib.request
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from realm_core.runs.processes import kill_all, start
 from tests.served import TOP, Served, served
 
 ROLES = ("nobody", "asker", "admin")
@@ -56,10 +60,30 @@ class Outcome:
 
 def run(site: Served, requests: int, *, phases: str = PHASES, examples: int = 25, seed: int = 1) -> list[Outcome]:
     """Send at least `requests` requests for all roles together. examples: most made-up ones an address and round."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _fetching(site):
         config = Path(folder) / "schemathesis.toml"
         config.write_text(_config(_existing(site)), encoding="utf-8")
         return [_as(site, role, -(-requests // len(ROLES)), config, phases, examples, seed) for role in ROLES]
+
+
+@contextmanager
+def _fetching(site: Served) -> Iterator[None]:
+    """Something answers the server's requests for addresses (tests/attacks/fetcher.py)."""
+    data = site.log.parent
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        "REALM_DATA": str(data),
+        "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
+    }
+    with open(data / "fetcher.log", "wb") as output:
+        process = start([sys.executable, "-m", "tests.attacks.fetcher"], output=output, environment=environment)
+    try:
+        yield
+        assert process.poll() is None, (data / "fetcher.log").read_text()
+    finally:
+        kill_all(process)
+        process.wait()
 
 
 def _as(site: Served, role: str, requests: int, config: Path, phases: str, examples: int, seed: int) -> Outcome:

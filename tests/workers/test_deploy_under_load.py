@@ -1,4 +1,4 @@
-"""Deploy and roll back over REST while people ask a real web server of two processes without a pause.
+"""Deploy and roll back over REST while people ask a real web server of two processes.
 
 Tolerance, for a machine whose few processors have other things to do as well: the median while a pair is loaded is
 at most twice the usual p99 and a quarter of a second, and no question takes longer than three times the usual p99 and a
@@ -27,6 +27,7 @@ from webapp.deployments.service import check, deploy
 from webapp.models import ApiToken, AskedAnswer, IndexGeneration
 
 LOADING_TAKES_S = 5.0
+THINKS_S = 0.05  # without a pause the askers would take the processors from the other tests
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 
@@ -73,7 +74,7 @@ def test_nobody_notices(port: int, pairs: tuple[IndexGeneration, IndexGeneration
 
     wait_until(both_have_loaded)
     asked_before = AskedAnswer.objects.count()
-    with Askers(ask, QUESTIONS, count=3) as askers:
+    with Askers(ask, QUESTIONS, count=3, thinks_s=THINKS_S) as askers:
         time.sleep(1)
         began = time.perf_counter()
         time.sleep(4)

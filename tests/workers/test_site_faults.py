@@ -21,6 +21,7 @@ from workers.guards import HOST
 
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 ASKERS = 4
+THINKS_S = 0.05  # without a pause the askers would take the processors from the other tests
 _KEPT = """
 import django, json, sys
 django.setup()
@@ -54,7 +55,7 @@ class Critic(threading.Thread):
     def run(self) -> None:
         ask = asker(self._whole.port)
         for number in itertools.count():
-            if self._over.is_set():
+            if self._over.wait(THINKS_S):
                 return
             status, answer = ask(QUESTIONS[number % len(QUESTIONS)])
             if status == 201:
@@ -109,7 +110,7 @@ def kept(whole: Site, answers: list[str], **environment: str) -> dict[str, Any]:
 @pytest.mark.timeout(170)
 def test_the_database_crashes_and_comes_back(whole: Site) -> None:
     before = {answer for (answer,) in whole.rows("SELECT id::text FROM webapp_askedanswer")}
-    with Critic(whole) as critic, Askers(asker(whole.port), QUESTIONS, count=ASKERS) as askers:
+    with Critic(whole) as critic, Askers(asker(whole.port), QUESTIONS, count=ASKERS, thinks_s=THINKS_S) as askers:
         wait_until(lambda: len(critic.said) >= 3)
         stream = Stream(whole, 300)
         whole.database.stop(at_once=True)
@@ -166,7 +167,7 @@ def test_the_broker_goes_and_comes_back(whole: Site) -> None:
         "".join(json.dumps({"id": t, "title": t, "text": f"{x} More."}) + "\n" for t, x in ARTICLES.items())
     )
     admin = whole.tokens["admin"]
-    with Askers(asker(whole.port), QUESTIONS, count=2) as askers:
+    with Askers(asker(whole.port), QUESTIONS, count=2, thinks_s=THINKS_S) as askers:
         assert "ratelimit" in whole.call("POST", "/api/v1/ask", {"question": QUESTIONS[0]})[1]
         whole.stop_broker()
         status, headers, _ = whole.call("POST", "/api/v1/ask", {"question": QUESTIONS[0]})
@@ -192,7 +193,7 @@ def test_the_broker_goes_and_comes_back(whole: Site) -> None:
 @pytest.mark.timeout(300)
 def test_a_backup_while_people_ask_keeps_every_link(whole: Site, tmp_path: Path) -> None:
     """Restored into SQLite, and from there into another PostgreSQL, every answer is the same to the byte."""
-    with Critic(whole) as critic, Askers(asker(whole.port), QUESTIONS, count=2) as askers:
+    with Critic(whole) as critic, Askers(asker(whole.port), QUESTIONS, count=2, thinks_s=THINKS_S) as askers:
         wait_until(lambda: len(critic.said) >= 5)
         given = [one.answered_by for one in askers.since(0) if one.status == 201]
         said = list(critic.said)

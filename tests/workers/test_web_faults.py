@@ -35,6 +35,7 @@ from workers.guards import HOST
 from workers.services import web
 
 HOUR_S = 3600
+THINKS_S = 0.05  # without a pause the askers would take the processors from the other tests
 PATIENT = "A patient question"
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
@@ -214,7 +215,7 @@ def patient_askers(port: int) -> Iterator[list[str]]:
     def ask(name: int) -> None:
         with Client(f"http://{HOST}:{port}") as realm:
             number = 0
-            while not over.is_set():
+            while not over.wait(THINKS_S):
                 answers.append(realm.ask(f"{PATIENT} {name}, {number}", k=3).id)
                 number += 1
 
@@ -251,10 +252,10 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
     said: dict[str, str] = {}
     with (
         server(environment, tmp_path / "web.log") as (process, port),
-        Askers(asker(port), QUESTIONS, count=4) as askers,
+        Askers(asker(port), QUESTIONS, count=4, thinks_s=THINKS_S) as askers,
         contextlib.ExitStack() as others,
     ):
-        critics = others.enter_context(Askers(critic(port, token, said), QUESTIONS, count=2))
+        critics = others.enter_context(Askers(critic(port, token, said), QUESTIONS, count=2, thinks_s=THINKS_S))
 
         def answers_again() -> None:
             now = time.perf_counter()

