@@ -13,7 +13,7 @@ HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Prot
 machine
                      or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
-REALM_SEARCH         how blocks are found: exact, ivf (approximately), milvus, or auto (the default): as the index was built
+REALM_SEARCH         how blocks are found: exact, ivf (approximately), milvus, or auto (default): as the index was built
 REALM_MILVUS_URI     the server of REALM_SEARCH=milvus, such as http://host:19530
 REALM_MILVUS_TOKEN   its user:password or key (default: none)
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)

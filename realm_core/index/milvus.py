@@ -32,8 +32,12 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 MOST_FOUND = 16_384  # Milvus's limit of results for one query
 _SEARCH_WITHIN_S = 10.0  # then the questions that wait are refused
 _WORK_WITHIN_S = 120.0  # any other call; a server that restarts meanwhile is waited for
+_NOT_LOADED = 101  # Milvus's code for a collection that was released, say by an operator or a restart
 _LOOK_S = 0.2  # between two looks at an index that the server builds
 _BATCH_BYTES = 4 << 20  # a server of Milvus takes messages of 64 MB at most
+# A server that is back is noticed within a second, where gRPC would wait for up to two minutes; and pymilvus's pings
+# without a call under way are more than servers of gRPC take unless they are told so.
+_CONNECTION = {"grpc.max_reconnect_backoff_ms": 1000, "grpc.keepalive_permit_without_calls": False}
 _ROW, _VECTOR = "row", "vector"
 
 
@@ -87,24 +91,35 @@ class MilvusVectors:
                     f"Milvus at {self.server.uri} has {found:,} vectors of the index {self.generation}, "
                     f"not {self.rows:,}."
                 )
+            progress(self.rows)
             known = self.alias in self._client.list_aliases(timeout=_WORK_WITHIN_S)["aliases"]
             name = self._client.alter_alias if known else self._client.create_alias
             name(self.collection, self.alias, timeout=_WORK_WITHIN_S)
-            progress(self.rows)
 
     def search(self, queries_BD: Vectors, count: int, expression: str = "") -> list[Rows]:
         """Rows [C ≤ count] for each query, the best first. expression: which rows may be found, as Milvus writes it."""
+        from pymilvus.exceptions import MilvusException
+
         with _asking(self.server):
-            found = self._client.search(
-                self.collection,
-                data=list(queries_BD),
-                anns_field=_VECTOR,
-                filter=expression,
-                limit=min(count, MOST_FOUND),
-                output_fields=[_ROW],
-                timeout=_SEARCH_WITHIN_S,
-            )
-            return [np.fromiter((hit[_ROW] for hit in hits), np.int64) for hits in found]
+            try:
+                return self._find(queries_BD, count, expression)
+            except MilvusException as error:
+                if error.code != _NOT_LOADED:
+                    raise
+                self._client.load_collection(self.collection, timeout=_WORK_WITHIN_S)
+                return self._find(queries_BD, count, expression)
+
+    def _find(self, queries_BD: Vectors, count: int, expression: str) -> list[Rows]:
+        found = self._client.search(
+            self.collection,
+            data=list(queries_BD),
+            anns_field=_VECTOR,
+            filter=expression,
+            limit=min(count, MOST_FOUND),
+            output_fields=[_ROW],
+            timeout=_SEARCH_WITHIN_S,
+        )
+        return [np.fromiter((hit[_ROW] for hit in hits), np.int64) for hits in found]
 
     def _create(self) -> None:
         from pymilvus import DataType, MilvusClient
@@ -158,7 +173,7 @@ def _connected(server: MilvusServer) -> Any:
     # It would log each failure with a traceback; here it is one sentence.
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     with _asking(server):
-        return MilvusClient(server.uri, token=server.token, timeout=_SEARCH_WITHIN_S)
+        return MilvusClient(server.uri, token=server.token, timeout=_SEARCH_WITHIN_S, grpc_options=_CONNECTION)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from realm_core.errors import EngineUnavailable
 from realm_core.index.approximate import ApproximateSearch, RowFilter, open_approximate
 from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
@@ -177,7 +178,12 @@ class MilvusBase:
         wanted = max(_CANDIDATES * k, _LEAST_CANDIDATES)
         if allowed.expression is None:
             wanted = math.ceil(_RESERVE * wanted * len(self) / allowed.count)
-        return self._vectors.search(queries_BD.numpy(), min(wanted, len(self), MOST_FOUND), allowed.expression or "")
+        wanted = min(wanted, len(self), MOST_FOUND)
+        try:
+            return self._vectors.search(queries_BD.numpy(), wanted, allowed.expression or "")
+        except EngineUnavailable as unavailable:
+            log.error("%s", unavailable)  # the server's address is not for everybody who asks
+            raise EngineUnavailable("The vector database does not answer.") from None
 
     def _nearest(self, query_1D: Tensor, k: int, rows_C: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
         """The best of the candidates that are allowed; of all allowed rows where those are too few."""
