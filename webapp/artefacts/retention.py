@@ -194,7 +194,7 @@ def _long_ago(rule: RetentionRule, now: datetime) -> datetime:
 
 
 def take_away(folder: Path) -> None:
-    """Remove a folder, which is hidden at once. EngineUnavailable if Milvus does not forget it: left for the next one."""
+    """Remove a folder, which is hidden at once; EngineUnavailable if Milvus does not, and the next removal does it."""
     _hide(folder)
     _finish(_hidden(folder))
 
