@@ -1,6 +1,7 @@
 """Approximate search against exact search, on vectors of real blocks that are multiplied with noise.
 
 python -m benchmarks.any_size --rows 13000000 --folder DIR    killed, the same command goes on
+python -m benchmarks.any_size --search http://host:19530      in Milvus, which is filled first
 
 Each block's vector is taken as often as is needed, each time with noise of the covariance that the blocks have among
 themselves. It is so strong that two copies of a block are as far from each other as a block and its nearest neighbour
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,13 +34,14 @@ from benchmarks.rounds import latencies
 from realm_core.arrays import open_array, save_array
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file, write_json
-from realm_core.index.approximate import ApproximateSearch, open_approximate
 from realm_core.index.approximate_build import FILES, build_search
 from realm_core.index.build import SHIPPED
-from realm_core.index.choice import SearchKind, choose
+from realm_core.index.choice import MilvusServer, WantedSearch, choose
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation, read_shard
 from realm_core.index.search import ExactSearch, stable_top
+from realm_core.index.to_milvus import open_vectors
+from realm_core.living.search import WholeBase, open_base
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
@@ -54,6 +56,7 @@ _NOISE = 0.8  # standard deviations
 _WARM_UP = 20  # questions
 _FILES = ("plain-dev.jsonl", "stranger-dev.jsonl", "casual-dev.jsonl")
 _CPU = torch.device("cpu")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -109,25 +112,28 @@ class Corpus:
         return self.folder / "questions.npy"
 
 
-def measure(rows: int, folder: Path, threads: int, wanted: SearchKind = "ivf") -> dict[str, Any]:
-    """Build what is missing and measure; the figures."""
+def measure(rows: int, folder: Path, threads: int, wanted: str = "ivf") -> dict[str, Any]:
+    """Build what is missing and measure; the figures. wanted: "ivf", "exact", or the address of a server of Milvus."""
     corpus = Corpus(folder, rows)
     _say(f"{rows:,} vectors")
     shards = corpus.write()
     _say("exact search")
     corpus.nearest(shards)
     dimension = corpus.questions().shape[1]
-    choice = choose(rows, dimension, wanted)
-    if choice.kind == "exact":
-        raise RealmError(f"There is nothing to compare ({choice.reason}).")
+    kind = "ivf" if wanted == "ivf" else "exact"
+    choice, search = choose(rows, dimension, kind), _search(wanted)
     _say(choice.reason)
     spent = folder / "spent.json"
     manifest = folder / "manifest.json"
     if not manifest.exists():
-        entry = _timed(spent, lambda: build_search(folder, shards, dimension, Activity(), wanted=wanted))
+        entry = _timed(spent, lambda: build_search(folder, shards, dimension, Activity(), wanted=kind))
         told = {"format": 1, "generation": "any-size", "rows": rows, "dim": dimension}
         write_json(manifest, {**told, "shards": shards, "search": entry}, sealed=True)
+    if isinstance(search, MilvusServer):
+        activity = Activity()
+        _timed(spent, lambda: open_vectors(folder, search, lambda d, total: activity.progress(d, total, "vectors")))
     own = [sys.executable, "-m", "benchmarks.any_size", "--rows", str(rows), "--folder", str(folder)]
+    own += ["--search", wanted]
     _say("searches, in a process of their own")
     ended = subprocess.run([*own, "--threads", str(threads), "--measure"], check=True, stdout=subprocess.PIPE)
     return {
@@ -135,25 +141,24 @@ def measure(rows: int, folder: Path, threads: int, wanted: SearchKind = "ivf") -
         "dimension": dimension,
         "k": K,
         "noise": _NOISE,
-        "search": choice.reason,
+        "search": f"Milvus at {wanted}" if isinstance(search, MilvusServer) else choice.reason,
         "lists": choice.lists,
         "probes": choice.probes,
         "build_s": read_json(spent)["seconds"],
         "bytes": {
             "vectors": sum((folder / shard["file"]).stat().st_size for shard in shards),
-            "index": sum((folder / name).stat().st_size for name in FILES),
+            "index": sum((folder / name).stat().st_size for name in FILES if kind == "ivf"),
         },
         **json.loads(ended.stdout),
     }
 
 
-def searches(rows: int, folder: Path, threads: int) -> dict[str, Any]:
+def searches(rows: int, folder: Path, threads: int, wanted: str) -> dict[str, Any]:
     """Recall, times and memory of this process, which does nothing else."""
     import psutil
 
     torch.set_num_threads(threads)
-    search = open_approximate(folder, "ivf")
-    assert isinstance(search, ApproximateSearch)
+    search = WholeBase(open_base(folder, _CPU, _search(wanted)))
     corpus = Corpus(folder, rows)
     queries_QD, exact_QK = corpus.questions(), corpus.nearest([])
     for query_D in queries_QD[-_WARM_UP:]:
@@ -176,6 +181,10 @@ def searches(rows: int, folder: Path, threads: int) -> dict[str, Any]:
     }
 
 
+def _search(wanted: str) -> WantedSearch:
+    return "ivf" if wanted == "ivf" else "exact" if wanted == "exact" else MilvusServer(wanted)
+
+
 def _question_vectors() -> torch.Tensor:
     model = load_model(MODEL)
     model.query.for_inference(_CPU)
@@ -184,7 +193,7 @@ def _question_vectors() -> torch.Tensor:
     return embed(model.query, join_query(Wordpieces.default(), texts, model.config.query_wordpieces))
 
 
-def _timed(kept: Path, work: Callable[[], dict[str, object]]) -> dict[str, object]:
+def _timed(kept: Path, work: Callable[[], Result]) -> Result:
     """What `work` returns; the seconds of all attempts are added up in a file."""
     before = read_json(kept)["seconds"] if kept.exists() else 0.0
     began = time.monotonic()
@@ -204,16 +213,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--folder", type=Path, help="where vectors and index are kept (default: removed at the end)")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--search", default="ivf", help="ivf, exact, or the address of a server of Milvus")
     parser.add_argument("--output", type=Path, default=RESULT)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     torch.set_num_threads(arguments.threads)
     if arguments.measure:
-        print(json.dumps(searches(arguments.rows, arguments.folder, arguments.threads)))
+        print(json.dumps(searches(arguments.rows, arguments.folder, arguments.threads, arguments.search)))
         return 0
     try:
         with tempfile.TemporaryDirectory() as temporary:
-            figures = measure(arguments.rows, arguments.folder or Path(temporary), arguments.threads)
+            folder = arguments.folder or Path(temporary)
+            figures = measure(arguments.rows, folder, arguments.threads, arguments.search)
     except RealmError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -29,6 +29,8 @@ for _name in (
     "LOG_LEVEL",
     "REALM_DEVICE",
     "REALM_SEARCH",
+    "REALM_MILVUS_URI",
+    "REALM_MILVUS_TOKEN",
     "JOB_LEASE_S",
 ):
     os.environ.pop(_name, None)

@@ -7,9 +7,12 @@ import secrets
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from django.core.exceptions import ImproperlyConfigured
+
+from realm_core.errors import RealmError
+from realm_core.index.choice import MilvusServer, SearchKind, WantedSearch
 
 Word = TypeVar("Word", bound=str)
 
@@ -51,6 +54,21 @@ def envchoice(name: str, default: Word, choices: Sequence[Word]) -> Word:
     if chosen is None:
         raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
     return chosen
+
+
+def envsearch() -> WantedSearch:
+    """REALM_SEARCH; for milvus the server that REALM_MILVUS_URI and REALM_MILVUS_TOKEN name."""
+    kinds: tuple[SearchKind, ...] = get_args(SearchKind)
+    chosen = envchoice("REALM_SEARCH", "auto", (*kinds, "milvus"))
+    if chosen != "milvus":
+        return next(kind for kind in kinds if kind == chosen)
+    uri = os.environ.get("REALM_MILVUS_URI", "").strip()
+    if not uri:
+        raise ImproperlyConfigured("REALM_SEARCH=milvus needs REALM_MILVUS_URI, such as http://host:19530.")
+    try:
+        return MilvusServer(uri, os.environ.get("REALM_MILVUS_TOKEN", "").strip())
+    except RealmError as error:
+        raise ImproperlyConfigured(f"REALM_MILVUS_URI: {error}") from None
 
 
 def shipped_model(models: Path, default: str) -> str:

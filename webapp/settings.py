@@ -13,7 +13,9 @@ HTTPS                on behind a proxy that speaks TLS and sets X-Forwarded-Prot
 machine
                      or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
-REALM_SEARCH         how blocks are found: exact, ivf (approximately), or auto: as the index was built (the default)
+REALM_SEARCH         how blocks are found: exact, ivf (approximately), milvus, or auto (default): as the index was built
+REALM_MILVUS_URI     the server of REALM_SEARCH=milvus, such as http://host:19530
+REALM_MILVUS_TOKEN   its user:password or key (default: none)
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 REALM_PUBLIC         whether anyone may ask without an account (default: on; must be said where others reach the server)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
@@ -40,20 +42,20 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import dj_database_url
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from realm_core.index.choice import SearchKind
+from realm_core.index.choice import WantedSearch
 from webapp.environment import (
     check_production,
     envbool,
-    envchoice,
     envint,
     envlist,
     envrate,
+    envsearch,
     reached_by_others,
     secret_key,
     shipped_model,
@@ -69,7 +71,7 @@ MODELS_DIR = BASE_DIR / "models"  # the shipped ones
 MODEL = shipped_model(MODELS_DIR, "realm-base")
 MODEL_IS_CHOSEN = bool(os.environ.get("MODEL", "").strip())
 REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
-REALM_SEARCH: SearchKind = envchoice("REALM_SEARCH", "auto", get_args(SearchKind))
+REALM_SEARCH: WantedSearch = envsearch()
 
 HTTPS = envbool("HTTPS", False)
 DEBUG = envbool("DEBUG", False)

@@ -26,7 +26,6 @@ from realm_core.computing import compute_each
 from realm_core.errors import RealmError, quoted
 from realm_core.index.choice import SearchChoice, SearchKind, search_of
 from realm_core.index.manifest import MANIFEST_FILE, read_manifest, verified_file
-from realm_core.index.search import merged
 from realm_core.index.stored_rows import Rows, StoredRows
 
 log = logging.getLogger(__name__)
@@ -96,15 +95,13 @@ class ApproximateSearch:
 
     def exactly(self, queries_BD: Tensor, k: int, rows_M: Tensor) -> tuple[Tensor, Tensor]:
         """The same among these rows alone, each of which is scored."""
-        rows_BM = rows_M.cpu().expand(len(queries_BD), -1)
-        scores_BM = queries_BD.float().cpu() @ self._stored.at(rows_M.cpu().numpy()).T
-        return merged(rows_BM, scores_BM, k)
+        return self._stored.nearest(queries_BD, k, rows_M)
 
     def _search_one(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> tuple[Tensor, Tensor]:
         rows_C = self._candidates(query_1D, k, probes, only)
         if len(rows_C) < k:
             rows_C = self._candidates(query_1D, k, self._index.nlist, only)
-        return merged(torch.from_numpy(rows_C).unsqueeze(0), query_1D @ self._stored.at(rows_C).T, k)
+        return self._stored.nearest(query_1D, k, torch.from_numpy(rows_C))
 
     def _candidates(self, query_1D: Tensor, k: int, probes: int, only: RowFilter | None) -> Rows:
         """Rows [C]: as many as are to be scored, or all that the probed lists have."""

@@ -1,17 +1,22 @@
 """How the vectors of an index are searched: exactly, or in a stored IVF index. Loads neither torch nor FAISS.
 
-Chosen once, by the build, and written into the generation's manifest with its reason.
+Chosen once, by the build, and written into the generation's manifest with its reason. Who serves the index may say
+otherwise (`WantedSearch`), or have a server of Milvus search.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from realm_core.errors import RealmError, quoted
 
 SearchKind = Literal["auto", "exact", "ivf"]
 
@@ -26,6 +31,33 @@ _PROBED_ROWS = 100_000  # codes that a query is compared with, some milliseconds
 _LEAST_PROBES = 64
 _CANDIDATES = {"SQ": 4, "PQ": 40}  # of a code's kind; the coarser it is, the more are scored exactly
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+@dataclass(frozen=True)
+class MilvusServer:
+    """A server of Milvus that holds the vectors of indexes (`milvus.py`). `RealmError` for any other form of `uri`.
+
+    uri: http://HOST:PORT or https://…, and /NAME for another of its databases than the default one.
+    token: USER:PASSWORD or a key; empty if it asks for none.
+    """
+
+    uri: str
+    token: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            told = urlsplit(self.uri)
+            fits = told.scheme in ("http", "https") and told.hostname is not None and told.port is not None
+        except ValueError:
+            fits = False
+        if not fits or not re.fullmatch(r"/?\w*", told.path) or told.query or told.fragment or "@" in told.netloc:
+            raise RealmError(
+                "The address of Milvus must read like http://host:19530 or https://host:19530/database, without a "
+                f"password, not {quoted(self.uri)}."
+            )
+
+
+WantedSearch = SearchKind | MilvusServer
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Read, not mapped: pages of a mapping count as the process's memory, and a kernel that maps around a page makes some rows
 of a large index all of it. The files are opened once, so that they can be read after they were removed.
 
-Legend: N rows, M wanted rows, D dimension.
+Legend: B queries, N rows, M wanted rows, D dimension, K results.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from torch import Tensor
 
 from realm_core.errors import RealmError
 from realm_core.index.generation import read_shard
+from realm_core.index.search import merged
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 _BYTES = 2  # of a number, float16
+_SLICE_ROWS = 1 << 18  # scored at once: 256 MB at a dimension of 256
 _HEADER = 8  # bytes of a safetensors file that tell the length of its description
 
 
@@ -72,6 +74,16 @@ class StoredRows:
                 if os.preadv(self._files[shard], [into], self._offsets[shard] + offset) != self._row_bytes:
                     raise RealmError("A file of the index is shorter than it was; deploy another index.")
         return torch.from_numpy(read_MD).float()
+
+    def nearest(self, queries_BD: Tensor, k: int, rows_M: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, M)] on the CPU of the best of some rows, each of which is read and scored."""
+        queries_BD, rows_M = queries_BD.float().cpu(), rows_M.cpu()
+        best_rows, best_scores = torch.empty(len(queries_BD), 0).long(), torch.empty(len(queries_BD), 0)
+        for rows_S in rows_M.split(_SLICE_ROWS):
+            rows_BM = torch.cat([best_rows, rows_S.expand(len(queries_BD), -1)], dim=1)
+            scores_BM = torch.cat([best_scores, queries_BD @ self.at(rows_S.numpy()).T], dim=1)
+            best_rows, best_scores = merged(rows_BM, scores_BM, k)
+        return best_rows, best_scores
 
 
 def _close(files: list[int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from realm_core.errors import RealmError
 from realm_core.index.choice import SearchKind
 from realm_core.settings import Count, SettingError, setting
-from realm_core.task import CorpusFolder, ModelFolder, Part, Task, given, runtime
+from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, Part, Task, given, runtime
 
 SHARD_ROWS = 50_000
 _MOST_SHARDS = 10_000  # each is a job, which its whole looks at
@@ -87,6 +87,17 @@ class IndexShard(Task):
     def kept(cls, result: dict[str, Any]) -> dict[str, Any]:
         """Nothing is recorded before the whole is published."""
         return {"shard": result["shard"], "rows": result["rows"]}
+
+
+class ToMilvus(Task):
+    """Generation → its collection in Milvus."""
+
+    activity = "to-milvus"
+    summary = "put the vectors of an index into Milvus, from which a server with REALM_SEARCH=milvus finds them"
+    code = "realm_core.index.to_milvus"
+
+    index: IndexFolder = given("the index")
+    uri: str = runtime(help="of the server: http://host:19530; its token is read from REALM_MILVUS_TOKEN")
 
 
 # What a task may be told that finds blocks by an index or by BM25.

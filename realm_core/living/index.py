@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.index.choice import SearchKind
+from realm_core.index.choice import WantedSearch
 from realm_core.index.search import ExactSearch, merged
 from realm_core.living.documents import Filter
 from realm_core.living.layer import Layer, Mask
@@ -38,7 +38,7 @@ class LivingIndex:
         base: tuple[Layer, BaseSearch] | None,
         segment_vectors: dict[str, Tensor],
         device: torch.device,
-        wanted: SearchKind,
+        wanted: WantedSearch,
         rows_N: Mask,
     ) -> None:
         self.corpus = corpus
@@ -61,9 +61,9 @@ class LivingIndex:
         state: CorpusState,
         *,
         device: torch.device | None = None,
-        search: SearchKind = "auto",
+        search: WantedSearch = "auto",
     ) -> LivingIndex:
-        """Read and check a state. search: of the base's vectors, as for `open_approximate`."""
+        """Read and check a state. search: of the base's vectors, as for `open_base`."""
         return cls._opened(store, state, device or torch.device("cpu"), search, None)
 
     def at(self, state: CorpusState) -> LivingIndex:
@@ -76,7 +76,7 @@ class LivingIndex:
         store: Store,
         state: CorpusState,
         device: torch.device,
-        wanted: SearchKind,
+        wanted: WantedSearch,
         earlier: LivingIndex | None,
     ) -> LivingIndex:
         corpus = store.view(state)

@@ -1,11 +1,13 @@
-"""Exact and approximate search among the rows of a base that a mask allows.
+"""Search among the rows of a base that a mask allows: exact, approximate in stored lists, or in Milvus.
 
-Legend: B queries, N vectors, M allowed ones, D dimension, K results.
+Legend: B queries, N vectors, M allowed ones, C candidates, D dimension, K results.
 """
 
 from __future__ import annotations
 
+import logging
 import math
+import time
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -13,16 +15,27 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from realm_core.errors import EngineUnavailable
 from realm_core.index.approximate import ApproximateSearch, RowFilter, open_approximate
-from realm_core.index.choice import SearchKind
+from realm_core.index.choice import MilvusServer, WantedSearch
 from realm_core.index.generation import Generation
+from realm_core.index.milvus import MOST_FOUND, MilvusVectors, not_among
 from realm_core.index.search import stable_top
+from realm_core.index.stored_rows import Rows, StoredRows
+from realm_core.index.to_milvus import open_vectors
 from realm_core.tensors import fill
+
+log = logging.getLogger(__name__)
 
 _SLICE_ROWS = 1 << 18  # scores of one slice are [B, slice] float32
 _PRECISE_BYTES = 8 << 30  # vectors are kept in float32 up to this size, as in `ExactSearch`
 _FEW = 8  # if fewer than one row in so many is allowed, only the allowed ones are scored
 _FEW_ROWS = 10_000  # up to so many are searched exactly, also in approximate search
+# Of Milvus
+_CANDIDATES, _LEAST_CANDIDATES = 4, 100  # rows that are scored exactly for each wanted row, and at least
+_NAMED_ROWS = 4096  # rows that an expression names at most; it then has about 50,000 characters
+_RESERVE = 4  # how many times more rows are asked for than needed where the expression would name too many
+_LOG_EVERY_S = 10.0
 
 
 class Allowed:
@@ -39,6 +52,14 @@ class Allowed:
         """The mask as approximate search takes it; None where every row is allowed."""
         return None if self.mask_N is None else RowFilter.of(self.mask_N.cpu())
 
+    @cached_property
+    def expression(self) -> str | None:
+        """The mask as Milvus takes it; None where it would name too many rows."""
+        if self.mask_N is None:
+            return ""
+        forbidden = len(self.mask_N) - self.count
+        return not_among((~self.mask_N).nonzero().flatten().tolist()) if forbidden <= _NAMED_ROWS else None
+
 
 class BaseSearch(Protocol):
     """The vectors of a base; what every state with this base shares."""
@@ -52,8 +73,10 @@ class BaseSearch(Protocol):
         ...
 
 
-def open_base(folder: Path, device: torch.device, wanted: SearchKind = "auto") -> BaseSearch:
-    """The search of a generation, whose files are verified. wanted: as for `open_approximate`."""
+def open_base(folder: Path, device: torch.device, wanted: WantedSearch = "auto") -> BaseSearch:
+    """The search of a generation, whose files are verified. wanted: a server, or as for `open_approximate`."""
+    if isinstance(wanted, MilvusServer):
+        return MilvusBase.open(folder, wanted)
     approximate = open_approximate(folder, wanted)
     if approximate is None:
         return ExactBase(Generation.open(folder).vectors_ND, device)
@@ -110,6 +133,76 @@ class ApproximateBase:
         if allowed.rows_M is not None and allowed.count <= _FEW_ROWS:
             return self._search.exactly(queries_BD, min(k, allowed.count), allowed.rows_M)
         return self._search.search(queries_BD, k, allowed.row_filter)
+
+
+class MilvusBase:
+    """Vectors in Milvus, which finds rows, and on the disk, from which those of what it finds are read and scored."""
+
+    def __init__(self, vectors: MilvusVectors, stored: StoredRows) -> None:
+        self.device = torch.device("cpu")
+        self._vectors, self._stored = vectors, stored
+
+    @classmethod
+    def open(cls, folder: Path, server: MilvusServer) -> MilvusBase:
+        """Fills what Milvus lacks, with its progress in the log. `EngineUnavailable` if the server does not answer."""
+        logged_at = time.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            nonlocal logged_at
+            if time.monotonic() - logged_at > _LOG_EVERY_S:
+                logged_at = time.monotonic()
+                log.info("Milvus at %s has %s of %s vectors of the index %s", server.uri, done, total, folder.name)
+
+        vectors, stored = open_vectors(folder, server, progress)
+        log.info("The index %s is searched in Milvus at %s, collection %s", folder.name, server.uri, vectors.collection)
+        return cls(vectors, stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    def search(self, queries_BD: Tensor, k: int, allowed: Allowed) -> tuple[Tensor, Tensor]:
+        """As `BaseSearch` says, of the rows that are found. `EngineUnavailable` if the server does not answer."""
+        k = min(k, allowed.count)
+        if k == 0 or not len(queries_BD):
+            return torch.empty(len(queries_BD), k).long(), torch.empty(len(queries_BD), k)
+        if allowed.rows_M is not None and allowed.count <= _FEW_ROWS:
+            return self._stored.nearest(queries_BD, k, allowed.rows_M)
+        queries_BD = queries_BD.float().cpu()
+        found = [
+            self._nearest(query_1D, k, torch.from_numpy(rows_C), allowed)
+            for query_1D, rows_C in zip(queries_BD.split(1), self._candidates(queries_BD, k, allowed), strict=True)
+        ]
+        return torch.cat([rows_1K for rows_1K, _ in found]), torch.cat([scores_1K for _, scores_1K in found])
+
+    def _candidates(self, queries_BD: Tensor, k: int, allowed: Allowed) -> list[Rows]:
+        wanted = max(_CANDIDATES * k, _LEAST_CANDIDATES)
+        if allowed.expression is None:
+            wanted = math.ceil(_RESERVE * wanted * len(self) / allowed.count)
+        wanted = min(wanted, len(self), MOST_FOUND)
+        try:
+            return self._vectors.search(queries_BD.numpy(), wanted, allowed.expression or "")
+        except EngineUnavailable as unavailable:
+            log.error("%s", unavailable)  # the server's address is not for everybody who asks
+            raise EngineUnavailable("The vector database does not answer.") from None
+
+    def _nearest(self, query_1D: Tensor, k: int, rows_C: Tensor, allowed: Allowed) -> tuple[Tensor, Tensor]:
+        """The best of the candidates that are allowed; of all allowed rows where those are too few."""
+        if allowed.mask_N is not None:
+            rows_C = rows_C[allowed.mask_N[rows_C]]
+        if len(rows_C) < k:
+            rows_C = torch.arange(len(self)) if allowed.mask_N is None else allowed.mask_N.nonzero().flatten()
+        return self._stored.nearest(query_1D, k, rows_C)
+
+
+class WholeBase:
+    """A base that is searched in all its rows: the protocol `Search` of index/search.py."""
+
+    def __init__(self, base: BaseSearch) -> None:
+        self._base, self._allowed = base, Allowed(torch.ones(len(base), dtype=torch.bool), base.device)
+
+    def search(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Rows and scores [B, min(k, N)] on the CPU, highest first."""
+        return self._base.search(queries_BD, k, self._allowed)
 
 
 def _nothing(queries_BD: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,14 +12,13 @@ from cachetools import LRUCache
 from realm_core.corpus.records import Block
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.index.approximate import open_approximate
-from realm_core.index.choice import SearchKind
-from realm_core.index.generation import Generation
+from realm_core.index.choice import WantedSearch
 from realm_core.index.manifest import read_manifest
 from realm_core.index.retriever import check_manifest_fits
-from realm_core.index.search import ExactSearch, Search, search_without
+from realm_core.index.search import Search, search_without
 from realm_core.living.index import LivingIndex, check_fits
 from realm_core.living.scope import Scope, ScopedSearch
+from realm_core.living.search import WholeBase, open_base
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
 from realm_core.living.view import CorpusView
@@ -115,22 +114,20 @@ def nearest(
 
 
 def open_snapshot(
-    model: Model, index: Path, corpus: Path, device: torch.device, wanted: SearchKind
+    model: Model, index: Path, corpus: Path, device: torch.device, wanted: WantedSearch
 ) -> tuple[ServedCorpus, str]:
-    """A corpus with the index that matches model and corpus, and the index's name. wanted: see `open_approximate`."""
+    """A corpus with the index that matches model and corpus, and the index's name. wanted: see `open_base`."""
     manifest, snapshot = read_manifest(index), Snapshot.open(corpus)
     check_manifest_fits(model, manifest, snapshot)
     snapshot.verify()  # memory-mapped, so not verified on reading as model and index are
-    search: Search | None = open_approximate(index, wanted)
-    if search is None:
-        search = ExactSearch(Generation.open(index).vectors_ND, device)
+    search = WholeBase(open_base(index, device, wanted))
     return ServedCorpus.of_snapshot(snapshot, search), str(manifest["generation"])
 
 
 def open_living(
-    model: Model, living: LivingCorpus, device: torch.device, wanted: SearchKind
+    model: Model, living: LivingCorpus, device: torch.device, wanted: WantedSearch
 ) -> tuple[ServedCorpus, str]:
-    """A state of a living corpus, and the name of its base's index. wanted: see `open_approximate`."""
+    """A state of a living corpus, and the name of its base's index. wanted: see `open_base`."""
     check_fits(model, living.state)
     index = LivingIndex.open(living.store, living.state, device=device, search=wanted)
     base = next(layer for layer in index.corpus.layers if layer.name == BASE)

@@ -25,8 +25,8 @@ import torch
 
 from realm_core.computing import compute, compute_aside, wait_for_quiet
 from realm_core.corpus.records import Block
-from realm_core.errors import RealmError
-from realm_core.index.choice import SearchKind
+from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.index.choice import WantedSearch
 from realm_core.index.embedding import embed
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
@@ -118,14 +118,15 @@ class Engine:
         corpus: Path,
         *,
         device: str = "auto",
-        search: SearchKind = "auto",
+        search: WantedSearch = "auto",
         living: LivingCorpus | None = None,
         capacity: int = CAPACITY,
         deadline_s: float = DEADLINE_S,
     ) -> Engine:
         """Read the three folders; `RealmError` if one is missing or damaged, or they do not match.
 
-        search: "exact", "ivf" (by the index's stored approximate search), or "auto": as the index was built.
+        search: "exact", "ivf" (by the index's stored approximate search), "auto" (as the index was built), or a server
+        of Milvus, which is filled with what it lacks.
         living: a state above index and corpus, from which others can be taken up later (`take_up`).
 
         Other engines of this process have priority: while they answer, loading takes up to ten times as long.
@@ -339,7 +340,7 @@ class Engine:
         except BaseException as error:  # each request is tried again by itself, so that only the faulty one fails
             unanswered = [queued for queued in batch if not queued.future.done()]
             for queued in unanswered:
-                if len(batch) > 1:
+                if len(batch) > 1 and not isinstance(error, EngineUnavailable):  # that is no request's fault
                     self._serve_batch([queued])
                 else:
                     queued.future.set_exception(error)

@@ -13,7 +13,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from webapp.environment import envbool, envchoice, envint, envlist, envrate, secret_key
+from realm_core.index.choice import MilvusServer
+from webapp.environment import envbool, envchoice, envint, envlist, envrate, envsearch, secret_key
 from webapp.settings import _database
 
 
@@ -104,3 +105,20 @@ def test_a_server_in_production_must_say_whether_it_is_open(tmp_path: Path, said
     command = [sys.executable, "-c", "import webapp.settings"]
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert process.returncode == status and ("REALM_PUBLIC must say" in process.stderr) is bool(status)
+
+
+def test_where_blocks_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REALM_SEARCH", "REALM_MILVUS_URI", "REALM_MILVUS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    assert envsearch() == "auto"
+    monkeypatch.setenv("REALM_SEARCH", "ivf")
+    assert envsearch() == "ivf"
+    monkeypatch.setenv("REALM_SEARCH", "milvus")
+    with pytest.raises(ImproperlyConfigured, match="needs REALM_MILVUS_URI"):
+        envsearch()
+    monkeypatch.setenv("REALM_MILVUS_URI", "vectors.db")
+    with pytest.raises(ImproperlyConfigured, match=r"REALM_MILVUS_URI: The address .* not 'vectors\.db'"):
+        envsearch()
+    monkeypatch.setenv("REALM_MILVUS_URI", "http://milvus:19530")
+    monkeypatch.setenv("REALM_MILVUS_TOKEN", "root:secret")
+    assert envsearch() == MilvusServer("http://milvus:19530", "root:secret")

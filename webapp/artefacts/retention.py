@@ -14,6 +14,7 @@ removed by the next one.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,7 +29,10 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from realm_core.errors import RealmError
 from realm_core.files import disk_errors, remove_folder
+from realm_core.index.choice import MilvusServer
+from realm_core.index.milvus import drop
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -44,6 +48,8 @@ from webapp.models import (
 from webapp.models.job import ACTIVE
 from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import corpora_dir, indexes_dir, models_dir, resolve
+
+log = logging.getLogger(__name__)
 
 DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
 _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
@@ -104,13 +110,12 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
     gone = []
     with lock_for_removal():
         for left in _left():
-            remove_folder(left)
+            _finish_logged(left)
         for removal in removable(rule, now):
             if _claim(removal, rule, now, by):
-                if isinstance(removal.record, Job):  # its folder may exist again, for the next attempt
-                    remove_folder(_hidden(removal.folder))
-                else:
-                    take_away(removal.folder)
+                if not isinstance(removal.record, Job):  # that of a job may exist again, for the next attempt
+                    _hide(removal.folder)
+                _finish_logged(_hidden(removal.folder))
                 gone.append(removal)
     return gone
 
@@ -189,9 +194,25 @@ def _long_ago(rule: RetentionRule, now: datetime) -> datetime:
 
 
 def take_away(folder: Path) -> None:
-    """Remove a folder, which is hidden at once."""
+    """Remove a folder, which is hidden at once; EngineUnavailable if Milvus does not, and the next removal does it."""
     _hide(folder)
-    remove_folder(_hidden(folder))
+    _finish(_hidden(folder))
+
+
+def _finish(hidden: Path) -> None:
+    """Remove a hidden folder; that of an index after what Milvus has of it, so that no vectors are forgotten there."""
+    server = settings.REALM_SEARCH
+    if isinstance(server, MilvusServer) and hidden.parent == indexes_dir():
+        drop(server, hidden.name.removeprefix(".").removesuffix(_REMOVED))
+    remove_folder(hidden)
+
+
+def _finish_logged(hidden: Path) -> None:
+    """The same; a server that does not answer stops no other removal."""
+    try:
+        _finish(hidden)
+    except RealmError as error:
+        log.error("%s is removed later: %s", hidden, error)
 
 
 def recent_deployments() -> list[Deployment]:

@@ -21,7 +21,7 @@ from realm_core.living.documents import Changes, Document, Filter
 from realm_core.living.editing import edit, embedding_of
 from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex, check_fits
-from realm_core.living.search import Allowed, ApproximateBase, ExactBase
+from realm_core.living.search import ApproximateBase, ExactBase
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
 from realm_core.model.checkpoint import load_model
@@ -32,28 +32,6 @@ from tests.core.conftest import Deployment
 from tests.core.living.building import CountingEmbedder, answers, base_of, document, first_state, queries, store_in
 
 CPU = torch.device("cpu")
-
-
-def naive(scores_N: torch.Tensor, allowed: set[int], k: int) -> list[int]:
-    return sorted(allowed, key=lambda row: (-scores_N[row].item(), row))[:k]
-
-
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 1.0])
-@pytest.mark.parametrize("slice_rows", [64, 1 << 18])
-def test_the_best_allowed_rows_are_found(monkeypatch: pytest.MonkeyPatch, share: float, slice_rows: int) -> None:
-    monkeypatch.setattr(living_search, "_SLICE_ROWS", slice_rows)
-    monkeypatch.setattr(living_search, "_FEW_ROWS", 20)
-    draw = torch.Generator().manual_seed(1)
-    vectors_ND = torch.randint(-2, 3, (500, 6), generator=draw).half()
-    mask_N = torch.rand(500, generator=draw) < share
-    asked, base, allowed = queries(3), ExactBase(vectors_ND, CPU), Allowed(mask_N, CPU)
-    for k in (1, 7, 600):
-        rows_BK, scores_BK = base.search(asked, k, allowed)
-        assert rows_BK.shape == scores_BK.shape == (3, min(k, int(mask_N.sum())))
-        for query, rows, scores in zip(asked, rows_BK.tolist(), scores_BK.tolist(), strict=True):
-            exact_N = vectors_ND.float() @ query
-            assert scores == pytest.approx(exact_N[rows].tolist(), abs=1e-4)
-            assert rows == naive(exact_N, set(mask_N.nonzero().flatten().tolist()), k)
 
 
 @pytest.mark.parametrize("few_rows", [0, 10_000])

@@ -33,6 +33,8 @@ class Held:
                 assert self.release.wait(60)
             if any(question.text == "bad" for _, question in batch):
                 raise MemoryError("no room for this one")
+            if any(question.text == "away" for _, question in batch):
+                raise EngineUnavailable("A server does not answer.")
             answer(batch)
 
         monkeypatch.setattr(engine, "_answer", watched)
@@ -118,6 +120,20 @@ def test_a_question_that_fails_fails_alone(deployment: Deployment, monkeypatch: 
         with pytest.raises(MemoryError, match="no room for this one"):
             futures[2].result(60)
     assert engine.ask("three").question == "three"
+    engine.close()
+
+
+def test_what_no_question_can_help_fails_all_at_once(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by itself would wait for the server as long again."""
+    engine = engine_of(deployment)
+    held = Held(engine, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        futures = ask_behind(engine, held, pool, ["one", "away", "two"])
+        held.release.set()
+        for future in futures[1:]:
+            with pytest.raises(EngineUnavailable, match="does not answer"):
+                future.result(60)
+    assert [len(batch) for batch in held.batches] == [1, 3] and engine.ask("three").question == "three"
     engine.close()
 
 
