@@ -141,15 +141,13 @@ def test_one_builder_serves_two_processes_which_end_at_the_same_step(towns: Town
     assert errors.count("computes on cpu, as the training does") == 1
 
 
-@pytest.mark.parametrize(
-    ("activity", "loss_of_part", "rest"), [("ict", "in_batch_loss", [0.0]), ("mlm", "_loss", [0, 1])]
-)
+@pytest.mark.parametrize(("activity", "step", "rest"), [("ict", "IctStep", [0.0]), ("mlm", "MlmStep", [0, 1])])
 def test_every_example_counts_alike_whichever_process_has_it(
     towns: Towns,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     activity: str,
-    loss_of_part: str,
+    step: str,
     rest: list[float],
 ) -> None:
     """Of five examples one process takes two, the other three; what each minimises has the batch's loss as its mean."""
@@ -160,9 +158,9 @@ def test_every_example_counts_alike_whichever_process_has_it(
         raise Stopped
 
     module = importlib.import_module(f"realm_core.training.{activity}")
-    monkeypatch.setattr(module, loss_of_part, lambda *_: (torch.tensor(next(numbers)), *rest))
+    monkeypatch.setattr(getattr(module, step), "forward", lambda *_: (torch.tensor(next(numbers)), *rest))
     monkeypatch.setattr(Loop, "run", first_step)
-    monkeypatch.setattr(World, "gather", lambda self, own_ND, counts: own_ND)
+    monkeypatch.setattr(World, "replicate", lambda self, module: module)
     for rank in range(2):
         monkeypatch.setattr(World, "join", lambda device, rank=rank: World(rank, 2))
         with pytest.raises(Stopped):
