@@ -297,6 +297,33 @@ def test_a_process_without_a_sentence_weighs_nothing(
     assert first["small.accuracy"] == pytest.approx((3 * 0.5 + 9 * 0.5 + 1.0) / 13) and second["small.accuracy"] == 0.5
 
 
+def test_a_checkpoint_that_not_all_see_is_refused(
+    two: Callable[[Callable[[World], object]], None], tmp_path: Path
+) -> None:
+    (tmp_path / "0" / "checkpoint-3").mkdir(parents=True)
+
+    def work(world: World) -> None:
+        loop = Loop(
+            "small",
+            [ParameterGroup(torch.nn.Linear(2, 1), 0.1)],
+            steps=5,
+            warmup=0.1,
+            weight_decay=0.0,
+            clip=1.0,
+            seed=1,
+            checkpoint_every=5,
+            metrics_every=5,
+            identity="these",
+            folder=tmp_path / str(world.rank),
+            activity=Activity(quiet=True),
+            world=world,
+        )
+        with pytest.raises(RealmError, match="must be on storage that all of its machines share"):
+            loop.resume()
+
+    two(work)
+
+
 @given(count=st.integers(0, 200), size=st.integers(1, 9))
 def test_shares_are_nearly_equal_and_leave_nothing_out(count: int, size: int) -> None:
     shares = [World(rank, size).share(count) for rank in range(size)]

@@ -20,6 +20,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.training import pretrain_step
 from realm_core.training.distributed import World
 from realm_core.training.loop import Loop
+from realm_core.training.masking import MaskedBatches
 from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns
@@ -166,6 +167,29 @@ def test_every_example_counts_alike_whichever_process_has_it(
         with pytest.raises(Stopped):
             activity_of(activity, towns.warm_up(tmp_path / "made", {"batch": 5}), run=tmp_path / "run")
     assert sum(minimised) / 2 == pytest.approx((2 * 2.0 + 3 * 3.0) / 5)
+
+
+def test_a_process_without_a_sentence_computes_one_that_weighs_nothing(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step's sentences only one could be masked, and the other process has it; DDP waits for both."""
+    masked, computed = MaskedBatches.__call__, []
+
+    def first_step(loop: Loop, losses_of: Any, _measure: Any) -> None:
+        computed.extend(losses_of(0))
+        raise Stopped
+
+    monkeypatch.setattr(MaskedBatches, "__call__", lambda self, step: masked(self, step).part(slice(0, 1)))
+    monkeypatch.setattr(Loop, "run", first_step)
+    monkeypatch.setattr(World, "join", lambda device: World(0, 2))
+    monkeypatch.setattr(World, "wait", lambda self: None)
+    monkeypatch.setattr(World, "replicate", lambda self, module: module)
+    with pytest.raises(Stopped):
+        activity_of(
+            "pretrain", towns.pretrain(tmp_path / "made", SETTINGS | {"refresh": "never"}), run=tmp_path / "run"
+        )
+    [(loss, figures)] = computed
+    assert loss.item() == 0 and loss.requires_grad and figures["sequences"] == 0
 
 
 @pytest.mark.parametrize(
