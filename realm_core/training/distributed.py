@@ -1,4 +1,4 @@
-"""Synchronous data parallelism under torchrun: every process computes a share of a batch, gradients are averaged.
+"""Synchronous data parallelism under torchrun: every process computes a share of a batch, DDP averages the gradients.
 
 Without torchrun there is one process and no communication. gloo on CPUs, NCCL on GPUs.
 """
@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 # All wait while one process tokenises the corpus or builds an index, which may take hours (torch's own timeout is ten
 # to thirty minutes). torchrun notices a process that has died.
 _TIMEOUT = timedelta(days=1)
+T = TypeVar("T")
 
 
 def leads() -> bool:
@@ -60,16 +62,27 @@ class World:
         """
         return part * self.size / batch
 
-    def average_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Replace each gradient by its mean over the processes; a missing one counts as zero."""
+    def replicate(self, step: nn.Module) -> nn.Module:
+        """The computation of a step, whose gradients become their mean over the processes (see `averaged`).
+
+        All parameters that require a gradient must take part in every loss.
+        """
         if self.size == 1:
+            return step
+        return DistributedDataParallel(step, forward_sync_buffers=False, gradient_as_bucket_view=True)
+
+    def averaged(self, step: nn.Module, parts: Iterable[T]) -> Iterator[T]:
+        """The parts of a step, one at least, to be given to what `replicate` returned.
+
+        Gradients add up, and are averaged while those of the last part are computed.
+        """
+        if not isinstance(step, DistributedDataParallel):
+            yield from parts
             return
-        own = list(parameters)
-        flat = torch.cat([(p.grad if p.grad is not None else torch.zeros_like(p)).reshape(-1) for p in own])
-        dist.all_reduce(flat)
-        flat /= self.size
-        for parameter, part in zip(own, flat.split([p.numel() for p in own]), strict=True):
-            parameter.grad = part.view_as(parameter).clone()
+        *earlier, last = parts
+        with step.no_sync():
+            yield from earlier
+        yield last
 
     def gather(self, own_ND: Tensor, counts: Sequence[int]) -> Tensor:
         """The rows of all processes, by rank; counts: how many each has. Gradients return to the row's process."""
@@ -110,6 +123,15 @@ class World:
         answer: Tensor = torch.tensor(int(flag), device=device)
         dist.all_reduce(answer, dist.ReduceOp.MAX)
         return bool(answer.item())
+
+    def agrees(self, number: int, device: torch.device) -> bool:
+        """Whether the number is the same in all processes."""
+        if self.size == 1:
+            return True
+        extremes = torch.tensor([number, -number], device=device)
+        dist.all_reduce(extremes, dist.ReduceOp.MAX)
+        greatest, least = extremes.tolist()
+        return bool(greatest == -least)
 
     def wait(self) -> None:
         """Wait for all processes."""

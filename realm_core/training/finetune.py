@@ -266,11 +266,12 @@ def _train(
         random.Random(f"{config.seed} questions {epoch}").shuffle(order)
         batch = [learnt[i] for i in order[position * config.batch : (position + 1) * config.batch]]
         own = batch[world.share(len(batch))]
-        for start in range(0, len(own), config.at_once):
-            part = own[start : start + config.at_once]
-            loss, figures = step(part)
+        parts = (own[start : start + config.at_once] for start in range(0, len(own), config.at_once))
+        for part in world.averaged(replica, parts):
+            loss, figures = replica(part)
             yield loss * world.weight(len(part), len(batch)), figures
 
+    replica = world.replicate(step)
     step.train()
     measured = loop.run(losses_of, lambda: _measure(step, held_out, config.at_once))
     step.eval()

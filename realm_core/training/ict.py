@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
@@ -116,22 +116,21 @@ def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
     embedder.to(device)
     freeze(embedder.bert.embeddings)
     no_dropout_in_attention(embedder.bert, config.dropout)
+    step = IctStep(embedder, joiner, limit, world)
+    replica = world.replicate(step)
     draw_batch = ClozeBatches(snapshot, limit=model.config.query_wordpieces, keep=config.keep_sentence)
 
-    def draw_step(step: int) -> Cloze:
-        seed = f"{config.seed} cloze {step}"
+    def draw_step(number: int) -> Cloze:
+        seed = f"{config.seed} cloze {number}"
         return draw_batch(random.Random(seed).sample(learnt, examples)[world.share(examples)], seed)
 
     ahead = Prefetch(draw_step)
 
-    def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
-        batch = ahead(step)
-        for parts in zip(*shared_parts(examples, config.at_once, world.size), strict=True):
+    def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
+        batch = ahead(number)
+        for parts in world.averaged(replica, zip(*shared_parts(examples, config.at_once, world.size), strict=True)):
             part = batch.part(parts[world.rank])
-            counts = [one.stop - one.start for one in parts]
-            query_BD, block_BD = cloze_vectors(embedder, joiner, part, limit)
-            scores_BA = query_BD @ world.gather(block_BD, counts).T
-            loss, accuracy = in_batch_loss(scores_BA, sum(counts[: world.rank]))
+            loss, accuracy = replica(part, [one.stop - one.start for one in parts])
             yield loss * world.weight(len(part.rows_B), examples), {"accuracy": accuracy, "sequences": len(part.rows_B)}
 
     def measure() -> dict[str, float]:
@@ -139,7 +138,7 @@ def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
             return {}
         embedder.eval()
         with torch.no_grad():
-            query_BD, block_BD = cloze_vectors(embedder, joiner, draw_batch(held_out, "held out"), limit)
+            query_BD, block_BD = step.vectors(draw_batch(held_out, "held out"))
             figures = recall(query_BD @ block_BD.T)
         embedder.train()
         return figures
@@ -184,13 +183,29 @@ def _check_parts(examples: int, at_once: int, world: World) -> None:
         )
 
 
-def cloze_vectors(embedder: Embedder, joiner: Joiner, batch: Cloze, limit: int) -> tuple[Tensor, Tensor]:
-    """(query_BD, block_BD): every sentence and every block of the batch, in float32."""
-    device = joiner.device
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
-        query_BD = embedder(joiner.queries(Pieces.of(batch.queries, device)))
-        block_BD = embedder(joiner.blocks_without(batch.rows_B, batch.first_B, batch.stop_B, limit))
-    return query_BD.float(), block_BD.float()
+class IctStep(nn.Module):
+    """The embedder and the computation of a batch. limit: wordpieces of a block."""
+
+    def __init__(self, embedder: Embedder, joiner: Joiner, limit: int, world: World) -> None:
+        super().__init__()
+        self.embedder, self._joiner, self._limit, self._world = embedder, joiner, limit, world
+        self._autocast = fast_dtype(joiner.device) == torch.bfloat16
+
+    def forward(self, batch: Cloze, counts: Sequence[int]) -> tuple[Tensor, float]:
+        """The loss of a batch and its accuracy. counts: the number of examples of each process."""
+        query_BD, block_BD = self.vectors(batch)
+        scores_BA = query_BD @ self._world.gather(block_BD, counts).T
+        return in_batch_loss(scores_BA, sum(counts[: self._world.rank]))
+
+    def vectors(self, batch: Cloze) -> tuple[Tensor, Tensor]:
+        """(query_BD, block_BD): every sentence and every block of the batch, in float32."""
+        device = self._joiner.device
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            query_BD = self.embedder(self._joiner.queries(Pieces.of(batch.queries, device)))
+            block_BD = self.embedder(
+                self._joiner.blocks_without(batch.rows_B, batch.first_B, batch.stop_B, self._limit)
+            )
+        return query_BD.float(), block_BD.float()
 
 
 def in_batch_loss(scores_BA: Tensor, first: int) -> tuple[Tensor, float]:

@@ -95,8 +95,8 @@ class Loop:
 
         losses_of(step) yields the parts of a step's loss, which are summed; memory holds the graph of one part at a
         time. Each comes with figures to report: `sequences`, the size of the part (1 by default), and others, which are
-        averaged over the sequences of all processes. A part's loss is weighted already. measure() is called at each
-        checkpoint and at the end, by every process, and all measure the same.
+        averaged over the sequences of all processes. A part's loss is weighted already, and computed by what the world
+        replicated. measure() is called at each checkpoint and at the end, by every process, and all measure the same.
         """
         measured = self.resume()
         device = next(iter(self._named.values())).device
@@ -108,7 +108,6 @@ class Loop:
             torch.manual_seed(self._seed * 1_000_003 + self.step)  # so that dropout depends on the step's number, too
             for key, value in self._gradients(losses_of(self.step)).items():
                 sums[key] = sums.get(key, 0.0) + value
-            self._world.average_gradients(self._named.values())
             torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip)
             factor = self._factor(self.step)
             for group in self._optimizer.param_groups:
@@ -224,6 +223,11 @@ class Loop:
         With `step` equal to `steps` afterwards there is nothing left to do.
         """
         saved = self.saved_step()
+        if not self._world.agrees(-1 if saved is None else saved, next(iter(self._named.values())).device):
+            raise RealmError(
+                f"{self._folder} does not hold the same checkpoint for all processes of the training: the run folder "
+                "must be on storage that all of its machines share."
+            )
         if saved is None:
             return {}
         folder = self._folder / f"checkpoint-{saved}"

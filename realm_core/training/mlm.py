@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
@@ -63,16 +63,18 @@ def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
     freeze(encoder.bert.embeddings)
     no_dropout_in_attention(encoder.bert, config.dropout)
     joiner, limit = Joiner(tokens, device), model.config.block_wordpieces
+    step = MlmStep(encoder, config.mask_share, device)
+    replica = world.replicate(step)
     learnt, held_out = (np.array(rows) for rows in split_passages(tokens.text_hashes_N, config.holdout))
     if not len(learnt):
         raise RealmError(f"{task.corpus} holds no blocks to train on.")
 
-    def losses_of(step: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
-        draw = np.random.default_rng([config.seed, step, 1])
+    def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
+        draw = np.random.default_rng([config.seed, number, 1])
         rows = learnt[draw.integers(len(learnt), size=config.batch)][world.share(config.batch)]
-        for which in even_parts(len(rows), config.at_once):
+        for which in world.averaged(replica, even_parts(len(rows), config.at_once)):
             part = rows[which]
-            loss, right, hidden = _loss(encoder, joiner.blocks(part, limit), config.mask_share, draw, device)
+            loss, right, hidden = replica(joiner.blocks(part, limit), draw)
             yield loss * world.weight(len(part), config.batch), {"accuracy": right / hidden, "sequences": len(part)}
 
     def measure() -> dict[str, float]:
@@ -82,8 +84,7 @@ def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
         draw = np.random.default_rng(0)
         with torch.no_grad():
             results = [
-                _loss(encoder, joiner.blocks(held_out[which], limit), config.mask_share, draw, device)
-                for which in even_parts(len(held_out), config.at_once)
+                step(joiner.blocks(held_out[which], limit), draw) for which in even_parts(len(held_out), config.at_once)
             ]
         encoder.train()
         total = sum(hidden for _, _, hidden in results)
@@ -113,16 +114,22 @@ def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
     publish(trained, task.output, recipe, measured, run, activity, left=["mlm"])
 
 
-def _loss(
-    encoder: Encoder, blocks: Packed, share: float, draw: np.random.Generator, device: torch.device
-) -> tuple[Tensor, int, int]:
-    """Mean −log p of the hidden wordpieces, the number predicted right, and the number hidden."""
-    masked, hidden_M = hide(blocks, share, draw)
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
-        logits_MV = encoder.word_logits(encoder.encode(masked)[hidden_M])
-    targets_M = blocks.ids_T[hidden_M]
-    right = int((logits_MV.detach().argmax(-1) == targets_M).sum())
-    return torch.nn.functional.cross_entropy(logits_MV, targets_M), right, len(targets_M)
+class MlmStep(nn.Module):
+    """The encoder and the computation of a batch of blocks. share: of their wordpieces that is hidden."""
+
+    def __init__(self, encoder: Encoder, share: float, device: torch.device) -> None:
+        super().__init__()
+        self.encoder, self._share, self._device = encoder, share, device
+        self._autocast = fast_dtype(device) == torch.bfloat16
+
+    def forward(self, blocks: Packed, draw: np.random.Generator) -> tuple[Tensor, int, int]:
+        """Mean −log p of the hidden wordpieces, the number predicted right, and the number hidden."""
+        masked, hidden_M = hide(blocks, self._share, draw)
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            logits_MV = self.encoder.word_logits(self.encoder.encode(masked)[hidden_M])
+        targets_M = blocks.ids_T[hidden_M]
+        right = int((logits_MV.detach().argmax(-1) == targets_M).sum())
+        return nn.functional.cross_entropy(logits_MV, targets_M), right, len(targets_M)
 
 
 def hide(blocks: Packed, share: float, draw: np.random.Generator) -> tuple[Packed, Tensor]:

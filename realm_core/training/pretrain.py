@@ -189,15 +189,19 @@ def _train(
             index_step = current.step
             activity.metrics(number, **{"pretrain.index_step": index_step})
         batch = ahead(number)
-        for part in _parts(batch.part(world.share(len(batch))), config.at_once):
-            loss, figures = step(part, current)
-            weight = world.weight(step.weight(part), step.weight(batch))
-            yield loss * weight, {**figures, **_lag(current, number), "sequences": len(part)}
+        own = world.share(len(batch))
+        if idle := own.start == own.stop < len(batch):  # few could be masked; all processes must compute something
+            own = slice(0, 1)
+        for part in world.averaged(replica, _parts(batch.part(own), config.at_once)):
+            loss, figures = replica(part, current)
+            weight = 0.0 if idle else world.weight(step.weight(part), step.weight(batch))
+            yield loss * weight, {**figures, **_lag(current, number), "sequences": 0 if idle else len(part)}
 
     def measure() -> dict[str, float]:
         return _measure(step, measured_on, index.before(loop.step), config.at_once)
 
     begins = not loop.saved_step()
+    replica = world.replicate(step)
     step.train()
     measured = loop.run(losses_of, measure)
     step.eval()

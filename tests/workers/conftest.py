@@ -53,9 +53,9 @@ class Workers:
         self._taking_jobs: list[subprocess.Popen[bytes]] = []
 
     def worker(self, **told: str) -> subprocess.Popen[bytes]:
-        """queues, slots, devices, broker, log: as its environment says them; all queues and devices unless told."""
+        """queues, slots, devices, broker, host, log: as the environment says them; all queues and devices if untold."""
         names = {"queues": "WORKER_QUEUES", "slots": "WORKER_SLOTS", "devices": "REALM_DEVICES"}
-        names |= {"broker": "BROKER_URL", "log": "LOG_FORMAT"}
+        names |= {"broker": "BROKER_URL", "host": "REALM_HOST", "log": "LOG_FORMAT"}
         process = self._start(worker(self.application), {names[name]: value for name, value in told.items()})
         self._taking_jobs.append(process)
         return process

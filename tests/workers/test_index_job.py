@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,13 +11,15 @@ import torch
 from realm_core.index.build import build
 from realm_core.index.generation import Generation
 from realm_core.runs.activity import Activity
+from tests.broker import Broker
 from tests.tiny import tiny_model, tiny_snapshot
 from tests.waiting import wait_until
 from tests.workers.conftest import Workers, wait_for_state
 from webapp.artefacts.registering import record_corpus, record_model
 from webapp.deployments.service import deploy
 from webapp.jobs import service as jobs
-from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState
+from webapp.jobs.queue import producer
+from webapp.models import Deployment, IndexGeneration, Job, JobKind, JobState, Worker
 from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.postgresql_only  # minutes of processes; here they really write at once
@@ -42,11 +45,16 @@ def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Pat
     assert IndexGeneration.objects.get(job=job) == index
 
 
-def test_a_large_index_is_built_by_all_workers(workers: Workers, tmp_path: Path) -> None:
+def test_a_large_index_is_built_by_all_machines(
+    workers: Workers, port_broker: Broker, tmp_path: Path, settings: Any
+) -> None:
+    """Two workers with their own names share data folder, database and a broker at a port."""
+    settings.BROKER_URL = port_broker.urls["BROKER_URL"]
+    producer.cache_clear()
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     owners = set()
-    for _ in range(2):
-        workers.worker(slots="1")
+    for host in ("first", "second"):
+        workers.worker(slots="1", host=host, broker=port_broker.urls["BROKER_URL"])
     workers.ready()
     job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk, "shard_rows": 7}, by=None)
 
@@ -58,6 +66,7 @@ def test_a_large_index_is_built_by_all_workers(workers: Workers, tmp_path: Path)
     job.refresh_from_db()
     index = IndexGeneration.objects.get(job=job)
     assert {owner.split(":")[1] for owner in owners} == {str(worker.pid) for worker in workers.processes}
+    assert set(Worker.objects.values_list("host", flat=True)) == {"first", "second"}
     assert [part.result for part in job.parts.order_by("created_at")] == [
         {"shard": 0, "rows": 7},
         {"shard": 1, "rows": 5},

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
+from realm_core.errors import EXIT_REFUSED
 from realm_core.runs.processes import EXIT_LOCKED, kill_all, start, under_torchrun
-from realm_core.training.ranks import cause
+from realm_core.training.ranks import cause, main
 from tests.waiting import alive, wait_until
 
 RANK = """
@@ -77,3 +78,21 @@ def test_the_cause_is_who_ended_first_and_was_killed_or_said_why(statuses: list[
     for failure, (_, second) in zip(failures, statuses, strict=True):
         failure.timestamp = 1_000 + second
     assert cause(failures) == says
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--node-rank=2", "--rendezvous=127.0.0.1:29500"], "--node-rank must be from 0 to 1, not 2."),
+        ([], "Several machines need --rendezvous HOST:PORT, the same on each."),
+        (["--rendezvous=127.0.0.1"], "Several machines need --rendezvous HOST:PORT, the same on each."),
+        (["--rendezvous=nowhere.invalid:29500"], "--rendezvous: nowhere.invalid cannot be reached:"),
+    ],
+)
+def test_machines_that_cannot_meet_are_refused(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr("logging.disable", lambda level: None)
+    assert main(["--processes=1", "--nodes=2", *words, sys.executable, "-c", ""]) == EXIT_REFUSED
+    assert capsys.readouterr().err.startswith(f"error: {says}")

@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+from benchmarks.web import free_port
 from realm_core.errors import RealmError
 from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
@@ -89,6 +90,23 @@ def start_two(folder: Path, words: Sequence[str], activity: str = "finetune") ->
     )
 
 
+def start_on_two_machines(folder: Path, words: Sequence[str]) -> list[subprocess.Popen[str]]:
+    """`finetune` in a process on each of two machines, which meet at a loopback address."""
+    ranks = [sys.executable, "-m", "realm_core.training.ranks", "--processes=1", "--nodes=2"]
+    program = [sys.executable, "-c", PROGRAM, str(folder), "finetune", *words]
+    place = f"127.0.0.2:{free_port()}"
+    return [
+        subprocess.Popen(
+            [*ranks, f"--node-rank={rank}", f"--rendezvous={place}", *program],
+            cwd=TOP,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+
+
 def rows(run: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
@@ -106,13 +124,13 @@ def assert_close(one: Path, other: Path, before: Path) -> None:
 
 
 @pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
-def test_two_processes_learn_what_one_would(
+def test_two_machines_learn_what_one_process_would(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status, errors = finish(
-        start_two(tmp_path, [*arguments(deployment, tmp_path, "two", SETTINGS), "--run", str(tmp_path / "run")])
-    )
-    assert status == 0, errors
+    words = [*arguments(deployment, tmp_path, "two", SETTINGS), "--run", str(tmp_path / "run")]
+    ends = [finish(machine) for machine in start_on_two_machines(tmp_path, words)]
+    errors = "".join(said for _, said in ends)
+    assert [status for status, _ in ends] == [0, 0], errors
     monkeypatch.setattr(finetune_step, "fast_dtype", lambda device: torch.float32)
     activity_of("finetune", arguments(deployment, tmp_path, "one", SETTINGS), run=tmp_path / "alone")
     assert_close(tmp_path / "one", tmp_path / "two", deployment.model)
@@ -277,6 +295,33 @@ def test_a_process_without_a_sentence_weighs_nothing(
     first, second = [row for row in rows(tmp_path) if "small.loss" in row]
     assert (first["small.loss"], second["small.loss"]) == (pytest.approx((10 * 4 + 2) / 20), 2.0)
     assert first["small.accuracy"] == pytest.approx((3 * 0.5 + 9 * 0.5 + 1.0) / 13) and second["small.accuracy"] == 0.5
+
+
+def test_a_checkpoint_that_not_all_see_is_refused(
+    two: Callable[[Callable[[World], object]], None], tmp_path: Path
+) -> None:
+    (tmp_path / "0" / "checkpoint-3").mkdir(parents=True)
+
+    def work(world: World) -> None:
+        loop = Loop(
+            "small",
+            [ParameterGroup(torch.nn.Linear(2, 1), 0.1)],
+            steps=5,
+            warmup=0.1,
+            weight_decay=0.0,
+            clip=1.0,
+            seed=1,
+            checkpoint_every=5,
+            metrics_every=5,
+            identity="these",
+            folder=tmp_path / str(world.rank),
+            activity=Activity(quiet=True),
+            world=world,
+        )
+        with pytest.raises(RealmError, match="must be on storage that all of its machines share"):
+            loop.resume()
+
+    two(work)
 
 
 @given(count=st.integers(0, 200), size=st.integers(1, 9))

@@ -20,6 +20,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.training import pretrain_step
 from realm_core.training.distributed import World
 from realm_core.training.loop import Loop
+from realm_core.training.masking import MaskedBatches
 from tests.core.processes import TOP, finish
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns
@@ -141,15 +142,13 @@ def test_one_builder_serves_two_processes_which_end_at_the_same_step(towns: Town
     assert errors.count("computes on cpu, as the training does") == 1
 
 
-@pytest.mark.parametrize(
-    ("activity", "loss_of_part", "rest"), [("ict", "in_batch_loss", [0.0]), ("mlm", "_loss", [0, 1])]
-)
+@pytest.mark.parametrize(("activity", "step", "rest"), [("ict", "IctStep", [0.0]), ("mlm", "MlmStep", [0, 1])])
 def test_every_example_counts_alike_whichever_process_has_it(
     towns: Towns,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     activity: str,
-    loss_of_part: str,
+    step: str,
     rest: list[float],
 ) -> None:
     """Of five examples one process takes two, the other three; what each minimises has the batch's loss as its mean."""
@@ -160,14 +159,37 @@ def test_every_example_counts_alike_whichever_process_has_it(
         raise Stopped
 
     module = importlib.import_module(f"realm_core.training.{activity}")
-    monkeypatch.setattr(module, loss_of_part, lambda *_: (torch.tensor(next(numbers)), *rest))
+    monkeypatch.setattr(getattr(module, step), "forward", lambda *_: (torch.tensor(next(numbers)), *rest))
     monkeypatch.setattr(Loop, "run", first_step)
-    monkeypatch.setattr(World, "gather", lambda self, own_ND, counts: own_ND)
+    monkeypatch.setattr(World, "replicate", lambda self, module: module)
     for rank in range(2):
         monkeypatch.setattr(World, "join", lambda device, rank=rank: World(rank, 2))
         with pytest.raises(Stopped):
             activity_of(activity, towns.warm_up(tmp_path / "made", {"batch": 5}), run=tmp_path / "run")
     assert sum(minimised) / 2 == pytest.approx((2 * 2.0 + 3 * 3.0) / 5)
+
+
+def test_a_process_without_a_sentence_computes_one_that_weighs_nothing(
+    towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a step's sentences only one could be masked, and the other process has it; DDP waits for both."""
+    masked, computed = MaskedBatches.__call__, []
+
+    def first_step(loop: Loop, losses_of: Any, _measure: Any) -> None:
+        computed.extend(losses_of(0))
+        raise Stopped
+
+    monkeypatch.setattr(MaskedBatches, "__call__", lambda self, step: masked(self, step).part(slice(0, 1)))
+    monkeypatch.setattr(Loop, "run", first_step)
+    monkeypatch.setattr(World, "join", lambda device: World(0, 2))
+    monkeypatch.setattr(World, "wait", lambda self: None)
+    monkeypatch.setattr(World, "replicate", lambda self, module: module)
+    with pytest.raises(Stopped):
+        activity_of(
+            "pretrain", towns.pretrain(tmp_path / "made", SETTINGS | {"refresh": "never"}), run=tmp_path / "run"
+        )
+    [(loss, figures)] = computed
+    assert loss.item() == 0 and loss.requires_grad and figures["sequences"] == 0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import ict
 from realm_core.training.distributed import World
-from realm_core.training.ict import Cloze, ClozeBatches, cloze_vectors, in_batch_loss, recall, shared_parts
+from realm_core.training.ict import Cloze, ClozeBatches, IctStep, in_batch_loss, recall, shared_parts
 from realm_core.training.stage import even_parts
 from tests.core.model import formulas
 from tests.core.model.plain import PlainEmbedder
@@ -137,7 +137,7 @@ def test_scores_are_inner_products_of_one_embedder(
     embedder = load_model(towns.model).block
     joiner, batch = Joiner(open_tokens(snapshot, QUIET), CPU), drawn(snapshot, 1).part(slice(0, 5))
     with torch.no_grad():
-        query_BD, block_BD = cloze_vectors(embedder, joiner, batch, 288)
+        query_BD, block_BD = IctStep(embedder, joiner, 288, World()).vectors(batch)
     scores_BB = query_BD @ block_BD.T
     embed = PlainEmbedder(embedder)
     packed = joiner.blocks_without(batch.rows_B, batch.first_B, batch.stop_B, 288)
@@ -223,7 +223,7 @@ def test_the_result_tells_recipe_and_figures(towns: Towns, learnt: Path) -> None
 
 def test_a_resumed_run_comes_to_the_same_bytes(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = LEARNING | {"steps": 9, "checkpoint_every": 3, "dropout": 0.1}
-    vectors, calls = ict.cloze_vectors, 0
+    vectors, calls = IctStep.vectors, 0
 
     def dying(*words: Any) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal calls
@@ -233,7 +233,7 @@ def test_a_resumed_run_comes_to_the_same_bytes(towns: Towns, tmp_path: Path, mon
         return vectors(*words)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ict, "cloze_vectors", dying)
+        patched.setattr(IctStep, "vectors", dying)
         with pytest.raises(KeyboardInterrupt):
             activity_of("ict", towns.warm_up(tmp_path / "killed", settings), run=tmp_path / "run")
     assert [path.name for path in (tmp_path / "run" / "ict").iterdir()] == ["checkpoint-3"]

@@ -24,7 +24,7 @@ from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training import mlm
-from realm_core.training.mlm import hide
+from realm_core.training.mlm import MlmStep, hide
 from tests.core.model.plain import log_words, plain_masked_words
 from tests.core.running import activity_of
 from tests.core.training.towns import QUIET, TEXTS, Towns, metrics
@@ -102,7 +102,7 @@ def test_the_loss_is_of_the_hidden_words_alone(towns: Towns, blocks: Packed, mon
     shown, hidden_M = hide(some, 0.15, np.random.default_rng(4))
     with torch.no_grad():  # one hidden word is guessed right wherever it stands
         encoder.head.bias[some.ids_T[hidden_M[0]]] += 10.0
-        loss, right, hidden = mlm._loss(encoder, some, 0.15, np.random.default_rng(4), torch.device("cpu"))
+        loss, right, hidden = MlmStep(encoder, 0.15, torch.device("cpu"))(some, np.random.default_rng(4))
     plain = plain_masked_words(encoder)
     sequences = zip(shown.ids_T.split(shown.lengths), shown.segments_T.split(shown.lengths), strict=True)
     log_TV = torch.cat(
@@ -145,15 +145,15 @@ def test_what_is_held_out_counts_word_by_word_however_it_is_cut_into_parts(
     towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts: list[tuple[float, int, int]] = []
-    loss_of = mlm._loss
+    forward = MlmStep.forward
 
-    def watched(encoder: Encoder, *rest: Any) -> tuple[torch.Tensor, int, int]:
-        loss, right, hidden = loss_of(encoder, *rest)
-        if not encoder.training:
+    def watched(step: MlmStep, *given: Any) -> tuple[torch.Tensor, int, int]:
+        loss, right, hidden = forward(step, *given)
+        if not step.encoder.training:
             parts.append((loss.item(), right, hidden))
         return loss, right, hidden
 
-    monkeypatch.setattr(mlm, "_loss", watched)
+    monkeypatch.setattr(MlmStep, "forward", watched)
     settings = LEARNING | {"steps": 1, "at_once": 3, "checkpoint_every": 1}
     activity_of("mlm", towns.warm_up(tmp_path / "made", settings), run=tmp_path / "run")
     words = [loss for loss, _, hidden in parts for _ in range(hidden)]
