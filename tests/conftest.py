@@ -29,6 +29,7 @@ for _name in (
     "LOG_LEVEL",
     "REALM_DEVICE",
     "REALM_SEARCH",
+    "REALM_FOLD",
     "JOB_LEASE_S",
 ):
     os.environ.pop(_name, None)

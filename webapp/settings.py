@@ -14,6 +14,7 @@ machine
                      or at a Unix socket
 REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 REALM_SEARCH         how blocks are found: exact, ivf (approximately), or auto: as the index was built (the default)
+REALM_FOLD           whether edits of documents are folded into a new index where it is worth it: auto (default) or off
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 REALM_PUBLIC         whether anyone may ask without an account (default: on; must be said where others reach the server)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
@@ -70,6 +71,7 @@ MODEL = shipped_model(MODELS_DIR, "realm-base")
 MODEL_IS_CHOSEN = bool(os.environ.get("MODEL", "").strip())
 REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
 REALM_SEARCH: SearchKind = envchoice("REALM_SEARCH", "auto", get_args(SearchKind))
+REALM_FOLD = envchoice("REALM_FOLD", "auto", ("auto", "off"))
 
 HTTPS = envbool("HTTPS", False)
 DEBUG = envbool("DEBUG", False)

@@ -48,7 +48,7 @@ from webapp.storage.places import corpora_dir, indexes_dir, models_dir, resolve
 DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
 _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 _ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
-_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD)  # with a temporary folder
+_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD)  # with a temporary folder
 _REMOVED: Final = ".removed"
 _AT_ONCE: Final = 500  # answers deleted in one transaction, so that others do not wait long for the lock
 
@@ -195,8 +195,9 @@ def take_away(folder: Path) -> None:
 
 
 def recent_deployments() -> list[Deployment]:
-    """Those that a roll-back can always use, and the active one."""
-    lately = Deployment.objects.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
+    """Those that a roll-back can always use, and the active one. Nothing goes back to an index that was folded."""
+    usable = Deployment.objects.filter(index__folded_into=None)
+    lately = usable.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
     return list(Deployment.objects.filter(Q(pk__in=list(lately)) | Q(is_active=True)))
 
 

@@ -3,7 +3,8 @@
 find their blocks → files rewritten (realm_core.living.purging) → one transaction: state, ledger, kept answers, receipt
 
 A kept answer that read them becomes what its other passages say, as `Answer.without` computes it. The base of the
-corpus is not rewritten: where it holds a document, the receipt names its folders.
+corpus is not rewritten: where it holds a document, the receipt names its folders. A base that a fold made is folded
+again for that (`folding.py`), and removed a day after it was superseded (`webapp/artefacts/removing.py`).
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
     from realm_core.runs.activity import Activity
 
     ids = tuple(dict.fromkeys(document_ids))
-    deployment = active()
-    index = deployment.index
-    store = store_of(index)
     for _ in range(_ATTEMPTS):
+        deployment = active()  # a fold that overtakes a purge changes the index
+        index = deployment.index
+        store = store_of(index)
         row = index.states.filter(is_current=True).first()
         view = opened(index, row)
         blocks = _blocks_of(index, view, ids)
@@ -83,19 +84,21 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
         def commit(
             after: State,
             receipt: Receipt | None,
+            index: IndexGeneration = index,
             row: CorpusState | None = row,
             view: CorpusView = view,
             blocks: dict[str, set[str]] = blocks,
             made: list[Purge] = made,
         ) -> None:
-            made.append(_commit(index, row, view, store.view(after), blocks, receipt, by))
+            made.append(_commit(index, row, view, store_of(index).view(after), blocks, receipt, by))
 
         try:
-            purge_files(store, view.state, ids, embedding_of(deployment.model), Activity(quiet=True), commit=commit)
+            try:
+                purge_files(store, view.state, ids, embedding_of(deployment.model), Activity(quiet=True), commit=commit)
+            except NotHeld:  # their files have gone already, and kept answers may still quote them
+                commit(view.state, None)
         except _Overtaken:
             continue
-        except NotHeld:  # their files have gone already, and kept answers may still quote them
-            commit(view.state, None)
         holder().follow()
         # Where an earlier purge of the same documents died behind its commit, its files alone were left to remove.
         return made[0] if made else index.purges.latest("at")
@@ -145,6 +148,8 @@ def _commit(
             if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
                 raise _Overtaken
             current = state_row(index, after.state, by)
+        elif not CorpusState.objects.filter(pk=row.pk, is_current=True).exists():
+            raise _Overtaken
         changes = []
         for document_id, own in blocks.items():
             changes.append(

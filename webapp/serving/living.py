@@ -22,15 +22,16 @@ _views: dict[int, CorpusView] = {}  # the latest view per index: its files stay 
 
 def store_of(index: IndexGeneration) -> Store:
     """The store of the edits above an index, the same for all callers, so that open files are shared."""
-    return _shared_store(*_folders(index))
+    return _shared_store(*folders_of(index))
 
 
 def unshared_store_of(index: IndexGeneration) -> Store:
     """A separate store, which opens and verifies every file again: a deployment must see the current files."""
-    return _store(*_folders(index))
+    return _store(*folders_of(index))
 
 
-def _folders(index: IndexGeneration) -> tuple[Path, Path, Path]:
+def folders_of(index: IndexGeneration) -> tuple[Path, Path, Path]:
+    """The folder of the segments, that of all snapshots, and that of all generations."""
     corpus = resolve(index.corpus.path)
     return living_dir() / corpus.parent.name, corpus.parent.parent, resolve(index.path).parent
 
