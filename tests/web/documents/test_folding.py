@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 import webapp.documents.service
@@ -248,3 +250,19 @@ def test_it_begins_by_itself_when_it_is_worth_it(
 )
 def test_what_is_worth_folding(edits: folding.Edits, worth: bool) -> None:
     assert edits.worth_folding == worth
+
+
+def test_page_and_command_start_it(edited: Deployment, staff: Person) -> None:
+    client = staff.client
+    page = client.get("/manage/documents/").content.decode()
+    assert "Fold them" in page and re.search(r">2</span> segments and <span class=.num.>2</span> tombstones", page)
+    job = Job.objects.get(pk=client.post("/manage/documents/fold/").url.split("/")[-2])  # type: ignore[attr-defined]
+    assert (job.kind, job.created_by) == ("fold", staff.user)
+    page = client.get("/manage/documents/").content.decode()
+    assert "Fold them" not in page and f"/manage/jobs/{job.pk}/" in page
+    with pytest.raises(CommandError, match=f"already by job {job.pk}"):
+        call_command("documents", "fold")
+    KINDS["fold"].record(job, folds.compute(job))
+    Job.objects.filter(pk=job.pk).update(state="succeeded")
+    assert "Fold them" not in client.get("/manage/documents/").content.decode()
+    assert "nothing to fold" in client.post("/manage/documents/fold/", follow=True).content.decode()
