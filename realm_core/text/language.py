@@ -2,7 +2,7 @@
 
 py3langid (naive Bayes over n-grams of bytes) chooses among the languages that questions are likely to be in. A wrong
 notice is worse than none, so it counts only from a probability on at which none of our English questions, keywords and
-foreign names among them, was taken for another language but one (`tests/core/text/test_language.py`).
+foreign names among them, was taken for another language but one (docs/results.md; `tests/core/text/test_language.py`).
 """
 
 from __future__ import annotations
