@@ -77,7 +77,8 @@ class Task(Settings):
     activity, summary: on the command line. code: the module of `main(task, activity)`; its own if empty. kind, title,
     about, group: of the job, for people. queue: of the workers that run it; "": it is no job. by_hand: whether a person
     may start one; a part of another job is started by that job. makes: the record that results: model, corpus, index,
-    spans or evaluation; "": none. leaves: the folder with its result inside its run folder, if that is no record.
+    base (a corpus with its index), spans or evaluation; "": none. leaves: the folder with its result inside its run
+    folder, if that is no record.
     devices: how many it uses at most. distributed: whether it uses all free ones, under torchrun if these are several
     GPUs. yields: the niceness of its process.
     """
@@ -91,7 +92,7 @@ class Task(Settings):
     group: ClassVar[str] = ""
     queue: ClassVar[Literal["", "default", "index", "train"]] = ""
     by_hand: ClassVar[bool] = True
-    makes: ClassVar[Literal["", "model", "corpus", "index", "spans", "evaluation"]] = ""
+    makes: ClassVar[Literal["", "model", "corpus", "index", "base", "spans", "evaluation"]] = ""
     leaves: ClassVar[str] = "output"
     devices: ClassVar[int] = 1
     distributed: ClassVar[bool] = False

@@ -31,6 +31,7 @@ for _name in (
     "REALM_SEARCH",
     "REALM_MILVUS_URI",
     "REALM_MILVUS_TOKEN",
+    "REALM_FOLD",
     "JOB_LEASE_S",
 ):
     os.environ.pop(_name, None)

@@ -16,6 +16,7 @@ REALM_DEVICE         where the model runs: auto, cpu, cuda, …
 REALM_SEARCH         how blocks are found: exact, ivf (approximately), milvus, or auto (default): as the index was built
 REALM_MILVUS_URI     the server of REALM_SEARCH=milvus, such as http://host:19530
 REALM_MILVUS_TOKEN   its user:password or key (default: none)
+REALM_FOLD           whether edits of documents are folded into a new index where it is worth it: auto (default) or off
 PROXIES              how many trusted proxies stand in front and add to X-Forwarded-For (default: none)
 REALM_PUBLIC         whether anyone may ask without an account (default: on; must be said where others reach the server)
 ASK_RATE             questions allowed to one asker, such as 600/min (the default); 0 for no limit
@@ -52,6 +53,7 @@ from realm_core.index.choice import WantedSearch
 from webapp.environment import (
     check_production,
     envbool,
+    envchoice,
     envint,
     envlist,
     envrate,
@@ -72,6 +74,7 @@ MODEL = shipped_model(MODELS_DIR, "realm-base")
 MODEL_IS_CHOSEN = bool(os.environ.get("MODEL", "").strip())
 REALM_DEVICE = os.environ.get("REALM_DEVICE", "auto")
 REALM_SEARCH: WantedSearch = envsearch()
+REALM_FOLD = envchoice("REALM_FOLD", "auto", ("auto", "off"))
 
 HTTPS = envbool("HTTPS", False)
 DEBUG = envbool("DEBUG", False)

@@ -41,6 +41,7 @@ SLOTS = envint("WORKER_SLOTS", 3, minimum=1)
 TIDY_EVERY_S = 10
 SCHEDULE_EVERY_S = 20
 RETAIN_EVERY_S = 3600
+FOLD_EVERY_S = 600
 
 for _name in QUEUES:
     if _name not in Queue.values:
@@ -62,5 +63,6 @@ app.conf.update(
         "tidy": {"task": "workers.tidy", "schedule": every(TIDY_EVERY_S)},
         "schedules": {"task": "workers.run_schedules", "schedule": every(SCHEDULE_EVERY_S)},
         "retention": {"task": "workers.retain", "schedule": every(RETAIN_EVERY_S)},
+        "fold": {"task": "workers.fold_edits", "schedule": every(FOLD_EVERY_S)},
     },
 )

@@ -5,6 +5,7 @@ process ends decides what is recorded:
 
     result and status 0        succeeded
     status 2                   failed, with the sentence that the process gave
+    the same, out of date     queued again: what it worked on was changed before its result was recorded
     asked to stop, or status 3 stopped
     no longer needed           succeeded: a part that runs as long as its whole
     this worker shuts down     queued again; the attempt does not count as fruitless
@@ -47,7 +48,7 @@ from webapp.models import DeviceLease, Job, JobState, Queue
 from webapp.models.job import MAX_ATTEMPTS
 from webapp.models.job_states import BESIDE
 from workers import devices
-from workers.kinds import KINDS, KindExecution
+from workers.kinds import KINDS, KindExecution, RunAgain
 from workers.refusal import TOP
 from workers.run_files import RunFiles, note
 
@@ -273,10 +274,15 @@ class JobRun:
 
     def _succeed(self, kind: KindExecution, result: dict[str, Any], files: RunFiles | None = None) -> None:
         """Make the records and end the job, both or neither."""
-        with transaction.atomic():
-            kept = kind.record(self._job, result)
-            if not self._finish(JobState.SUCCEEDED, files, result=kept):
-                transaction.set_rollback(True)  # somebody else has the job, and will record the same
+        try:
+            with transaction.atomic():
+                kept = kind.record(self._job, result)
+                if not self._finish(JobState.SUCCEEDED, files, result=kept):
+                    transaction.set_rollback(True)  # somebody else has the job, and will record the same
+        except RunAgain as reason:
+            log.info("Job %s is run again: %s", self._job.pk, reason)
+            if self._job.give_back(self._owner) and self._job.state == JobState.QUEUED:
+                enqueue(self._job)
 
     def _finish(
         self, state: JobState, files: RunFiles | None, *, result: dict[str, Any] | None = None, error: str = ""

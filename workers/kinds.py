@@ -17,15 +17,19 @@ from realm_core.command_line import argv
 from realm_core.errors import RealmError
 from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import write_json
+from realm_core.living.state import CorpusState as State
 from realm_core.salient.tasks import Spans
 from realm_core.settings import FILE, describe
 from realm_core.task import Part, Task
 from realm_core.tasks import JOBS
 from webapp.artefacts.registering import record_corpus, record_index, record_model, record_spans
+from webapp.documents import folding
+from webapp.documents.service import EditConflict
 from webapp.kinds import Parameters, kind_of
-from webapp.models import CorpusSnapshot, Evaluation, Job, ModelVersion
+from webapp.models import CorpusSnapshot, Evaluation, IndexGeneration, Job, ModelVersion
 from webapp.questions import service as questions
 from webapp.schedules import service as scheduling
+from webapp.serving.living import folders_of
 from webapp.storage.places import (
     bm25_dir,
     corpora_dir,
@@ -41,6 +45,10 @@ from webapp.storage.places import (
 _UNFIT = re.compile(r"[^\w.]+", re.ASCII)  # for the name of a folder
 
 
+class RunAgain(Exception):
+    """What the process worked on has changed before its result was recorded: its command is run again."""
+
+
 def _no_parts(_job: Job) -> Sequence[Part]:
     return ()
 
@@ -54,11 +62,13 @@ class KindExecution:
     """How a job of one kind is run.
 
     command: the arguments after `python -m` for a job; --run is added. A job has the same command at every attempt, so
-    that          the process finds what it had finished. RealmError if the parameters are not valid any more. record:
-    makes the records from the process's result.json, and returns the result for the job's row. Runs in a
-    transaction, and may run again with the same result. made:    the result if an earlier attempt finished but died
-    before it could record it; None: there is none. before:  parts that must be done before the process is started.
-    beside:  parts that run as long as it does. distributed, devices, yields: from the task.
+             that the process finds what it had finished. RealmError if the parameters are not valid any more.
+    record:  makes the records from the process's result.json, and returns the result for the job's row. Runs in a
+             transaction, and may run again with the same result. RunAgain if the result is out of date.
+    made:    the result if an earlier attempt finished but died before it could record it; None: there is none.
+    before:  parts that must be done before the process is started.
+    beside:  parts that run as long as it does.
+    distributed, devices, yields: from the task.
     """
 
     command: Callable[[Job], list[str]]
@@ -128,6 +138,8 @@ def _placed(job: Job) -> Task:
         places |= {"predictions": _predictions(job), "model": resolve(model.path), "corpus": resolve(corpus.path)}
     if "exclude_titles" in fields and getattr(task, "leave_out_measured", True):
         places["exclude_titles"] = _excluded_titles(job)
+    if task.makes == "base":
+        places |= _fold_places(job, parameters["index"])
     for one in describe(type(task)):
         if one.limit == FILE and (name := getattr(task, one.name)):
             places[one.name] = str(_source(name))
@@ -180,6 +192,20 @@ def _excluded_titles(job: Job) -> Path:
     return path
 
 
+def _fold_places(job: Job, index: IndexGeneration) -> dict[str, Path]:
+    """The living corpus above an index. All attempts fold the state of the first one, and so make the same base."""
+    row = index.states.filter(is_current=True).first()
+    if row is None:
+        raise RealmError(f"No document was edited above {index.generation}, or its edits were folded already.")
+    present, first, now = State.from_json(row.state), job.run_dir / "state.json", job.run_dir / "now.json"
+    job.run_dir.mkdir(parents=True, exist_ok=True)
+    present.save(now)
+    if not first.exists():
+        present.save(first)
+    living, corpora, _ = folders_of(index)
+    return {"corpora": corpora, "living": living, "state": first, "now": now, "model": resolve(index.model.path)}
+
+
 def _source(name: str) -> Path:
     path = sources_dir() / name
     if not path.is_file():
@@ -201,6 +227,17 @@ def _record_index(job: Job, result: dict[str, Any]) -> dict[str, Any]:
     model = ModelVersion.objects.get(pk=job.parameters["model"])
     index = record_index(Path(result["path"]), model=model, job=job)
     return {"index": index.pk, "generation": index.generation, "rows": index.rows}
+
+
+def _record_base(job: Job, result: dict[str, Any]) -> dict[str, Any]:
+    """The corpus and the index that a fold made, which answer from now on."""
+    index = given(job)["index"]
+    try:
+        deployment = folding.take_over(index, result, job=job)
+    except EditConflict:
+        raise RunAgain("Documents were edited meanwhile; the fold takes these up, too.") from None
+    into = deployment.index
+    return {"index": into.pk, "generation": into.generation, "corpus": into.corpus_id, "deployment": deployment.pk}
 
 
 def _record_model(job: Job, result: dict[str, Any]) -> dict[str, Any]:
@@ -270,6 +307,7 @@ def _measured(parameters: Parameters) -> tuple[ModelVersion, CorpusSnapshot]:
 
 
 _RECORD: Final[dict[str, Callable[[Job, dict[str, Any]], dict[str, Any]]]] = {
+    "base": _record_base,
     "corpus": _record_corpus,
     "evaluation": _record_evaluation,
     "index": _record_index,

@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
-from webapp.artefacts import retention
-from webapp.documents import purging
+from webapp.artefacts import removing, retention
+from webapp.documents import folding, purging
 from webapp.documents.fetching import TASK as FETCH
 from webapp.documents.fetching import clear_away
 from webapp.environment import envint
@@ -25,6 +25,7 @@ from webapp.jobs.queue import TASK, enqueue
 from webapp.models import Job, JobState, Queue, RetentionRule
 from webapp.models.job_states import HELD
 from webapp.models.process import process_name
+from webapp.refusals import StateConflict
 from webapp.request_id import set_job_id
 from webapp.schedules import service as scheduling
 from workers import devices
@@ -132,23 +133,37 @@ def run_schedules() -> None:
             log.info("Job %s was started by its schedule.", job.pk)
 
 
+@app.task(name="workers.fold_edits")
+def fold_edits() -> None:
+    """Start the fold of edited documents, if it is worth it."""
+    with _own_connection():
+        try:
+            job = folding.start_if_due()
+        except (RealmError, StateConflict) as error:  # damaged files, or a person was faster
+            log.info("Nothing is folded: %s", error)
+            return
+        if job is not None:
+            log.info("Job %s folds the edits of documents.", job.pk)
+
+
 @app.task(name="workers.retain")
 def retain() -> None:
-    """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; and purged
-    passages from answers that were being read while the purge was committed."""
+    """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; what folds have
+    superseded; and purged passages from answers that were being read while the purge was committed."""
     with _own_connection():
         if cut := purging.cut_purged():
             log.info("Purged passages were taken out of %d answers.", cut)
         if forgotten := retention.forget_answers(by="retention"):
             log.info("Removed: %d questions that were asked without an account.", forgotten)
-        if RetentionRule.current().enabled:
-            try:
-                gone = retention.remove(by="retention")
-            except RealmError as error:  # a backup is being written; retried next time
-                log.info("Nothing is removed: %s", error)
-                return
-            for removal in gone:
-                log.info("Removed: %s", removal.name)
+        try:
+            gone = removing.remove_superseded(by="retention")
+            if RetentionRule.current().enabled:
+                gone += [removal.name for removal in retention.remove(by="retention")]
+        except RealmError as error:  # a backup is being written; retried next time
+            log.info("Nothing is removed: %s", error)
+            return
+        for name in gone:
+            log.info("Removed: %s", name)
 
 
 def _timing() -> Timing:

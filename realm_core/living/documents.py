@@ -6,6 +6,7 @@ import datetime
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -160,3 +161,19 @@ def known_of(manifest: dict[str, Any]) -> dict[str, Any]:
         "tags": [],
         "collection": str(manifest.get("name", "")),
     }
+
+
+def known_at(folder: Path, manifest: dict[str, Any], article: int) -> dict[str, Any]:
+    """The metadata of the document in a row of a snapshot. `RealmError` where its table is missing or damaged."""
+    if DOCUMENTS_FILE not in manifest["files"]:
+        return known_of(manifest)
+    row = table_in(folder / DOCUMENTS_FILE).slice(article, 1).to_pylist()
+    return {name: row[0][name] for name in DOCUMENTS_SCHEMA.names}
+
+
+def table_in(path: Path) -> pa.Table:
+    """An Arrow file, mapped. `RealmError` if it is missing or damaged."""
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise RealmError(f"{path} is missing or damaged: {error}.") from error

@@ -6,11 +6,13 @@ Nothing is packed or embedded again. A fold that died starts again and keeps com
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus import tables
@@ -18,11 +20,13 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import search_of
-from realm_core.living.editing import Embed, without
+from realm_core.living.editing import Embed, embedding_of, without
 from realm_core.living.state import BASE, Base, CorpusState
 from realm_core.living.store import FOLDING, Store
+from realm_core.living.tasks import Fold
 from realm_core.living.view import CorpusView
 from realm_core.living.writing import LayerWriter, copy_rows, generation_manifest, vectors_of, write_vectors
+from realm_core.model.checkpoint import load_model
 from realm_core.runs.activity import Activity
 
 # A base's manifest passes these on to the next; the defaults of a first base that only has documents.
@@ -36,6 +40,31 @@ class Folded:
     base: Base
     snapshot: Path
     generation: Path
+
+
+def main(task: Fold, activity: Activity) -> None:
+    """Fold a state and move the present one onto the new base. The result names both folders, and the state before."""
+    store = Store(task.living, corpora=task.corpora, indexes=task.index.parent)
+    state, now = CorpusState.load(task.state), CorpusState.load(task.now)
+    folded = fold(store, state, activity)
+    after = rebase(store, state, folded, now, _embedding(task.model))
+    activity.result(
+        {
+            "snapshot": str(folded.snapshot),
+            "generation": str(folded.generation),
+            "before": now.id,
+            "state": after.to_json(),
+        }
+    )
+
+
+def _embedding(model: Path) -> Embed:
+    """Loads the model when a block is to be embedded: only if an upgrade packs documents otherwise than before."""
+
+    def embed_blocks(blocks: Sequence[tuple[str, str]]) -> Tensor:
+        return embedding_of(load_model(model, only="block"))(blocks)
+
+    return embed_blocks
 
 
 def fold(store: Store, state: CorpusState, activity: Activity, *, model_hash: str | None = None) -> Folded:

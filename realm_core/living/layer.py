@@ -25,7 +25,7 @@ from realm_core.files import plain_name
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest, verified_file
 from realm_core.living.collections import CollectionFacts, collections_of
-from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, Filter, known_of
+from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, Filter, known_of, table_in
 from realm_core.living.state import BASE
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -80,11 +80,11 @@ class Layer:
         self.vectors = StoredVectors(index)
         if (self.vectors.snapshot_id, self.vectors.rows) != (self.snapshot.snapshot_id, len(self.snapshot)):
             raise RealmError(f"The index {index} is not of the corpus {corpus}.")
-        self.article_table = _table(corpus / tables.ARTICLES_FILE)
-        self.block_table = _table(corpus / tables.BLOCKS_FILE)
+        self.article_table = table_in(corpus / tables.ARTICLES_FILE)
+        self.block_table = table_in(corpus / tables.BLOCKS_FILE)
         self.document_table = None
         if DOCUMENTS_FILE in self.snapshot.manifest["files"]:
-            self.document_table = _table(corpus / DOCUMENTS_FILE)
+            self.document_table = table_in(corpus / DOCUMENTS_FILE)
             if self.document_table.schema != DOCUMENTS_SCHEMA or len(self.document_table) != self.articles:
                 raise RealmError(f"{corpus / DOCUMENTS_FILE} is not the table of documents of this corpus.")
         # The document of each block, ascending, so that a document's blocks are found by bisection.
@@ -222,11 +222,3 @@ def _is_in(values: pa.ChunkedArray | pa.Array, wanted: Collection[str]) -> Mask:
     found = pc.is_in(values, value_set=pa.array(sorted(wanted), pa.string()))
     mask: Mask = found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy()
     return mask
-
-
-def _table(path: Path) -> pa.Table:
-    """An Arrow file, mapped."""
-    try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise RealmError(f"{path} is missing or damaged: {error}.") from error

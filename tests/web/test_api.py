@@ -65,6 +65,17 @@ def test_no_answer_is_null(client: Client, engine: FakeEngine) -> None:
     assert AskedAnswer.objects.get().answer_text is None
 
 
+def test_a_language_that_the_models_do_not_know_is_told_of(client: Client, engine: FakeEngine) -> None:
+    answer = post(client, "/api/v1/ask", {"question": "Quelle est la capitale du Canada ?"}).json()
+    assert answer["question_language"] == "fr"
+    assert client.get(f"/api/v1/answers/{answer['id']}").json()["question_language"] == "fr"
+    page = client.get(f"/answers/{answer['id']}/").content.decode()
+    assert "seems to be in French. The model was trained on English alone" in page
+    english = post(client, "/api/v1/ask", {"question": "What is the capital of Canada?"}).json()
+    assert english["question_language"] is None
+    assert "seems to be in" not in client.get(f"/answers/{english['id']}/").content.decode()
+
+
 def test_the_answer_belongs_to_who_asked(engine: FakeEngine, member: Person) -> None:
     post(member.client, "/api/v1/ask", {"question": QUESTION})
     assert AskedAnswer.objects.get().asker == member.user

@@ -130,6 +130,7 @@ PAGES = {
     "manage-collections": Address("operate", GET, 503),
     "manage-collection": Address("operate", GET, 302),
     "manage-documents-bring": Address("operate", POST, 302),
+    "manage-documents-fold": Address("operate", POST, 302),
     "manage-document-purge": Address("operate", GET, 503),
     "manage-purge": Address("operate", GET, 404, ("no purge",)),
     "manage-document-changes": Address("operate", GET, 200),

@@ -11,8 +11,11 @@ artefact.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import singledispatch
 from pathlib import Path
+from typing import Final
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -28,6 +31,7 @@ from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import resolve
 
 Artefact = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
+SUPERSEDED_KEPT: Final = timedelta(days=1)  # what a fold made and a later one superseded
 WORDS: dict[type[Artefact], str] = {
     CorpusSnapshot: "corpus",
     ModelVersion: "model",
@@ -69,6 +73,23 @@ def remove(record: Artefact, *, by: User | str | None) -> int:
                 with disk_errors(path):
                     path.unlink(missing_ok=True)
     return size
+
+
+def remove_superseded(*, by: User | str | None, now: datetime | None = None) -> list[str]:
+    """Remove the indexes, with their corpora, that one fold made and a later one superseded; returns what they were.
+
+    Ingested corpora and their indexes stay. RealmError while a backup is written.
+    """
+    before = (now or timezone.now()) - SUPERSEDED_KEPT
+    made_by_fold = IndexGeneration.every.exclude(folded_into=None).values("folded_into")
+    gone = []
+    for index in IndexGeneration.every.filter(pk__in=made_by_fold, folded_into__created_at__lt=before):
+        for record in (index, index.corpus):
+            if _paths(record) and not uses(record):
+                with suppress(StillUsed):  # since a moment ago
+                    remove(record, by=by)
+                    gone.append(str(record))
+    return gone
 
 
 def _mark(record: Artefact) -> None:

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
 _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 _ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
-_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD)  # with a temporary folder
+_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD)  # with a temporary folder
 _REMOVED: Final = ".removed"
 _AT_ONCE: Final = 500  # answers deleted in one transaction, so that others do not wait long for the lock
 
@@ -216,8 +216,9 @@ def _finish_logged(hidden: Path) -> None:
 
 
 def recent_deployments() -> list[Deployment]:
-    """Those that a roll-back can always use, and the active one."""
-    lately = Deployment.objects.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
+    """Those that a roll-back can always use, and the active one. Nothing goes back to an index that was folded."""
+    usable = Deployment.objects.filter(index__folded_into=None)
+    lately = usable.values_list("pk", flat=True)[:DEPLOYMENTS_KEPT]
     return list(Deployment.objects.filter(Q(pk__in=list(lately)) | Q(is_active=True)))
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import QuerySet
 
@@ -58,10 +58,10 @@ def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[
     """The block in the corpus that `asked` was answered from, else in the one that serves, else in any.
 
     None as well for one that was purged, also where the files of a base still hold it. hidden: collections of which
-    nothing is shown. The present state decides about a block that it has: what was moved to one of them is not found in
-    an earlier state either.
+    nothing is shown. The present state decides about a block that it has, and about one that has gone the collection
+    that its document was in last: what was moved to a hidden one is not found in an earlier state either.
     """
-    if "\0" in block_id or (hidden and _is_hidden_now(block_id, hidden)):
+    if "\0" in block_id or _is_hidden(block_id, hidden):
         return None
     if _is_purged(block_id):
         return None
@@ -76,11 +76,15 @@ def _is_purged(block_id: str) -> bool:
     return GoneBlock.objects.filter(block_id=block_id, change__kind=ChangeKind.PURGED).exists()
 
 
-def _is_hidden_now(block_id: str, hidden: Collection[str]) -> bool:
+def _is_hidden(block_id: str, hidden: Collection[str]) -> bool:
+    if not hidden:
+        return False
     active = Deployment.active()
     view = None if active is None else _view(active.index, active.index.current_state)
     row = None if view is None else view.row_of(block_id)
-    return view is not None and row is not None and _collection_of(view, view.block(row)) in hidden
+    if view is None or row is None:
+        return GoneBlock.objects.filter(block_id=block_id, change__document__collection__in=hidden).exists()
+    return _collection_of(view, view.block(row)) in hidden
 
 
 def _collection_of(texts: Texts, block: Block) -> str:
@@ -88,7 +92,14 @@ def _collection_of(texts: Texts, block: Block) -> str:
 
     if isinstance(texts, CorpusView):
         return texts.collection_of(block.article_row)
-    return str(texts.manifest["name"])
+    return str(_known(texts, block)["collection"])
+
+
+def _known(snapshot: Snapshot, block: Block) -> dict[str, Any]:
+    """The metadata of a block's document: each has its own where a fold made the snapshot."""
+    from realm_core.living.documents import known_at
+
+    return known_at(snapshot.folder, snapshot.manifest, block.article_row)
 
 
 def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
@@ -96,13 +107,14 @@ def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
 
     corpus_id = f"{corpus.name}@{corpus.snapshot_id}"
     article = texts.article(block.article_row)
-    if not isinstance(texts, CorpusView):
-        return ArticleBlock(
-            block, article, corpus.licence, corpus.attribution, corpus.language, corpus.name, corpus_id, texts
-        )
-    known = texts.document(block.article_row)
-    corpus_id = f"{corpus_id}+{texts.state.id}"
-    return ArticleBlock(block, article, known.licence, known.attribution, known.language, corpus.name, corpus_id, texts)
+    if isinstance(texts, CorpusView):
+        document = texts.document(block.article_row)
+        about = document.licence, document.attribution, document.language
+        corpus_id = f"{corpus_id}+{texts.state.id}" if texts.state.has_edits else corpus_id
+    else:
+        known = _known(texts, block)
+        about = known["licence"], known["attribution"], known["language"]
+    return ArticleBlock(block, article, *about, corpus.name, corpus_id, texts)
 
 
 def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str]) -> Block | None:
@@ -110,7 +122,7 @@ def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str])
 
     None as well for one that was purged. hidden: collections whose blocks are not found, as in `find`.
     """
-    if "\0" in block_id or (hidden and _is_hidden_now(block_id, hidden)) or _is_purged(block_id):
+    if "\0" in block_id or _is_hidden(block_id, hidden) or _is_purged(block_id):
         return None
     texts = _of_answer(asked)
     row = texts.row_of(block_id) if texts is not None else None
@@ -174,7 +186,7 @@ def kept_copy(
     copies = EvidenceBlock.objects.filter(block_id=block_id).select_related("answer")
     if asked is not None and (own := copies.filter(answer=asked).first()) is not None:
         return own
-    if hidden and _is_hidden_now(block_id, hidden):
+    if _is_hidden(block_id, hidden):
         return None
     return copies.filter(answer__in=readable).exclude(collection__in=hidden).order_by("-pk").first()
 

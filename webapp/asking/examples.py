@@ -22,6 +22,7 @@ ANSWER: Final[dict[str, Any]] = {
     "filters": {},
     "evidence_gone": [],
     "purged_at": None,
+    "question_language": None,
     "serving_ms": {"store": 3.0},
     "question": QUESTION["question"],
     "answer": {"text": "Stanley Kubrick", "probability": 0.91, "also": ["Kubrick"]},

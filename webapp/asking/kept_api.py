@@ -10,6 +10,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schem
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from realm_core.text.language import foreign_language
 from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import own_answers, readable_answer
@@ -48,6 +49,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
             for block_id, change in sorted(GoneBlock.in_evidence(asked).items())
         ],
         "purged_at": None if asked.purged_at is None else asked.purged_at.isoformat(),
+        "question_language": foreign_language(asked.question),
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,

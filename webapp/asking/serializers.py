@@ -196,6 +196,11 @@ class AnswerSerializer(ReadingSerializer):
     purged_at = serializers.DateTimeField(
         allow_null=True, help_text="When passages were last purged from its evidence; it is what the others say."
     )
+    question_language = serializers.CharField(
+        allow_null=True,
+        help_text="Code of the language that the question seems to be in where that is not the models' own, English; "
+        "then the answer may well be wrong. Null otherwise.",
+    )
     serving_ms = serializers.DictField(
         child=serializers.FloatField(), help_text="Time to store the answer: `store`; {} if unknown."
     )

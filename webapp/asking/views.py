@@ -17,6 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.decorators.vary import vary_on_headers
 
 from realm_core.errors import RealmError
+from realm_core.text.language import LANGUAGES, MODELS_LANGUAGE, foreign_language
 from webapp.access import limits
 from webapp.access.collections import access_of
 from webapp.access.roles import Action
@@ -150,6 +151,19 @@ def _box(
     return render(request, "ask/ask.html", context, status=status)
 
 
+def _foreign(asked: AskedAnswer) -> dict[str, str] | None:
+    """Names of the languages of question, models and corpus, where the models do not know the question's."""
+    language = foreign_language(asked.question)
+    if language is None:
+        return None
+    corpus = asked.deployment.index.corpus.language
+    return {
+        "question": LANGUAGES[language],
+        "models": LANGUAGES[MODELS_LANGUAGE],
+        "corpus": "" if corpus == language else LANGUAGES.get(corpus, corpus),
+    }
+
+
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """The context of the answer's page, including the visitor's own feedback."""
     reading = read(asked.payload, without, GoneBlock.in_evidence(asked))
@@ -160,6 +174,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "asked": asked,
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
+        "language": _foreign(asked),
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,
         "right": _RIGHT_WORDS[said.right if said else None],

@@ -158,6 +158,8 @@ def _activate(action: str, found: PairCheck, by: User | str | None, note: str, c
 
 def _fit(model: ModelVersion, index: IndexGeneration) -> Finding:
     about = "Model and index"
+    if index.folded_away:
+        return Finding(about, Verdict.BAD, index.folded_away)
     if model.block_hash != index.model.block_hash:
         says = f"{model} embeds blocks differently from {index.model}, which built {index.generation}."
         return Finding(about, Verdict.BAD, says)

@@ -4,7 +4,8 @@ find their blocks → files rewritten (realm_core.living.purging) → one transa
 
 A kept answer that read them becomes what its other passages say, as `Answer.without` computes it. All indexes of a
 corpus share the folder of their edits, so the edits above each of them are rewritten. A base is not: where one holds a
-document, the receipt names its folders.
+document, the receipt names its folders. A base that a fold made is folded again for that (`folding.py`), and removed a
+day after it was superseded (`webapp/artefacts/removing.py`).
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
     from realm_core.runs.activity import Activity
 
     ids = tuple(dict.fromkeys(document_ids))
-    deployment = active()
-    index = deployment.index
-    store, embed = store_of(index), embedding_of(deployment.model)
     for _ in range(_ATTEMPTS):
+        deployment = active()  # a fold that overtakes a purge changes the index
+        index = deployment.index
+        store, embed = store_of(index), embedding_of(deployment.model)
         standings = _standings(index)
         blocks = _blocks_of(standings, ids)
         for document_id in ids:
@@ -91,7 +92,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
         state, others = standings[0].view.state, [(store_of(one.index), one.view.state) for one in standings[1:]]
         made: list[Purge] = []
 
-        def check(standings: list[_Standing] = standings) -> None:
+        def check(index: IndexGeneration = index, standings: list[_Standing] = standings) -> None:
             if [one.row for one in standings if one.row is not None] != _current_rows(index):
                 raise _Overtaken
 
@@ -222,6 +223,8 @@ def _advanced(standing: _Standing, after: CorpusView, by: User | None) -> tuple[
     if row is None:  # what the first edit changed
         row = state_row(standing.index, standing.view.state, None)
     if after.state == standing.view.state:
+        if not CorpusState.objects.filter(pk=row.pk, is_current=True).exists():
+            raise _Overtaken
         return row, row
     if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
         raise _Overtaken

@@ -167,12 +167,12 @@ def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
     from realm_core.living.documents import Changes, DocumentRefused
     from realm_core.living.editing import edit as edit_corpus
 
-    deployment = active()
-    index = deployment.index
-    store, embed = store_of(index), embedding_of(deployment.model)
     changes = Changes(tuple(one.document for one in edit.taken), edit.removed)
     for _ in range(_ATTEMPTS):
         began = time.perf_counter()
+        deployment = active()  # a fold that overtakes an edit changes the index
+        index = deployment.index
+        store, embed = store_of(index), embedding_of(deployment.model)
         row = index.states.filter(is_current=True).first()
         view = opened(index, row)
         edit.look(view)
@@ -225,6 +225,8 @@ def _written(
     ids: Sequence[str],
 ) -> Edited:
     if row is None:  # the first edit
+        if IndexGeneration.every.select_for_update().get(pk=index.pk).folded_into_id is not None:
+            raise _Overtaken
         row = state_row(index, before.state, None)
     if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
         raise _Overtaken

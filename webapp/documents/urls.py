@@ -12,6 +12,7 @@ console = [
     path("documents/", views.document_list, name="manage-documents"),
     path("documents/add/", views.add_document, name="manage-document-add"),
     path("documents/bring/", views.bring_documents, name="manage-documents-bring"),
+    path("documents/fold/", views.fold_documents, name="manage-documents-fold"),
     path("documents/document/", views.document_page, name="manage-document"),
     path("documents/document/change/", views.change_document, name="manage-document-change"),
     path("documents/document/remove/", views.remove_document, name="manage-document-remove"),

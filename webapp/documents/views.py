@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import bringing, ledger, service, touched, viewing
+from webapp.documents import bringing, folding, ledger, service, touched, viewing
 from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
 from webapp.documents.reading import Given
 from webapp.documents.service import Edited
@@ -71,6 +71,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
     collection = request.GET.get("collection", "")
     listed = partial(viewing.listed, title=title, status=status, collection=collection, count=_PAGE_SIZE)
     listing = listed(start=(wanted - 1) * _PAGE_SIZE)
+    index = viewing.active().index
     page = Paginator(range(listing.total), _PAGE_SIZE).get_page(wanted)
     if page.number != wanted:
         listing = listed(start=(page.number - 1) * _PAGE_SIZE)
@@ -82,6 +83,8 @@ def document_list(request: HttpRequest) -> HttpResponse:
         "collection": collection,
         "tabs": _SHOWS.items(),
         "waiting": bringing.waiting(),
+        "edits": folding.edits(index),
+        "fold": folding.under_way(index),
     }
     return render(request, "manage/documents.html", context)
 
@@ -100,6 +103,18 @@ def bring_documents(request: HttpRequest) -> HttpResponse:
         for sentence in brought.left_out:
             messages.warning(request, sentence)
     return redirect("manage-documents")
+
+
+@staff_only
+@require_POST
+def fold_documents(request: HttpRequest) -> HttpResponse:
+    """Start the job that folds what was edited into a new index."""
+    try:
+        job = folding.start(by=staff_member(request))
+    except _REFUSALS as error:
+        messages.error(request, str(error))
+        return redirect("manage-documents")
+    return redirect("manage-job", job.pk)
 
 
 @staff_only

@@ -52,10 +52,11 @@ class Deployment(models.Model):
         return cls.objects.filter(is_active=True).select_related("model", "index__corpus", "index__model").first()
 
     def earlier(self, most: int) -> list[Deployment]:
-        """Up to `most` earlier pairs, different from this one, whose files exist: the newest first."""
+        """Up to `most` earlier pairs, different from this one, that can be deployed again: the newest first."""
         pairs = {(self.model_id, self.index_id)}
         found: list[Deployment] = []
-        before = Deployment.objects.filter(pk__lt=self.pk, index__removed_at=None, model__removed_at=None)
+        present = Deployment.objects.filter(index__removed_at=None, index__folded_into=None, model__removed_at=None)
+        before = present.filter(pk__lt=self.pk)
         for one in before.select_related("model", "index__corpus", "index__model").iterator(chunk_size=20):
             if len(found) == most:
                 break
@@ -75,8 +76,8 @@ class Deployment(models.Model):
     ) -> Deployment:
         """Deploy `model` (default: the one that built `index`) with `index`.
 
-        RealmError if they do not fit, if retention has removed the index's files, or if another deployment is activated
-        at the same moment.
+        RealmError if they do not fit, if the index was folded or retention has removed its files, or if another
+        deployment is activated at the same moment.
         """
         model = model or index.model
         if model.block_hash != index.model.block_hash:
@@ -87,8 +88,11 @@ class Deployment(models.Model):
                 # Removing files locks these rows, too: it sees this deployment, or has already marked the rows.
                 if ModelVersion.every.select_for_update().get(pk=model.pk).removed_at is not None:
                     raise RealmError(f"The files of {model} have been removed.")
-                if IndexGeneration.every.select_for_update().get(pk=index.pk).removed_at is not None:
+                held = IndexGeneration.every.select_for_update().get(pk=index.pk)
+                if held.removed_at is not None:
                     raise RealmError(f"The files of {index.generation} have been removed; build the index again.")
+                if held.folded_away:
+                    raise RealmError(held.folded_away)
                 cls.objects.filter(is_active=True).update(is_active=False, deactivated_at=now)
                 return cls.objects.create(model=model, index=index, activated_at=now, activated_by=by, note=note[:200])
         except IntegrityError:

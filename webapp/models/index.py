@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class IndexGeneration(models.Model):
     """One published, immutable generation of block vectors.
 
+    One that was folded into another is never deployed again: its documents and their edits go on above that one.
+
     A generation whose files were removed keeps its row, because deployments and evaluations name it; lists and choices
     do not show it. The manager `every` finds it, and so do foreign keys.
     """
@@ -30,6 +32,14 @@ class IndexGeneration(models.Model):
         "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="indexes", help_text="Built by."
     )
     pinned = models.BooleanField(default=False, help_text="Never removed by retention.")
+    folded_into = models.ForeignKey(
+        "self",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="folded_from",
+        help_text="The index that has this one's documents, and all that was edited above it.",
+    )
     removed_at = models.DateTimeField(null=True, blank=True, help_text="When its files were removed.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -46,3 +56,16 @@ class IndexGeneration(models.Model):
     def current_state(self) -> CorpusState | None:
         """The corpus state above it when this row was read; None: no document was edited."""
         return self.states.filter(is_current=True).first()
+
+    @property
+    def folded_away(self) -> str:
+        """Why it cannot be deployed again, where it was folded; else nothing."""
+        last = self
+        while last.folded_into is not None:
+            last = last.folded_into
+        if last == self:
+            return ""
+        return (
+            f"{self.generation} was folded into {last.generation}, which has its documents and every later edit; "
+            "deploy that one."
+        )

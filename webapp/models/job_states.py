@@ -27,6 +27,7 @@ class JobKind(enum.StrEnum):
     WARMSTART = "warmstart"
     INDEX = "index"
     INDEX_SHARD = "index-shard"
+    FOLD = "fold"
     ICT = "ict"
     MLM = "mlm"
     SPANS = "spans"

@@ -33,6 +33,7 @@ from django.db import Error, close_old_connections, connection
 from django.db.models import OuterRef, Subquery
 
 from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.text.language import foreign_language
 from webapp import metrics
 from webapp.models import CorpusState, Deployment
 from webapp.serving.living import current_states, state_of, unshared_store_of
@@ -96,6 +97,7 @@ def load_engine(deployment: Deployment) -> Engine:
     )
     _check_identity(engine, deployment)
     engine.warm_up()
+    foreign_language("What language is this?")  # loads its model, half a second that no question is to wait for
     engine.on_batch = metrics.batch_done
     return engine
 

@@ -22,24 +22,25 @@ _views: dict[int, CorpusView] = {}  # the latest view per index: its files stay 
 
 def store_of(index: IndexGeneration) -> Store:
     """The store of the edits above an index, the same for all callers, so that open files are shared."""
-    return _shared_store(*_folders(index))
+    return _shared_store(*folders_of(index))
 
 
 def unshared_store_of(index: IndexGeneration) -> Store:
     """A separate store, which opens and verifies every file again: a deployment must see the current files."""
-    return _store(*_folders(index))
+    return _store(*folders_of(index))
 
 
-def _folders(index: IndexGeneration) -> tuple[Path, Path, Path]:
+def folders_of(index: IndexGeneration) -> tuple[Path, Path, Path]:
+    """The folder of the segments, that of all snapshots, and that of all generations."""
     corpus = resolve(index.corpus.path)
     return living_dir() / corpus.parent.name, corpus.parent.parent, resolve(index.path).parent
 
 
 def indexes_beside(index: IndexGeneration) -> list[IndexGeneration]:
     """The other indexes whose edits are in the same folder, also those whose files were removed."""
-    folder = _folders(index)[0]
+    folder = folders_of(index)[0]
     others = IndexGeneration.every.exclude(pk=index.pk).select_related("corpus", "model")
-    return [one for one in others if _folders(one)[0] == folder]
+    return [one for one in others if folders_of(one)[0] == folder]
 
 
 def current_states(index: IndexGeneration) -> list[State]:

@@ -16,11 +16,14 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from tests.web.conftest import Person
+from tests.web.documents import folds
 from tests.web.operating import TokenClient, post, problem
+from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
 from webapp.documents.purging import purge
 from webapp.documents.reading import Given, Text
+from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, Collection, Deployment, Document, EvidenceBlock, Feedback, Review
 
 SECRET = "The vault of Turku is opened by the word heron."
@@ -301,6 +304,29 @@ def test_its_blocks_and_articles_are_not_found(
         assert client.get(f"/blocks/{block_id}/").status_code == 404
         assert client.get(f"/blocks/{block_id}/?answer={asked.pk}").status_code == 404
     assert "heron" in member.client.get(f"/blocks/{block_id}/?answer={asked.pk}").content.decode()
+
+
+def test_what_was_removed_behind_that_is_not_found_in_the_base_either(board: Collection, outsider: Person) -> None:
+    answer = ask(outsider.client).json()
+    [block_id] = [block["block_id"] for block in answer["evidence"] if block["title"] == "Mars"]
+    assert outsider.client.get(f"/blocks/{block_id}/").status_code == 200
+    documents.change("Mars", Given(Text(show("Mars").text), title="Mars", collection="board"), by=None)
+    documents.remove(["Mars"], by=None)
+    for address in (f"/blocks/{block_id}/", f"/api/v1/blocks/{block_id}", f"/api/v1/blocks/{block_id}/article"):
+        assert outsider.client.get(address).status_code == 404, address
+    assert articles.find(block_id, hidden={"tiny"}) is None, "the base's own collection decides, too"
+    assert articles.find(block_id, hidden=()) is not None
+
+
+def test_a_fold_does_not_take_documents_out_of_it(
+    board: Collection, member: Person, outsider: Person, asked: AskedAnswer
+) -> None:
+    folds.fold()
+    block_id = vault_block(asked)
+    assert member.client.get(f"/api/v1/blocks/{block_id}").json()["text"] == SECRET
+    for address in (f"/blocks/{block_id}/", f"/api/v1/blocks/{block_id}", "/api/v1/documents/vault"):
+        assert outsider.client.get(address).status_code == 404, address
+    assert "Vault" not in titles(ask(outsider.client).json()) and "Vault" in titles(ask(member.client).json())
 
 
 def test_what_was_moved_to_it_is_not_found_in_the_base(board: Collection, outsider: Person) -> None:

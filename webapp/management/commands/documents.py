@@ -1,4 +1,4 @@
-"""`manage.py documents add|remove|purge|bring|list`: the documents of the deployed corpus, on the command line."""
+"""`manage.py documents add|remove|purge|bring|fold|list`: the documents of the deployed corpus, on the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
-from webapp.documents import bringing, purging
+from webapp.documents import bringing, folding, purging
 from webapp.documents import service as documents
 from webapp.documents.reading import Address, File, Given
 from webapp.documents.viewing import listed
@@ -22,7 +22,7 @@ from webapp.serving.engine import EngineUnavailable
 
 
 class Command(BaseCommand):
-    """Add, remove, purge, bring, list."""
+    """Add, remove, purge, bring, fold, list."""
 
     help = "Add documents to the deployed corpus, remove or purge some, or list them."
 
@@ -44,6 +44,7 @@ class Command(BaseCommand):
         purge = actions.add_parser("purge", help="forget documents for good, all or none, in kept answers too")
         purge.add_argument("ids", nargs="+", metavar="ID")
         actions.add_parser("bring", help="bring over what was edited above the index that answered before")
+        actions.add_parser("fold", help="start the job that makes one index of the present one and the edits above it")
         show = actions.add_parser("list", help="list documents, the latest edited first")
         show.add_argument("--title", default="", help="a part of it")
         show.add_argument("--status", default="", choices=DocumentStatus.values)
@@ -59,6 +60,8 @@ class Command(BaseCommand):
                 self._print_changes(documents.remove(options["ids"], by=None).changes)
             elif action == "bring":
                 self._print_brought(bringing.bring(by=None))
+            elif action == "fold":
+                self.stdout.write(f"A worker folds the edits: job {folding.start(by=None).pk}.")
             elif action == "purge":
                 self._print_purge(purging.purge(options["ids"], by=None))
             else:

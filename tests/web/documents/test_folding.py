@@ -1,0 +1,268 @@
+"""A fold changes no answer, keeps every record, and loses no edit."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+import webapp.documents.service
+from realm_core.errors import RealmError
+from tests.tiny import ARTICLES
+from tests.web.conftest import Person
+from tests.web.documents import folds
+from webapp.artefacts.removing import remove_superseded, uses
+from webapp.asking import service as asking
+from webapp.deployments import service as deploying
+from webapp.documents import bringing, folding, purging
+from webapp.documents import service as documents
+from webapp.documents.reading import Given, Text
+from webapp.documents.viewing import listed, show
+from webapp.models import (
+    AskedAnswer,
+    AuditEntry,
+    CorpusChange,
+    Deployment,
+    Document,
+    GoneBlock,
+    IndexGeneration,
+    Job,
+)
+from webapp.serving.engine import holder
+from workers.kinds import KINDS, RunAgain
+
+pytestmark = pytest.mark.both_databases
+
+FINLAND = Text("Turku is a city in Finland.\nIts castle was founded in 1280.")
+TURKU = Given(FINLAND, "turku", "Turku", licence="CC0", tags=("city",))
+MARS = Given(Text("Mars is red. Its moons are Phobos and Deimos."), "Mars", "Mars", collection="space")
+QUESTIONS = [f"What is said about {title}?" for title in (*ARTICLES, "Turku")]
+
+
+@pytest.fixture
+def folders(folders: tuple[Path, Path, Path], tmp_path: Path) -> tuple[Path, Path, Path]:
+    """The tiny deployment, copied to the data folder, because a fold writes beside it."""
+    root = folders[0].parent
+    shutil.copytree(root, tmp_path, dirs_exist_ok=True)
+    model, index, corpus = (tmp_path / one.relative_to(root) for one in folders)
+    return model, index, corpus
+
+
+@pytest.fixture
+def edited(answering: Deployment, staff: Person) -> Deployment:
+    documents.add([TURKU], by=staff.user)
+    documents.change("Mars", MARS, by=staff.user)
+    documents.remove(["Nile"], by=staff.user)
+    return answering
+
+
+def answers() -> list[AskedAnswer]:
+    return [asking.ask(question, k=5, asker=None) for question in QUESTIONS]
+
+
+def told(asked: AskedAnswer) -> list[tuple[str, str, Any]]:
+    """What the answer is and what it was read from, to five places."""
+    answer = asked.payload["answer"]
+    return [
+        (answer["text"], "", pytest.approx(answer["probability"], abs=1e-5)),
+        *(
+            (block["block_id"], block["collection"], pytest.approx(block["posterior"], abs=1e-5))
+            for block in asked.payload["evidence"]
+        ),
+    ]
+
+
+def titles() -> set[str]:
+    return {block["title"] for block in asking.ask("What is there?", k=30, asker=None).payload["evidence"]}
+
+
+def test_the_answers_stay_as_they_are(edited: Deployment) -> None:
+    before = answers()
+    after = folds.fold()
+    assert after.index != edited.index and after.model == edited.model
+    assert folding.made_by_fold(after.index) and not folding.made_by_fold(edited.index)
+    for was, now in zip(before, answers(), strict=True):
+        assert told(was) == told(now)
+        assert was.payload["corpus"].startswith(f"tiny@{edited.index.corpus.snapshot_id}+")
+        assert now.payload["corpus"] == f"tiny@{after.index.corpus.snapshot_id}" and now.deployment == after
+    with pytest.raises(folding.NothingToFold):
+        folding.start(by=None)
+    assert AuditEntry.objects.get(action="documents.fold").details["deployment"] == after.pk
+
+
+def test_documents_keep_their_records(edited: Deployment, staff: Person) -> None:
+    rows = Document.objects.order_by("pk").values("document_id", "status", "changed_at", "added_by")
+    before = list(rows)
+    history = list(CorpusChange.objects.values())
+    after = folds.fold()
+    assert list(rows.all()) == before
+    assert list(CorpusChange.objects.values()) == history
+    assert set(Document.objects.values_list("index", flat=True)) == {after.index.pk}
+    shown = show("turku")
+    assert (shown.licence, shown.tags, shown.listed.row.added_by) == ("CC0", ("city",), staff.user)  # type: ignore[union-attr]
+    assert show("Mars").collection == "space" and show("Berlin").collection == "tiny"
+    assert show("Nile").listed.status == "removed" and "Nile" not in titles()
+    assert listed(title="Berlin").total == 1 and bringing.waiting() is None
+
+    documents.change("turku", replace(TURKU, source=Text("Turku lies at the Aura.")), by=None)
+    assert [change.kind for change in Document.objects.get(document_id="turku").changes.all()] == ["changed", "added"]
+    assert show("turku").text == "Turku lies at the Aura." and show("turku").tags == ("city",)
+
+
+def test_kept_answers_are_told_what_changed_since(edited: Deployment) -> None:
+    asked = asking.ask("What is said about Turku?", k=30, asker=None)
+    folds.fold()
+    assert GoneBlock.in_evidence(asked) == {}
+    documents.remove(["turku"], by=None)
+    assert {change.document.document_id for change in GoneBlock.in_evidence(asked).values()} == {"turku"}
+    assert "Turku" not in titles()
+
+
+def test_an_edit_during_the_fold_is_there_afterwards(edited: Deployment) -> None:
+    job = folding.start(by=None)
+    result = folds.compute(job)
+    documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
+    documents.remove(["Berlin", "turku"], by=None)
+    with pytest.raises(RunAgain):
+        KINDS["fold"].record(job, result)
+    assert Deployment.active() == edited and titles() >= {"Oulu", "Mars"}
+
+    now = answers()
+    again = folds.compute(job)
+    assert again["generation"] == result["generation"], "what was folded is not folded again"
+    KINDS["fold"].record(job, again)
+    holder().refresh(wait=True)
+    assert [told(one) for one in answers()] == [told(one) for one in now]
+    assert titles() >= {"Oulu", "Mars"} and titles().isdisjoint({"Berlin", "Turku", "Nile"})
+    assert show("oulu").text and folding.edits(Deployment.active().index).segments == 1  # type: ignore[union-attr]
+
+
+def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
+    edited: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = folding.start(by=None)
+    result = folds.compute(job)
+    commit: Callable[..., Any] = webapp.documents.service._commit
+
+    def overtaken(*given: Any) -> Any:
+        if Deployment.active() == edited:
+            KINDS["fold"].record(job, result)
+        return commit(*given)
+
+    monkeypatch.setattr(webapp.documents.service, "_commit", overtaken)
+    documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
+    holder().refresh(wait=True)
+    active = Deployment.active()
+    assert active is not None and active != edited
+    assert "Oulu" in titles() and Document.objects.get(document_id="oulu").index == active.index
+
+
+def test_a_fold_that_fails_while_it_is_recorded_has_not_happened(
+    edited: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = folding.start(by=None)
+    result = folds.compute(job)
+    before = list(Document.objects.values()), list(edited.index.states.values())
+    with monkeypatch.context() as context:
+        context.setattr(AuditEntry, "record", lambda *_given, **_more: 1 / 0)  # the last step
+        with pytest.raises(ZeroDivisionError):
+            KINDS["fold"].record(job, result)
+    assert (list(Document.objects.values()), list(edited.index.states.values())) == before
+    assert Deployment.active() == edited and IndexGeneration.every.count() == 1 and "Turku" in titles()
+    KINDS["fold"].record(job, result)
+    assert Deployment.active() != edited
+
+
+def test_what_another_deployment_has_replaced_is_not_folded(edited: Deployment) -> None:
+    job = folding.start(by=None)
+    result = folds.compute(job)
+    edited.is_active = False
+    edited.save()
+    with pytest.raises(RealmError, match="answers no more"):
+        KINDS["fold"].record(job, result)
+
+
+def test_nothing_goes_back_to_what_was_folded(edited: Deployment) -> None:
+    after = folds.fold()
+    with pytest.raises(RealmError, match=f"was folded into {after.index.generation}"):
+        deploying.roll_back(Deployment.objects.get(pk=edited.pk))
+    with pytest.raises(RealmError, match="was folded into"):
+        Deployment.activate(IndexGeneration.objects.get(pk=edited.index_id))
+    assert after.earlier(5) == [] and uses(IndexGeneration.objects.get(pk=edited.index_id)) == []
+
+
+def test_a_purge_behind_a_fold_leaves_nothing_in_the_end(edited: Deployment) -> None:
+    documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
+    first = folds.fold()
+    purge = purging.purge(["turku"], by=None)
+    assert "Turku" not in titles() and len(purge.remaining) == 2
+    assert folding.edits(first.index).worth_folding, "for the base that a fold made still has it"
+    second = folds.fold()
+    assert not folding.edits(second.index).worth_folding and titles() >= {"Oulu", "Mars"}
+    assert remove_superseded(by="retention") == [], "a web process may still answer from there"
+    later = timezone.now() + timedelta(days=2)
+    assert len(remove_superseded(by="retention", now=later)) == 2
+    first.index.refresh_from_db()
+    assert first.index.removed_at and first.index.corpus.removed_at and not edited.index.removed_at
+    again = purging.purge(["turku"], by=None)
+    assert again.files == [] and again.remaining == []
+    assert remove_superseded(by="retention", now=later) == []
+    assert folding.made_by_fold(second.index)
+
+
+def test_it_begins_by_itself_when_it_is_worth_it(
+    edited: Deployment, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folding.edits(edited.index) == folding.Edits(segments=2, documents=2, gone=2, base=len(ARTICLES))
+    assert folding.start_if_due() is None
+    monkeypatch.setattr(folding, "FEWEST_EDITED", 4)
+    settings.REALM_FOLD = "off"
+    assert folding.start_if_due() is None
+    settings.REALM_FOLD = "auto"
+    job = folding.start_if_due()
+    assert job is not None and folding.start_if_due() is None
+    assert AuditEntry.objects.get(action="job.start").name == "folding"
+    Job.objects.filter(pk=job.pk).update(state="failed")
+    assert folding.start_if_due() is None, "the same state would fail again"
+    documents.remove(["Berlin"], by=None)
+    assert folding.start_if_due() is not None
+
+
+@pytest.mark.parametrize(
+    ("edits", "worth"),
+    [
+        (folding.Edits(segments=200, documents=200, base=10_000), False),
+        (folding.Edits(segments=201, documents=201, base=10_000), True),
+        (folding.Edits(segments=5, documents=900, gone=99, base=1_000), False),
+        (folding.Edits(segments=5, documents=900, gone=100, base=9_999), True),
+        (folding.Edits(segments=5, documents=900, gone=100, base=10_000), False),
+        (folding.Edits(gone=1, base=10_000, purged=True), True),
+    ],
+)
+def test_what_is_worth_folding(edits: folding.Edits, worth: bool) -> None:
+    assert edits.worth_folding == worth
+
+
+def test_page_and_command_start_it(edited: Deployment, staff: Person) -> None:
+    client = staff.client
+    page = client.get("/manage/documents/").content.decode()
+    assert "Fold them" in page and re.search(r">2</span> segments and <span class=.num.>2</span> tombstones", page)
+    job = Job.objects.get(pk=client.post("/manage/documents/fold/").url.split("/")[-2])  # type: ignore[attr-defined]
+    assert (job.kind, job.created_by) == ("fold", staff.user)
+    page = client.get("/manage/documents/").content.decode()
+    assert "Fold them" not in page and f"/manage/jobs/{job.pk}/" in page
+    with pytest.raises(CommandError, match=f"already by job {job.pk}"):
+        call_command("documents", "fold")
+    KINDS["fold"].record(job, folds.compute(job))
+    Job.objects.filter(pk=job.pk).update(state="succeeded")
+    assert "Fold them" not in client.get("/manage/documents/").content.decode()
+    assert "nothing to fold" in client.post("/manage/documents/fold/", follow=True).content.decode()
