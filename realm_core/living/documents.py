@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from realm_core.corpus.prose import tidy, tidy_line, without_surrogates
-from realm_core.corpus.records import Article, Section
+from realm_core.corpus.records import Article, Section, rights_in
 from realm_core.errors import RealmError
 
 MAX_URL_CHARACTERS = 2048
@@ -150,11 +150,12 @@ def document_rows(documents: Sequence[Document]) -> pa.RecordBatch:
     )
 
 
-def known_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of all documents of a snapshot without a table of documents."""
+def known_of(manifest: dict[str, Any], url: str = "") -> dict[str, Any]:
+    """The metadata of the document with an address, in a snapshot without a table of documents."""
+    own = rights_in(manifest, url)
     return {
-        "licence": str(manifest.get("licence", "")),
-        "attribution": str(manifest.get("attribution", "")),
+        "licence": str(manifest.get("licence", "")) if own is None else own.licence,
+        "attribution": str(manifest.get("attribution", "")) if own is None else own.attribution,
         "language": str(manifest.get("language", "")),
         "date": None,
         "tags": [],

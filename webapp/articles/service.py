@@ -88,13 +88,15 @@ def _collection_of(texts: Texts, block: Block) -> str:
 
 
 def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:
+    from realm_core.corpus.records import rights_in
     from realm_core.living.view import CorpusView
 
     corpus_id = f"{corpus.name}@{corpus.snapshot_id}"
     article = texts.article(block.article_row)
     if not isinstance(texts, CorpusView):
+        rights = rights_in(texts.manifest, article.url) or corpus
         return ArticleBlock(
-            block, article, corpus.licence, corpus.attribution, corpus.language, corpus.name, corpus_id, texts
+            block, article, rights.licence, rights.attribution, corpus.language, corpus.name, corpus_id, texts
         )
     known = texts.document(block.article_row)
     corpus_id = f"{corpus_id}+{texts.state.id}"
