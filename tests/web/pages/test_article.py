@@ -48,7 +48,7 @@ def test_an_article_of_another_source_names_its_own_rights(tmp_path: Path, outsi
     told = []
     for article in (0, 1):
         block = corpus.blocks_of_article(article)[0]
-        shown = outsider.client.get(f"/api/v1/blocks/{block.block_id}").json()
+        shown = outsider.client.get(f"/api/v1/blocks/{block.block_id}/article").json()
         told.append((shown["licence"], shown["attribution"]))
         assert known_of(corpus.manifest, block.url)["licence"] == shown["licence"]
     assert told == [("CC BY-SA 4.0", "Somebody's kindness"), ("public domain", "Facts from an almanac")]
