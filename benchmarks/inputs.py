@@ -115,7 +115,7 @@ def prepare(model: Path | None, corpus: Path | None, index: Path | None) -> Inpu
     data = Path(os.environ.get("REALM_DATA") or TOP / "var").absolute()
     if corpus is None:
         output = ["--output", str(data / "corpora")]
-        corpus = run_activity("ingest", "--source", "vital", "--name", CORPUS_NAME, *output)
+        corpus = run_activity("ingest", "--source", "default", "--name", CORPUS_NAME, *output)
     if index is None:
         where = ["--model", str(model), "--corpus", str(corpus), "--output", str(data / "indexes")]
         index = run_activity("index", *where)

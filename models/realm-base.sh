@@ -17,6 +17,7 @@ realm ingest --source vital --name vital --output "$work/corpora"
 vital=$(echo "$work"/corpora/vital/*/)
 realm ingest --source jsonl --path "$leads" --name leads --output "$work/corpora" --licence "CC BY-SA 3.0"
 articles=$(echo "$work"/corpora/leads/*/)
+realm index --model models/realm-mini --corpus "$vital" --output "$work/indexes" --generation vital
 realm index --model models/realm-mini --corpus "$articles" --output "$work/indexes" --generation leads
 not_learnt=(--without models/questions/*-dev.jsonl models/questions/plain-test.jsonl "$questions"/measured/*.jsonl
   --exclude-titles models/questions/held-out-titles.json)
@@ -24,7 +25,7 @@ not_learnt=(--without models/questions/*-dev.jsonl models/questions/plain-test.j
 # A first reader.
 [ -d "$work/warm" ] || realm warmstart --corpus "$vital" --set dimension=256 --set 'reader_base="all_mpnet_base_v2"' \
   --output "$work/warm"
-[ -e "$work/rows.jsonl" ] || realm mine --model models/realm-mini --index models/realm-mini/vectors --corpus "$vital" \
+[ -e "$work/rows.jsonl" ] || realm mine --model models/realm-mini --index "$work/indexes/vital" --corpus "$vital" \
   --questions "$questions"/{squad1-train-rc,squad-38-articles,qed-nqtrain-rc,hotpotqa-rpt-rc}.jsonl \
   "$questions"/{webquestions-train,curatedtrec-train}.jsonl models/questions/plain-train.jsonl \
   "${not_learnt[@]}" --config "$(settings first-rows)" --output "$work/rows.jsonl"
@@ -39,9 +40,9 @@ mine() { # NAME MODEL'S-INDEX CORPUS, then files
   [ -e "$work/$name.jsonl" ] || realm mine --model "$work/combined" --index "$index" --corpus "$corpus" --questions "$@" \
     "${not_learnt[@]}" --config "$(settings "$name")" --output "$work/$name.jsonl"
 }
-mine passages models/realm-mini/vectors "$vital" \
+mine passages "$work/indexes/vital" "$vital" \
   "$questions"/{squad1-train-rc,squad-38-articles,qed-nqtrain-rc,hotpotqa-rpt-rc}.jsonl
-mine people models/realm-mini/vectors "$vital" models/questions/{people-train,plain-train}.jsonl \
+mine people "$work/indexes/vital" "$vital" models/questions/{people-train,plain-train}.jsonl \
   --unanswerable models/questions/people-none-train.jsonl
 mine agreed "$work/indexes/leads" "$articles" "$questions"/{webquestions-train,curatedtrec-train,nq-open-train-slice}.jsonl \
   "$questions"/{ambignq-train,triviaqa-dev,squad1-train-qa-only,entityquestions-train}.jsonl
@@ -50,6 +51,6 @@ mine agreed "$work/indexes/leads" "$articles" "$questions"/{webquestions-train,c
 
 [ -d "$work/packed" ] || realm pack --model "$work/read" --name realm-base --output "$work/packed" --query delta4 \
   --reader delta4 --normalisation block+null
-[ -d "$work/realm-base" ] || realm calibrate --model "$work/packed" --index models/realm-mini/vectors --corpus "$vital" \
+[ -d "$work/realm-base" ] || realm calibrate --model "$work/packed" --index "$work/indexes/vital" --corpus "$vital" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --output "$work/realm-base"

@@ -12,6 +12,7 @@ realm() { python -m realm_core "$@"; }
 mkdir -p "$work"
 
 realm ingest --source vital --name vital --output "$work/corpora"
+realm ingest --source default --name default --output "$work/corpora"
 vital=$(echo "$work"/corpora/vital/*/)
 
 # What is read while learning: the default corpus, the beginnings of 27,933 more articles, and SQuAD's contexts but for
@@ -75,8 +76,10 @@ realm index --model "$work/warm" --corpus "$corpus" --output "$work/indexes" --g
 
 # What realm-base's rows are mined with, and its retriever.
 [ -d "$work/retriever" ] || realm pack --model "$work/tuned-2" --output "$work/retriever" --query int8 --reader int8
+realm index --model "$work/retriever" --corpus "$vital" --output "$work/indexes" --generation vital
 # The vectors of the default corpus go along, so that nobody has to compute them before the first question.
-realm index --model "$work/retriever" --corpus "$vital" --output "$work/retriever" --generation vectors
+realm index --model "$work/retriever" --corpus "$(echo "$work"/corpora/default/*/)" --output "$work/retriever" \
+  --generation vectors
 
 # From here on `models/realm-base.sh` must have been run, with $work/retriever as its retriever: its readers teach, the
 # first one and then the second.
@@ -87,6 +90,6 @@ realm index --model "$work/retriever" --corpus "$vital" --output "$work/retrieve
   --run "$work/run-4" --output "$work/taught-2"
 [ -d "$work/packed" ] || realm pack --model "$work/taught-2" --name realm-mini --output "$work/packed" --query delta4 \
   --reader delta4 --normalisation block+null
-[ -d "$work/realm-mini" ] || realm calibrate --model "$work/packed" --index "$work/retriever/vectors" --corpus "$vital" \
+[ -d "$work/realm-mini" ] || realm calibrate --model "$work/packed" --index "$work/indexes/vital" --corpus "$vital" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --output "$work/realm-mini"

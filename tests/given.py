@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 
-from realm_core.corpus.records import RawArticle
+from realm_core.corpus.records import RawArticle, Rights
 
 
 class InMemorySource:
@@ -21,11 +21,13 @@ class InMemorySource:
         language: str = "en",
         licence: str = "",
         attribution: str = "",
+        rights: tuple[Rights, ...] = (),
     ) -> None:
         self.name = name
         self.language = language
         self.licence = licence
         self.attribution = attribution
+        self.rights = rights
         self._articles = articles
         self._read = 0
 

@@ -8,6 +8,7 @@ last finished part.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_TITLE_WORDPIECES, MAX_WORDPIECES
 from realm_core.corpus.pool import prepared
 from realm_core.corpus.sources import ArticleSource, source_from
-from realm_core.corpus.tasks import Ingest
+from realm_core.corpus.tasks import PACKAGES, Ingest
 from realm_core.corpus.work import WorkFolder
 from realm_core.corpus.writer import SnapshotWriter
 from realm_core.errors import RealmError, Stopped
@@ -46,6 +47,7 @@ def ingest(source: ArticleSource, *, name: str, output: Path, activity: Activity
         "licence": source.licence,
         "attribution": source.attribution,
         "fingerprint": fingerprint,
+        **({"rights": [asdict(part) for part in source.rights]} if source.rights else {}),
     }
     with WorkFolder(output, name, fingerprint) as work:
         if work.emptied:
@@ -96,7 +98,7 @@ def snapshot_of(task: Ingest, activity: Activity) -> Path:
         name=task.corpus_name or source.name,
         output=task.output,
         activity=activity,
-        processes=task.processes or (1 if task.source == "vital" else None),  # too small for a pool
+        processes=task.processes or (1 if task.source in PACKAGES else None),  # too small for a pool
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Span = tuple[int, int]  # start and end, in characters of an article's text
 
@@ -62,6 +63,23 @@ class RawArticle:
     text: str
     markup: Literal["plain", "wikitext"] = "plain"
     language: str = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Licence and attribution of the articles whose addresses begin with `address`, where not the corpus's own."""
+
+    address: str
+    licence: str
+    attribution: str
+
+
+def rights_in(manifest: Mapping[str, Any], url: str) -> Rights | None:
+    """The rights that a snapshot's manifest declares for an article's address; None: those of the corpus."""
+    for part in manifest.get("rights", ()):
+        if url.startswith(part["address"]):
+            return Rights(part["address"], part["licence"], part["attribution"])
+    return None
 
 
 def block_id(title: str, text: str) -> str:

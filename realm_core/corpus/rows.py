@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from realm_core.corpus.records import RawArticle
+from realm_core.corpus.records import RawArticle, Rights
 from realm_core.corpus.streams import MAX_LINE_BYTES, InputFile
 from realm_core.errors import RealmError
 from realm_core.files import parse_json
@@ -33,6 +33,7 @@ class JsonLinesSource:
     """
 
     name = "jsonl"
+    rights: tuple[Rights, ...] = ()
 
     def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
         self._file = InputFile(path)
@@ -80,6 +81,7 @@ class ParquetSource:
     """
 
     name = "parquet"
+    rights: tuple[Rights, ...] = ()
 
     def __init__(self, path: Path, *, language: str = "en", licence: str = "", attribution: str = "") -> None:
         self._file = InputFile(path)

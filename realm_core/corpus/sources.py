@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from realm_core.corpus.default import DefaultSource
+from realm_core.corpus.factbook.source import FactbookSource
 from realm_core.corpus.mediawiki import MediaWikiSource
-from realm_core.corpus.records import RawArticle
+from realm_core.corpus.records import RawArticle, Rights
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.tasks import DEFAULT_LANGUAGE, Ingest
 from realm_core.corpus.vital import VitalSource
@@ -24,6 +26,7 @@ class ArticleSource(Protocol):
     language: str
     licence: str
     attribution: str
+    rights: tuple[Rights, ...]  # of articles that have not those above
 
     def fingerprint(self) -> str:
         """A short string that depends on the content and on every option that affects the articles."""
@@ -37,6 +40,10 @@ class ArticleSource(Protocol):
 
 def source_from(task: Ingest) -> ArticleSource:
     """The source that a task describes."""
+    if task.source == "default":
+        return DefaultSource()
+    if task.source == "factbook":
+        return FactbookSource()
     if task.source == "vital":
         return VitalSource(task.language)
     path = Path(task.file)

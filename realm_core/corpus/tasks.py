@@ -9,6 +9,7 @@ from realm_core.settings import Line, Name, SettingError, SourceFile, setting
 from realm_core.task import Task, runtime
 
 DEFAULT_LANGUAGE = "en"
+PACKAGES = ("default", "vital", "factbook")  # sources that are installed with the project; the others are files
 
 
 class Ingest(Task):
@@ -23,11 +24,13 @@ class Ingest(Task):
     queue = "default"
     makes = "corpus"
 
-    source: Literal["vital", "jsonl", "parquet", "mediawiki"] = setting(
-        "vital", "vital: the leads of 10,033 vital Wikipedia articles, a package; jsonl, parquet, mediawiki: a file"
+    source: Literal["default", "vital", "factbook", "jsonl", "parquet", "mediawiki"] = setting(
+        "default",
+        "vital: the leads of 10,033 vital Wikipedia articles; factbook: facts about countries; default: both, from "
+        "packages; jsonl, parquet, mediawiki: a file",
     )
     file: SourceFile = setting(
-        "", "the file, sent or put into the data folder's sources/ beforehand; empty for vital", flag="--path"
+        "", "the file, sent or put into the data folder's sources/ beforehand; empty for a package", flag="--path"
     )
     language: Line = setting(DEFAULT_LANGUAGE, "two-letter code (vital has en, fr and es)")
     corpus_name: Name = setting("", "what the corpus is called; empty: the source's name", flag="--name")
@@ -38,7 +41,9 @@ class Ingest(Task):
 
     def check_together(self) -> None:
         """Every source but the package is a file."""
-        if self.source == "vital" and self.file:
-            raise SettingError("file", "must be empty: the source vital is a package.")
-        if self.source != "vital" and not self.file:
+        if self.source in PACKAGES and self.file:
+            raise SettingError("file", f"must be empty: the source {self.source} is a package.")
+        if self.source not in PACKAGES and not self.file:
             raise SettingError("file", f"is needed: the source {self.source} is a file.")
+        if self.source in ("default", "factbook") and self.language != DEFAULT_LANGUAGE:
+            raise SettingError("language", f"must be en: the source {self.source} is in English; vital has others.")

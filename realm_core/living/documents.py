@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from realm_core.corpus.prose import tidy, tidy_line, without_surrogates
-from realm_core.corpus.records import Article, Section
+from realm_core.corpus.records import Article, Section, rights_in
 from realm_core.errors import RealmError
 
 MAX_URL_CHARACTERS = 2048
@@ -151,11 +151,12 @@ def document_rows(documents: Sequence[Document]) -> pa.RecordBatch:
     )
 
 
-def known_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of all documents of a snapshot without a table of documents."""
+def known_of(manifest: dict[str, Any], url: str = "") -> dict[str, Any]:
+    """The metadata of the document with an address, in a snapshot without a table of documents."""
+    own = rights_in(manifest, url)
     return {
-        "licence": str(manifest.get("licence", "")),
-        "attribution": str(manifest.get("attribution", "")),
+        "licence": str(manifest.get("licence", "")) if own is None else own.licence,
+        "attribution": str(manifest.get("attribution", "")) if own is None else own.attribution,
         "language": str(manifest.get("language", "")),
         "date": None,
         "tags": [],
@@ -163,10 +164,10 @@ def known_of(manifest: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def known_at(folder: Path, manifest: dict[str, Any], article: int) -> dict[str, Any]:
+def known_at(folder: Path, manifest: dict[str, Any], article: int, url: str) -> dict[str, Any]:
     """The metadata of the document in a row of a snapshot. `RealmError` where its table is missing or damaged."""
     if DOCUMENTS_FILE not in manifest["files"]:
-        return known_of(manifest)
+        return known_of(manifest, url)
     row = table_in(folder / DOCUMENTS_FILE).slice(article, 1).to_pylist()
     return {name: row[0][name] for name in DOCUMENTS_SCHEMA.names}
 

@@ -162,7 +162,7 @@ class Layer:
 
     def _known(self, article: int) -> dict[str, Any]:
         if self.document_table is None:
-            return known_of(self.snapshot.manifest)
+            return known_of(self.snapshot.manifest, self.snapshot.article(article).url)
         return {name: self.document_table.column(name)[article].as_py() for name in DOCUMENTS_SCHEMA.names}
 
     def collection_of(self, article: int) -> str:
@@ -184,7 +184,8 @@ class Layer:
         """The metadata of the documents in rows [start, stop), in `DOCUMENTS_SCHEMA`."""
         if self.document_table is not None:
             return self.document_table.slice(start, stop - start)
-        return pa.Table.from_pylist([known_of(self.snapshot.manifest)] * (stop - start), DOCUMENTS_SCHEMA)
+        urls = self.article_table.column("url").slice(start, stop - start).to_pylist()
+        return pa.Table.from_pylist([known_of(self.snapshot.manifest, url) for url in urls], DOCUMENTS_SCHEMA)
 
     def passing(self, wanted: Filter) -> Mask:
         """bool [A]: the documents, dead and living, that match a filter."""

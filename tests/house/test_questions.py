@@ -33,6 +33,7 @@ UNANSWERABLE = (
     "examiner-none-dev",
     "unanswerable-dev",
     "visitor-none-dev",
+    "countries-none-dev",
 )
 
 
@@ -51,7 +52,8 @@ def test_articles_that_are_measured_by_are_held_out(learnt: str) -> None:
 
 @pytest.mark.parametrize("learnt", ["people-train", "people-more-train"])
 def test_what_people_ask_is_of_other_articles_than_what_examiners_ask(learnt: str) -> None:
-    titles = {one.title for name in DEVELOPMENT for one in read(name) if one.title}
+    # Titles of `countries-dev` are those of The World Factbook's articles, which nothing is learnt from.
+    titles = {one.title for name in DEVELOPMENT if name != "countries-dev" for one in read(name) if one.title}
     assert [one.title for one in read(learnt) if one.title in titles] == []
 
 

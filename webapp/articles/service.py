@@ -99,7 +99,7 @@ def _known(snapshot: Snapshot, block: Block) -> dict[str, Any]:
     """The metadata of a block's document: each has its own where a fold made the snapshot."""
     from realm_core.living.documents import known_at
 
-    return known_at(snapshot.folder, snapshot.manifest, block.article_row)
+    return known_at(snapshot.folder, snapshot.manifest, block.article_row, block.url)
 
 
 def _source(corpus: CorpusSnapshot, texts: Texts, block: Block) -> ArticleBlock:

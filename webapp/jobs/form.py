@@ -248,11 +248,11 @@ def _file_field(options: dict[str, Any]) -> forms.Field:
     there = sources()
     files = [(one.name, f"{one.name} ({filesizeformat(one.size_bytes)})") for one in there]
     if there:
-        options["help_text"] = f"What lies in {sources_dir()}; none for vital."
+        options["help_text"] = f"What lies in {sources_dir()}; none for a package."
     else:
         options["help_text"] = (
             f"Nothing lies in {sources_dir()} yet. To ingest a file, add it under Corpora › Files to ingest, or put it "
-            "there, and open this page again; vital needs none."
+            "there, and open this page again; a package needs none."
         )
     gone = {"invalid_choice": "It is not there any more; choose another."}
     return forms.ChoiceField(choices=[("", "None"), *files], required=False, error_messages=gone, **options)

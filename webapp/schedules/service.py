@@ -17,6 +17,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from webapp.deployments import service as deploying
 from webapp.evaluations.service import Candidate, measure_missing
@@ -207,8 +208,8 @@ def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
     made_by = Job.objects.filter(kind=JobKind.INGEST, corpora__name=corpus.name).defer("log").first()
     if made_by is not None:
         return carried_over(made_by) | {"corpus_name": corpus.name}
-    if corpus.source == "vital":  # the default corpus, which no job made
-        return {"source": "vital", "language": corpus.language, "corpus_name": corpus.name}
+    if corpus.source in PACKAGES:  # the default corpus, which no job made
+        return {"source": corpus.source, "language": corpus.language, "corpus_name": corpus.name}
     raise RealmError(f"No job ingested {corpus.name}, so it is not known what to read again; ingest it by a job once.")
 
 

