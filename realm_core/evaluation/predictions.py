@@ -198,5 +198,5 @@ def _prediction(line: bytes, where: str) -> Prediction:
         row = _row(line)
         why = Why.from_dict(row["why"]) if row.get("why") is not None else None
         return Prediction(**{**row, "answers": tuple(row["answers"]), "blocks": tuple(row["blocks"]), "why": why})
-    except (RealmError, ValueError, TypeError, KeyError):
+    except (RealmError, ValueError, TypeError, KeyError, AttributeError):  # no object at all, for one
         raise RealmError(f"{where}: not a prediction.") from None

@@ -119,11 +119,11 @@ def test_page_and_api_fill_alike(client: Client, deployed_filler: Deployment) ->
     assert response.status_code == 422 and "too long" in response.json()["detail"]
 
 
-def test_a_model_without_an_encoder_fills_nothing(client: Client, deployed: Deployment) -> None:
-    body = json.dumps({"sentence": "Bhutan is a [MASK]."})
+def test_a_model_without_an_encoder_reads_the_gap(client: Client, deployed: Deployment) -> None:
+    body = json.dumps({"sentence": "Mars is the [MASK] planet from the Sun."})
     response = client.post("/api/v1/fill", body, content_type="application/json")
-    assert response.status_code == 409 and "answers questions only" in response.json()["detail"]
-    assert "answers questions only" in client.get("/fill/").content.decode()
+    assert response.status_code == 200 and response.json()["filled_by"] == "reader"
+    assert "no encoder of masked sentences" in client.get("/fill/").content.decode()
 
 
 def test_what_the_records_say(deployed: Deployment, folders: tuple[Path, Path, Path]) -> None:

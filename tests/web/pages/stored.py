@@ -124,6 +124,7 @@ def payload(
                 "retriever_prior": block.prior,
                 "no_answer_likelihood": block.null if has_null else None,
                 "collection": "vital-en",
+                "opens": True,
                 "candidates": [
                     {
                         "key": text.lower(),
