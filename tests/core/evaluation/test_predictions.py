@@ -116,6 +116,9 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     for opened in (lambda: PredictionFile(path, HEADER).__enter__(), lambda: list(read_predictions(path))):
         with pytest.raises(RealmError, match=r"p\.jsonl, line 4: not a prediction"):
             opened()
+    path.write_bytes(b"".join([*lines[:3], b"1000\n", *lines[4:]]))
+    with pytest.raises(RealmError, match=r"p\.jsonl, line 4: not a prediction"):
+        list(read_predictions(path))
 
 
 def test_half_a_character_is_refused_where_it_stands(tmp_path: Path) -> None:
