@@ -8,21 +8,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 from benchmarks.web import free_port
 from realm_core.index.choice import MilvusServer
 from realm_core.runs.processes import kill_all, start
 from tests.waiting import wait_until
 from workers.guards import HOST
-
-needs_milvus = pytest.mark.skipif(
-    find_spec("pymilvus") is None or find_spec("milvus_lite") is None,
-    reason="this machine lacks the packages pymilvus and milvus-lite",
-)
 
 
 class LocalMilvus:

@@ -22,11 +22,10 @@ from realm_core.index.to_milvus import main, open_vectors
 from realm_core.living.search import WholeBase, open_base
 from realm_core.runs.activity import Activity
 from tests.core.index.test_approximate import Stopping, drawn, generation
-from tests.milvus import LocalMilvus, needs_milvus, running_milvus
+from tests.milvus import LocalMilvus, running_milvus
 from tests.waiting import wait_until
 
 CPU = torch.device("cpu")
-pytestmark = needs_milvus
 
 
 @pytest.fixture(scope="module")

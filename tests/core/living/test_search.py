@@ -13,11 +13,11 @@ from realm_core.living import search as living_search
 from realm_core.living.search import Allowed, BaseSearch, ExactBase, WholeBase, open_base
 from tests.core.index.test_approximate import generation
 from tests.core.living.building import DIMENSION, queries
-from tests.milvus import needs_milvus, running_milvus
+from tests.milvus import running_milvus
 
 CPU = torch.device("cpu")
 ROWS = 500
-WAYS = [*(kind for kind in get_args(SearchKind) if kind != "auto"), pytest.param("milvus", marks=needs_milvus)]
+WAYS = [*(kind for kind in get_args(SearchKind) if kind != "auto"), "milvus"]
 
 
 @pytest.fixture(scope="module")

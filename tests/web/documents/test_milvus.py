@@ -15,7 +15,7 @@ from realm_core.living import search as living_search
 from realm_core.living.search import MilvusBase, open_base
 from tests.core.index.test_approximate import drawn, generation
 from tests.core.living.test_search import CPU
-from tests.milvus import LocalMilvus, needs_milvus, running_milvus
+from tests.milvus import LocalMilvus, running_milvus
 from tests.waiting import wait_until
 from tests.web.conftest import Person
 from tests.web.operating import post, problem
@@ -25,7 +25,6 @@ from webapp.models import Deployment
 from webapp.serving.engine import holder
 from webapp.storage.places import indexes_dir
 
-pytestmark = needs_milvus
 QUESTION = "Which river flows through Egypt?"
 
 
