@@ -26,7 +26,7 @@ from webapp.asking import service as asking
 from webapp.logs import JSONLines
 from webapp.metrics import middleware
 from webapp.metrics.middleware import SERVING_MS, Asking
-from webapp.models import AskedAnswer
+from webapp.models import AskedAnswer, GoneBlock
 from webapp.serving.engine import EngineUnavailable
 
 LINES = {"Accept": "application/jsonl"}
@@ -55,6 +55,23 @@ def leave(response: StreamingHttpResponse) -> None:
     signals.request_finished.disconnect(close_old_connections)
     response.close()
     signals.request_finished.connect(close_old_connections)
+
+
+def test_a_database_that_goes_after_it_kept_an_answer_ends_no_stream(
+    engine: FakeEngine, member: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked = GoneBlock.in_evidence, itertools.count()
+
+    def in_evidence(answer: AskedAnswer) -> Any:
+        if next(asked) == 1:
+            raise OperationalError("terminating connection")
+        return real(answer)
+
+    monkeypatch.setattr(GoneBlock, "in_evidence", in_evidence)
+    monkeypatch.setattr(batch, "close_old_connections", lambda: None)  # the connection is the test's
+    told = lines(stream(member.client, {"questions": questions(4)}))
+    assert [one["index"] for one in told] == [0, 1, 2, 3]
+    assert [one.get("problem", {}).get("status") for one in told] == [None, 503, None, None]
 
 
 def test_answers_stand_in_the_order_of_the_questions(engine: FakeEngine, member: Person) -> None:

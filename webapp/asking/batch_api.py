@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final
 
+from django.db import Error, close_old_connections
 from django.http import StreamingHttpResponse
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -200,6 +201,11 @@ def _results(answers: Iterator[AskedAnswer | Exception], current: Asking) -> Ite
     for index, answer in enumerate(answers):
         if isinstance(answer, Exception):
             yield {"index": index, "problem": described_in_place(answer)}
-        else:
-            current.add("store", answer.serving_ms["store"])
-            yield {"index": index, "answer": answer_json(answer)}
+            continue
+        current.add("store", answer.serving_ms["store"])
+        try:
+            told = {"answer": answer_json(answer)}
+        except Error as error:  # the database went after it kept the answer; the questions behind it are still answered
+            close_old_connections()
+            told = {"problem": described_in_place(error)}
+        yield {"index": index, **told}
