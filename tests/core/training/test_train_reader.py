@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
-from realm_core.model.checkpoint import load_model
+from realm_core.model.checkpoint import load_model, save_model
 from realm_core.model.config import ModelConfig
 from realm_core.model.marginal import log_pair_reading, log_reading, pair_divergence
 from realm_core.model.pairs import collate
@@ -79,6 +80,19 @@ def test_frozen_layers_stay(tmp_path: Path) -> None:
     assert not torch.equal(before[1].output.dense.weight, after[1].output.dense.weight)
     with pytest.raises(RealmError, match="frozen_layers"):
         activity_of("train-reader", [*options, "--set", "frozen_layers=2", "--output", tmp_path / "none"])
+
+
+def test_a_trained_model_does_not_keep_the_earlier_confidence(tmp_path: Path) -> None:
+    """It was fitted to what other weights said."""
+    model = load_model(tiny_deployment(tmp_path)[0])
+    config = replace(model.config, confidence_slope=0.9, confidence_offset=2.0, confidence_margin=0.1)
+    save_model(replace(model, config=config), tmp_path / "calibrated")
+    rows = rows_file(tmp_path, colour_rows())
+    options = ["--model", tmp_path / "calibrated", "--rows", rows, "--device", "cpu", "--output", tmp_path / "made"]
+    activity_of("train-reader", [*options, "--set", "steps=1", "--set", "batch=4"])
+    made = load_model(tmp_path / "made").config
+    assert made == replace(config.uncalibrated(), normalisation="block+null")
+    assert (made.confidence_slope, made.confidence_offset, made.confidence_margin) == (1.0, 0.0, 0.0)
 
 
 def test_a_pair_is_read_as_under_block_and_null() -> None:

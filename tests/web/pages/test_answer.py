@@ -31,6 +31,15 @@ def test_the_answer_and_its_probability(outsider: Person) -> None:
     assert page.one("p", "answer__confidence") == "likely confidence 70 %"
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("offset", "said"), [(1.5, "How often answers like this one are right"), (0.0, "this model was not calibrated")]
+)
+def test_a_confidence_says_whether_it_was_measured(outsider: Person, offset: float, said: str) -> None:
+    asked = stored.store({**stored.payload(), "confidence_slope": 1.0, "confidence_offset": offset})
+    assert said in _source(outsider, asked)
+
+
 def test_the_numbers_add_up_as_shown_and_exactly(outsider: Person) -> None:
     """Priors that no decimal hits: each column still sums to what stands below it."""
     blocks = tuple(replace(block, prior=prior / 7) for block, prior in zip(ODYSSEY, (3, 1, 1, 1, 1), strict=True))
