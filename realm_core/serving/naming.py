@@ -158,15 +158,15 @@ def _joined(
 
 def _keep_one_year(joined: dict[str, tuple[str, str]], by_key: Mapping[str, Wording]) -> None:
     """Of the years that begin or end the same range only the most probable joins it: the others contradict it."""
-    best: dict[str, Wording] = {}
-    for key, (head, rule) in list(joined.items()):
+    years: dict[str, list[Wording]] = {}
+    for key, (head, rule) in joined.items():
         if rule == "year":
-            other = best.get(head)
-            kept = max((one for one in (other, by_key[key]) if one), key=lambda one: (one.probability, one.key))
-            for loser in (other, by_key[key]):
-                if loser is not None and loser is not kept:
-                    del joined[loser.key]
-            best[head] = kept
+            years.setdefault(head, []).append(by_key[key])
+    for own in years.values():
+        kept = max(own, key=lambda one: (one.probability, one.key))
+        for one in own:
+            if one is not kept:
+                del joined[one.key]
 
 
 def _rule(short: Wording, head: Wording, texts: Mapping[str, str]) -> str | None:
