@@ -41,7 +41,16 @@ def milvus(
     """It searches the tiny deployment, also the few rows that a mask leaves."""
     monkeypatch.setattr(living_search, "_FEW_ROWS", 0)
     settings.REALM_SEARCH, settings.ASK_CACHE_S = running.server, 0
+    wait_until(lambda: _connects(running), patience_s=20.0)
     return running
+
+
+def _connects(running: LocalMilvus) -> bool:
+    """Not at once where an earlier test killed the server: gRPC waits longer after each attempt in vain."""
+    try:
+        return drop(running.server, "no such index") == []
+    except EngineUnavailable:
+        return False
 
 
 def evidence(client: Client) -> list[tuple[str, float]]:
