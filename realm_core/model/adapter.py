@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -28,11 +29,13 @@ DOWN, UP = ":down", ":up"
 class Adapter:
     """What a training added to the model in `folder`, by the names of the model's tensors.
 
-    tensors: NAME:down and NAME:up for a matrix with a low-rank change, NAME for a tensor that replaces the model's.
+    tensors:   NAME:down and NAME:up for a matrix with a low-rank change, NAME for a tensor that replaces the model's.
+    continues: `tensors` are the model's own adapter, trained further; otherwise they come on top of it.
     """
 
     folder: Path
     tensors: dict[str, Tensor]
+    continues: bool = False
 
 
 class LowRank(nn.Module):
@@ -51,13 +54,28 @@ class LowRank(nn.Module):
         return changed
 
 
-def adapt(bert: Bert, rank: int, first: int) -> None:
-    """Freeze `bert`, and give each linear layer from layer `first` on a low-rank change to be trained."""
+def adapt(bert: Bert, rank: int, first: int, own: Mapping[str, Tensor] = MappingProxyType({})) -> bool:
+    """Freeze `bert`, and give each linear layer from layer `first` on a low-rank change to be trained.
+
+    own: the adapter that was merged into `bert`, by the names in `bert`. It is trained further if it has a change of
+    this rank for these layers and for no others, and then the result is True.
+    """
     for parameter in bert.parameters():
         parameter.requires_grad_(False)
+    changed: dict[str, LowRank] = {}
+    names = {module: name for name, module in bert.named_modules()}
     for layer in bert.layers[first:]:
         for owner, name, linear in _linears(layer):
-            setattr(owner, name, LowRank(linear, rank))
+            changed[f"{names[linear]}.weight"] = low_rank = LowRank(linear, rank)
+            setattr(owner, name, low_rank)
+    continues = {(name + DOWN, rank) for name in changed} == {(key, len(own[key])) for key in own if key.endswith(DOWN)}
+    if continues:
+        with torch.no_grad():
+            for name, low_rank in changed.items():
+                low_rank.down.copy_(own[name + DOWN])
+                low_rank.up.copy_(own[name + UP])
+                low_rank.linear.weight -= low_rank.up @ low_rank.down
+    return continues
 
 
 def merge(bert: Bert) -> dict[str, Tensor]:

@@ -152,7 +152,7 @@ def _save_adapter(adapter: Adapter, config: ModelConfig, folder: Path) -> dict[s
     with disk_errors(folder):
         shutil.copyfile(weights, folder / WEIGHTS_FILE)
     tensors = {name: tensor.detach().cpu() for name, tensor in adapter.tensors.items()}
-    for path in earlier:
+    for path in () if adapter.continues else earlier:
         tensors = joined(load_tensors(path), tensors)
     save_tensors(folder / ADAPTER_FILE, {name: tensor.half().contiguous() for name, tensor in tensors.items()})
     kept: dict[str, Any] = {
@@ -229,6 +229,12 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
             own[name] = value
         module.load_state_dict(own, assign=True)
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
+
+
+def own_adapter(folder: Path) -> dict[str, Tensor]:
+    """The tensors of a model's adapter; none if it has no adapter."""
+    _, *adapters = verified_weights(folder, read_json(folder / "config.json"))
+    return {name: tensor for path in adapters for name, tensor in load_tensors(path).items()}
 
 
 def _adapter_of(

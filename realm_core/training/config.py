@@ -171,7 +171,9 @@ class ReaderConfig(Settings):
     at_once: int = setting(16, "rows whose graph is in memory together", ge=1)
     frozen_layers: Count = setting(0, "layers of the reader, from the first, that are not trained")
     low_rank: Count = setting(
-        0, "rank of the change that each matrix is given, stored beside the weights (LoRA); 0: matrices change freely"
+        0,
+        "rank of the change that each matrix is given, stored beside the weights (LoRA); a model's own change of the "
+        "same rank and layers is trained further. 0: matrices change freely",
     )
     casual: Share = setting(
         0.0, "share of the questions rewritten as casually typed: without capitals, as keywords, misspelt"

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from realm_core.errors import RealmError
 from realm_core.model.adapter import Adapter, adapt, merge
-from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import log_pair_reading, pair_divergence
@@ -65,7 +65,7 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
         raise RealmError("All rows are held out; there is nothing to train on.")
     device = pick_device(task.device)
     reader = model.reader.to(device)
-    _choose_parameters(reader, config)
+    continues = _choose_parameters(reader, config, task.model)
     no_dropout_in_attention(reader.bert, config.dropout)
     config_read = dataclasses.replace(model.config, normalisation="block+null")
     teacher = None if task.teacher is None else _teacher(task.teacher, config_read, device)
@@ -92,7 +92,7 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
     )
     activity.say(f"{len(learnt):,} rows to train on, {len(held_out):,} held out.")
     measured = _train(loop, step, learnt, held_out, config)
-    adapter = Adapter(task.model, _adapter(reader)) if config.low_rank else None
+    adapter = Adapter(task.model, _adapter(reader), continues) if config.low_rank else None
     names = ", ".join(path.stem for path in task.rows)
     taught = f", taught by {teacher.hash}," if teacher else ""
     recipe = f"reader of {model.hash}{taught} trained on {len(learnt)} rows of {names}: {config.model_dump()}"
@@ -107,17 +107,18 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
     )
 
 
-def _choose_parameters(reader: Reader, config: ReaderConfig) -> None:
-    """Freeze what is not trained."""
+def _choose_parameters(reader: Reader, config: ReaderConfig, folder: Path) -> bool:
+    """Freeze what is not trained; True if it is the adapter of the model in `folder`."""
     if config.low_rank:
         torch.manual_seed(config.seed)
-        adapt(reader.bert, config.low_rank, config.frozen_layers)
-        return
+        before = {name.removeprefix("reader.bert."): tensor for name, tensor in own_adapter(folder).items()}
+        return adapt(reader.bert, config.low_rank, config.frozen_layers, before)
     freeze(reader.bert.embeddings)
     if reader.bert.encoder.relative_attention_bias is not None:
         freeze(reader.bert.encoder.relative_attention_bias)
     for layer in reader.bert.layers[: config.frozen_layers]:
         freeze(layer)
+    return False
 
 
 def _adapter(reader: Reader) -> dict[str, Tensor]:

@@ -48,12 +48,12 @@ def test_it_learns_and_leaves_the_weights_as_they_are(tmp_path: Path) -> None:
     assert changed == {name for name in linear if name.startswith("encoder.layer.1.")}
 
 
-def test_a_second_pass_adds_to_the_first(tmp_path: Path) -> None:
+def test_a_second_pass_of_another_rank_adds_to_the_first(tmp_path: Path) -> None:
     start, _, _ = tiny_deployment(tmp_path)
     first = trained(start, tmp_path / "first")
-    second = trained(tmp_path / "first", tmp_path / "second", "seed=2")
+    second = trained(tmp_path / "first", tmp_path / "second", "seed=2", "low_rank=2")
     own = load_tensors(tmp_path / "second" / "adapter.safetensors")
-    assert own[f"reader.bert.{MATRIX}:down"].shape[0] == 8
+    assert own[f"reader.bert.{MATRIX}:down"].shape[0] == 6
     earlier = load_tensors(tmp_path / "first" / "adapter.safetensors")
     # What is stored is the start and both changes: the first's rows are those of the first's own file.
     assert torch.equal(own[f"reader.bert.{MATRIX}:down"][:4], earlier[f"reader.bert.{MATRIX}:down"])
@@ -62,6 +62,22 @@ def test_a_second_pass_adds_to_the_first(tmp_path: Path) -> None:
     both = changes(own)[f"reader.bert.{MATRIX}"]
     assert torch.allclose(new, old + both, atol=1e-6)
     assert not torch.allclose(new, between, atol=1e-4)
+
+
+def test_a_second_pass_of_the_same_rank_trains_the_first_further(tmp_path: Path) -> None:
+    start, _, _ = tiny_deployment(tmp_path)
+    first = trained(start, tmp_path / "first")
+    before = load_tensors(tmp_path / "first" / "adapter.safetensors")
+    still = trained(tmp_path / "first", tmp_path / "still", "steps=1", "reader_lr=1e-9", "head_lr=1e-9")
+    own = load_tensors(tmp_path / "still" / "adapter.safetensors")
+    assert own.keys() == before.keys()
+    assert all(torch.allclose(own[name], before[name], atol=1e-3) for name in own)
+    further = trained(tmp_path / "first", tmp_path / "further", "seed=2")
+    matrices = [model.reader.bert.state_dict()[MATRIX] for model in (first, still, further)]
+    assert torch.allclose(matrices[1], matrices[0], atol=1e-4)
+    assert not torch.allclose(matrices[2], matrices[0], atol=1e-3)
+    start_matrix = load_model(start).reader.bert.state_dict()[MATRIX]
+    assert int(torch.linalg.matrix_rank(matrices[2] - start_matrix, rtol=1e-3)) == 4
 
 
 def test_a_killed_training_goes_on_and_ends_the_same(tmp_path: Path) -> None:
