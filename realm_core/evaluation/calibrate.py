@@ -5,14 +5,15 @@
 The weights do not change. The rule, over question files that were not trained on:
 
 1. For each setting of the grid the threshold is the lowest at which at most `--allowed` of the questions without an
-   answer are answered. The setting's accuracy is the share of the other questions answered right at this threshold.
+   answer are answered. The setting's accuracy is the share of the other questions answered right at this threshold; of
+   questions asked of another corpus, where many answers are missing, the share whose best candidate is right.
 2. The chosen setting has the largest sum of that accuracy and `_LIKELIHOOD_WEIGHT` times the mean log-likelihood of the
    correct outcomes (an answer, or none), each averaged over files: accuracy comes first, but a point of exact match is
    not worth any distortion of the probabilities.
 3. With it the questions are answered as the engine answers them, with the wordings of one thing summed; on these
    answers the threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer
-   is right, each file with equal weight. Questions asked of another corpus, where answers are rarer, are used for the
-   confidence only: fitted on one corpus it would be too high on the other.
+   is right, each file with equal weight, those of the other corpus too: fitted on one corpus, where answers are
+   frequent, it would be too high on the other. The threshold is not chosen by them.
 """
 
 from __future__ import annotations
@@ -250,9 +251,11 @@ def fitted(
     found = []
     for setting in settings:
         outcomes = {name: [question.outcome(setting) for question in group] for name, group in files.items()}
+        elsewhere = [[question.outcome(setting) for question in group] for group in others.values()]
         none = [question.outcome(setting) for question in without]
         threshold = _threshold([outcome.share for outcome in none], allowed)
         worth_of = [_mean([o.right and o.share >= threshold for o in group]) for group in outcomes.values()]
+        worth_of += [_mean([outcome.right for outcome in group]) for group in elsewhere]
         log_likelihood = _mean([_log_likelihood(group) for group in (*outcomes.values(), none)])
         found.append((_mean(worth_of), log_likelihood, setting))
     _, _, setting = max(found, key=lambda one: (one[0] + _LIKELIHOOD_WEIGHT * one[1], one[0]))
@@ -260,10 +263,10 @@ def fitted(
     unanswerable = [question.answered(setting) for question in without]
     threshold = _threshold([answered.share for answered in unanswerable], allowed)
     worth = {name: _mean([a.right and a.share >= threshold for a in group]) for name, group in answers.items()}
-    elsewhere = [[question.answered(setting) for question in group] for group in others.values()]
-    weights = _confidence_weights([*answers.values(), unanswerable, *elsewhere])
+    answers_elsewhere = [[question.answered(setting) for question in group] for group in others.values()]
+    weights = _confidence_weights([*answers.values(), unanswerable, *answers_elsewhere])
     counts = Reliability(2000)
-    for answered in itertools.chain(*answers.values(), unanswerable, *elsewhere):
+    for answered in itertools.chain(*answers.values(), unanswerable, *answers_elsewhere):
         if answered.signs is not None:
             slopes = (weights.slope, weights.likelihood, weights.margin)
             counts.add(confidence(answered.signs, slopes, weights.offset), answered.right)
@@ -311,8 +314,8 @@ def _threshold(shares: Sequence[float], allowed: float) -> float:
 
 
 def _just_above(share: float) -> float:
-    """The next number above `share` with five significant digits, which a configuration has; below 1."""
-    if share <= 0.0:
+    """The next number above `share` with five significant digits, as a configuration has; at least 1e-5, below 1."""
+    if share < _LEAST_THRESHOLD:
         return _LEAST_THRESHOLD
     step = 10.0 ** (math.floor(math.log10(share)) - _DIGITS + 1)
     return min(float(f"{(math.floor(share / step * (1 + 1e-12)) + 1) * step:.{_DIGITS}g}"), 1.0 - 10.0**-_DIGITS)

@@ -142,7 +142,13 @@ class Known:
 
 
 class Elsewhere:
-    """A question of another corpus, answered wrongly with all signs of a right answer."""
+    """A question of another corpus, answered wrongly with all signs of a right answer, unless the bias is `right_at`."""
+
+    def __init__(self, right_at: float = 9.0) -> None:
+        self._right_at = right_at
+
+    def outcome(self, setting: ScoreSetting) -> SettingOutcome:
+        return SettingOutcome(setting.reading_bias == self._right_at, 0.01, 0.0)
 
     def answered(self, setting: ScoreSetting) -> Answered:
         return Answered(False, 0.8, (1.0, 1.0, 1.0))
@@ -154,7 +160,14 @@ def test_answers_count_more_than_likelihood() -> None:
     assert fit.answered_right == {"a": 1.0} and fit.answered_unanswerable == 0.0 and fit.auc == 1.0
 
 
-def test_another_corpus_counts_for_the_confidence_alone() -> None:
+def test_another_corpus_has_a_say_in_the_setting() -> None:
+    """Two files are right at −4 there, even below the threshold, against one file that is right at −3 here."""
+    elsewhere = {"b": [Elsewhere(-4.0)] * 5, "c": [Elsewhere(-4.0)] * 5}
+    fit = fitted({"a": [Known(True)] * 5}, [Known(False)] * 5, 0.0, elsewhere)  # type: ignore[arg-type, list-item]
+    assert fit.setting.reading_bias == -4.0 and fit.answered_right == {"a": 0.0}
+
+
+def test_the_confidence_is_fitted_on_another_corpus_too() -> None:
     """There the best answer is always wrong, with the signs of a right one: less is promised, nothing else changes."""
     files, none = {"a": [Known(True)] * 5}, [Known(False)] * 5
     alone = fitted(files, none, 0.0)  # type: ignore[arg-type]
