@@ -3,8 +3,8 @@
     main → questions, model, retriever → predictions, batch by batch → figures
 
 Exact match, recall of the blocks, calibration and time. Predictions are appended to a file (`--predictions`, or in the
-run folder), and the same command run again resumes after the last. Retrieval is the model's own (`dense`), BM25 with
-the same reader, the baseline that needs no index, or both (`hybrid`).
+run folder), and the same command run again resumes after the last. Retrieval is the model's own (`dense`) or BM25 with
+the same reader, the baseline that needs no index.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from realm_core.evaluation.tasks import Evaluate
 from realm_core.files import sha256_of_file
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, HybridRetriever, Retriever, SparseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.config import Normalisation
 from realm_core.model.device import pick_device
@@ -63,7 +63,7 @@ def main(task: Evaluate, activity: Activity) -> None:
             "index": parts.index,
             "corpus": parts.corpus,
             "retriever": task.retriever,
-            "score_scale": task.score_scale if task.retriever == "hybrid" else score_scale,
+            "score_scale": score_scale,
             "k": task.k,
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(task.questions),
@@ -195,16 +195,13 @@ def _retriever(task: Evaluate, model: Model, snapshot: Snapshot, activity: Activ
     assert task.index is not None
     generation = Generation.open(task.index)
     check_fit(model, generation, snapshot)
-    if task.retriever == "hybrid":
-        activity.say("Preparing BM25's index.")
-        return HybridRetriever(model, generation, snapshot, task.score_scale, task.bm25_cache), generation.name
     return DenseRetriever(model, generation), generation.name
 
 
 def _score_scale(task: Evaluate, parts: _Loaded, questions: Sequence[Question], activity: Activity) -> float:
     """The factor of the scores. Fitting it on questions that are evaluated would flatter the figures: refused."""
-    if task.retriever != "bm25":
-        return 1.0  # the hybrid retriever scales BM25's part itself
+    if task.retriever == "dense":
+        return 1.0
     if task.fit_score_scale is None:
         return task.score_scale
     fitted_on = _questions(task.fit_score_scale)

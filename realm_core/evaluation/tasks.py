@@ -29,9 +29,7 @@ class Evaluate(Task):
     model: ModelFolder | None = given("the model, if not the one that built the index", default=None)
     corpus: CorpusFolder | None = given("the corpus that BM25 searches", found=BY_INDEX, default=None)
     questions: QuestionsToMeasure = given("the questions to measure by")
-    retriever: Literal["dense", "bm25", "hybrid"] = setting(
-        "dense", "what retrieves blocks: the model, BM25 as the baseline, or the sum of both scores"
-    )
+    retriever: Literal["dense", "bm25"] = setting("dense", "what retrieves blocks: the model, or BM25 as the baseline")
     k: int = setting(5, "blocks read for a question", ge=1, le=MAX_K)
     normalisation: Literal["the model's own", "joint", "block", "block+null"] = setting(
         OWN, "how span scores become probabilities"

@@ -10,13 +10,12 @@ Legend: B questions, N blocks, K results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
@@ -48,27 +47,19 @@ class BM25Search:
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
         """Rows and scores of the min(k, N) best blocks of each question, highest first; ties by ascending row."""
-
-        def best(words: Sequence[str]) -> tuple[list[int], list[float]]:
-            scores_1K, rows_1K = stable_top(self._scores(words).unsqueeze(0), k)
-            return rows_1K[0].tolist(), scores_1K[0].tolist()
-
         with ThreadPoolExecutor(max(1, torch.get_num_threads())) as threads:
-            found = list(threads.map(best, self._tokenise(questions)))
+            found = list(threads.map(lambda words: self._best(words, k), self._tokenise(questions)))
         return [rows for rows, _ in found], [scores for _, scores in found]
 
-    def scores(self, questions: Sequence[str]) -> Iterator[Tensor]:
-        """The scores [N] of all blocks, float32, for each question."""
-        return (self._scores(words) for words in self._tokenise(questions))
-
-    def _scores(self, words: Sequence[str]) -> Tensor:
+    def _best(self, words: Sequence[str], k: int) -> tuple[list[int], list[float]]:
         scores_N = torch.zeros(self._rows)
         for word in words:
             number = self._words.get(word, len(self._bounds))
             if number + 1 < len(self._bounds):  # the empty word is in bm25s's vocabulary but has no postings
                 own = slice(self._bounds[number], self._bounds[number + 1])
                 scores_N.index_add_(0, self._blocks[own], self._weights[own])
-        return scores_N
+        scores_1K, rows_1K = stable_top(scores_N.unsqueeze(0), k)
+        return rows_1K[0].tolist(), scores_1K[0].tolist()
 
     def _tokenise(self, texts: Sequence[str], *, return_ids: bool = False) -> Any:
         """The stems of each text; `return_ids`: as bm25s's object of ids and vocabulary."""

@@ -1,4 +1,4 @@
-"""Retrieves rows of a snapshot for questions: dense (REALM), sparse (BM25), or by the sum of both scores."""
+"""Retrieves rows of a snapshot for questions: dense (REALM) or sparse (BM25)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
-from realm_core.index.search import ExactSearch, stable_top
+from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
-
-_CANDIDATES = 100
 
 
 class Retriever(Protocol):
@@ -50,40 +47,6 @@ class SparseRetriever:
         return self.search(questions, k)[0]
 
 
-class HybridRetriever:
-    """Scores f(x, z) + scale · BM25(x, z), so that their softmax is one prior p(z|x) from both.
-
-    The candidates are the best blocks of each of the two, at least `_CANDIDATES` of both; a block in neither list is
-    not found, however good its sum.
-    """
-
-    def __init__(
-        self, model: Model, generation: Generation, snapshot: Snapshot, scale: float, cache: Path | None
-    ) -> None:
-        from realm_core.index.bm25 import BM25Search
-
-        self._dense, self._sparse, self._scale = DenseRetriever(model, generation), BM25Search(snapshot, cache), scale
-        self._vectors_ND = generation.vectors_ND
-
-    def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Rows and summed scores of the k best blocks of each question, best first; ties by ascending row."""
-        most = max(k, _CANDIDATES)
-        queries_BD = self._dense.embed(questions)
-        dense_BK, _ = self._dense.nearest(queries_BD, most)
-        found = []
-        for query_D, dense_K, sparse_N in zip(queries_BD, dense_BK, self._sparse.scores(questions), strict=True):
-            _, sparse_1K = stable_top(sparse_N.unsqueeze(0), most)
-            rows_M = torch.unique(torch.cat([dense_K, sparse_1K[0]]))  # ascending
-            scores_M = self._vectors_ND[rows_M].float() @ query_D.float().cpu() + self._scale * sparse_N[rows_M]
-            scores_1K, places_1K = stable_top(scores_M.unsqueeze(0), k)
-            found.append((rows_M[places_1K[0]].tolist(), scores_1K[0].tolist()))
-        return [rows for rows, _ in found], [scores for _, scores in found]
-
-    def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
-        """The rows of `search`, without scores."""
-        return self.search(questions, k)[0]
-
-
 class DenseRetriever:
     """Exact maximum inner product search of Embed_input(x) in the generation's vectors, on the model's device."""
 
@@ -101,19 +64,10 @@ class DenseRetriever:
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
         """Rows and f(x, z) of the k best blocks of each question, best first."""
-        rows_BK, scores_BK = self.nearest(self.embed(questions), k)
-        return rows_BK.tolist(), scores_BK.tolist()
-
-    def embed(self, questions: Sequence[str]) -> Tensor:
-        """Embed_input(x), [B, D]."""
         joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
         with torch.inference_mode():
-            return embed(self._model.query, joined)
-
-    def nearest(self, queries_BD: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """Rows and scores [B, min(k, N)] on the CPU, highest first."""
-        with torch.inference_mode():
-            return self._search.search(queries_BD, k)
+            rows_BK, scores_BK = self._search.search(embed(self._model.query, joined), k)
+        return rows_BK.tolist(), scores_BK.tolist()
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """The rows of `search`, without scores."""

@@ -106,16 +106,11 @@ class ToMilvus(Task):
 def unused_for(retriever: str) -> dict[str, str]:
     """Fields that mean nothing for a retriever, and why."""
     if retriever == "bm25":
-        return {"index": "is not for --retriever bm25"}
-    if retriever == "hybrid":
-        return {"fit_score_scale": "is for --retriever bm25 alone"}
-    return {
-        **dict.fromkeys(("score_scale", "bm25_cache"), "is not for --retriever dense"),
-        "fit_score_scale": "is for --retriever bm25 alone",
-    }
+        return {"index": "is for --retriever dense alone"}
+    return dict.fromkeys(("score_scale", "fit_score_scale", "bm25_cache"), "is for --retriever bm25 alone")
 
 
 def check_index(retriever: str, index: Path | None) -> None:
     """Refuse to search by an index where none is named."""
-    if retriever != "bm25" and index is None:
+    if retriever == "dense" and index is None:
         raise SettingError("index", "is needed, unless BM25 finds the blocks.")

@@ -64,8 +64,8 @@ def test_a_run_folder_says_what_was_asked_for(tmp_path: Path, monkeypatch: pytes
 def test_what_means_nothing_beside_the_others_is_refused() -> None:
     words = ["--model=m", "--questions=q", "--output=o"]
     for wrong, said in (
-        (["--index=i", "--retriever=bm25"], "--index is not for --retriever bm25"),
-        (["--index=i", "--score-scale=2"], "--score-scale is not for --retriever dense"),
+        (["--index=i", "--retriever=bm25"], "--index is for --retriever dense alone"),
+        (["--index=i", "--score-scale=2"], "--score-scale is for --retriever bm25 alone"),
         ([], "--index is needed, unless BM25 finds the blocks"),
         (["--index=i", "--retriever=bm25", "--score-scale=0"], "--score-scale must be positive and finite, not 0.0"),
     ):

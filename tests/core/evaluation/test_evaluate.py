@@ -317,20 +317,6 @@ def test_a_sample_is_the_same_every_time_and_grows_by_adding(
         evaluate(deployment, asked, "--sample", -1)
 
 
-def test_the_hybrid_is_another_evaluation_than_the_dense_one(
-    deployment: Deployment, asked: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "p.jsonl"
-    both = ["--retriever", "hybrid", "--predictions", path, "--bm25-cache", tmp_path / "cache"]
-    evaluate(deployment, asked, *both, "--score-scale", 3)
-    assert read_header(path).identity["score_scale"] == 3
-    with pytest.raises(RealmError, match="it differs in score_scale"):
-        evaluate(deployment, asked, *both)
-    evaluate(deployment, asked, "--predictions", tmp_path / "dense.jsonl")
-    dense = [one.blocks for one in read_predictions(tmp_path / "dense.jsonl")]
-    assert [one.blocks for one in read_predictions(path)] != dense
-
-
 def test_bm25_needs_no_index_and_its_scores_are_the_prior(
     deployment: Deployment, asked: Path, tmp_path: Path, reading: BlockReading, snapshot: Snapshot
 ) -> None:
@@ -393,9 +379,9 @@ def test_a_scale_is_fitted_on_other_questions_alone(
     [
         (["--k", "0"], "k must be from 1 to 50, not 0"),
         (["--k", "51"], "k must be from 1 to 50, not 51"),
-        (["--retriever", "bm25"], "--index is not for --retriever bm25"),
-        (["--score-scale", "1"], "--score-scale is not for --retriever dense"),
-        (["--bm25-cache", "/no"], "--bm25-cache is not for --retriever dense"),
+        (["--retriever", "bm25"], "--index is for --retriever dense alone"),
+        (["--score-scale", "1"], "--score-scale is for --retriever bm25 alone"),
+        (["--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone"),
         (["--fit-score-scale", "/no"], "--fit-score-scale is for --retriever bm25 alone"),
         (["--device", "abacus"], "device must be auto, cpu, cuda or cuda:N"),
     ],

@@ -18,7 +18,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file
 from realm_core.index.generation import Generation
-from realm_core.index.retriever import DenseRetriever, HybridRetriever, SparseRetriever, check_fit
+from realm_core.index.retriever import DenseRetriever, SparseRetriever, check_fit
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import load_model
 from realm_core.serving.engine import Engine
@@ -161,23 +161,6 @@ def test_the_dense_retriever_finds_what_the_engine_finds(deployment: Deployment,
         found = [block.block_id for block in engine.retrieve(question, k=12).blocks]
         assert sorted(snapshot.block(row).block_id for row in rows) == sorted(found)
         assert len(set(rows[:6]) & {snapshot.row_of(block_id) for block_id in found[:6]}) >= 4
-
-
-def test_the_hybrid_retriever_ranks_by_the_sum_of_both_scores(deployment: Deployment) -> None:
-    model, generation = load_model(deployment.model), Generation.open(deployment.index)
-    snapshot = Snapshot.open(deployment.corpus)
-    questions = ["When did the Berlin Wall fall?", "Who was born in Warsaw?", "polonium"]
-    both = HybridRetriever(model, generation, snapshot, 0.5, None).search(questions, 12)
-    dense, sparse = DenseRetriever(model, generation), SparseRetriever(snapshot)
-    for number, question in enumerate(questions):
-        sums = [0.0] * 12
-        for factor, retriever in ((1.0, dense), (0.5, sparse)):
-            ((rows,), (scores,)) = retriever.search([question], 12)
-            for row, score in zip(rows, scores, strict=True):
-                sums[row] += factor * score
-        assert both[1][number] == pytest.approx(sorted(sums, reverse=True), abs=1e-3)
-        assert both[1][number] == pytest.approx([sums[row] for row in both[0][number]], abs=1e-3)
-    assert HybridRetriever(model, generation, snapshot, 0.5, None).search(questions, 2)[0] == [r[:2] for r in both[0]]
 
 
 def test_the_sparse_retriever_finds_words_in_titles_and_texts(deployment: Deployment) -> None:

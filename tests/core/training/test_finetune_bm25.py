@@ -40,9 +40,9 @@ def command(deployment: Deployment, folder: Path, *options: object) -> list[obje
     ("options", "message"),
     [
         ([], "--index is needed, unless BM25 finds the blocks."),
-        (["--retriever", "bm25", "--index", "/no"], "--index is not for --retriever bm25."),
-        (["--index", "/no", "--score-scale", "2"], "--score-scale is not for --retriever dense."),
-        (["--index", "/no", "--bm25-cache", "/no"], "--bm25-cache is not for --retriever dense."),
+        (["--retriever", "bm25", "--index", "/no"], "--index is for --retriever dense alone."),
+        (["--index", "/no", "--score-scale", "2"], "--score-scale is for --retriever bm25 alone."),
+        (["--index", "/no", "--bm25-cache", "/no"], "--bm25-cache is for --retriever bm25 alone."),
         (["--retriever", "bm25", "--score-scale", "0"], "--score-scale must be positive and finite, not 0.0."),
     ],
 )
