@@ -6,7 +6,7 @@ from typing import Final
 
 from realm_core.corpus.tasks import Ingest
 from realm_core.evaluation.tasks import Calibrate, Compare, Curves, Evaluate
-from realm_core.index.tasks import Index, IndexShard, ToMilvus
+from realm_core.index.tasks import CountWordpieces, Index, IndexShard, ToMilvus
 from realm_core.living.tasks import Fold
 from realm_core.model.tasks import Combine, Export, Import
 from realm_core.questions.tasks import Questions
@@ -27,7 +27,21 @@ from realm_core.training.tasks import (
 )
 
 TASKS: Final[tuple[type[Task], ...]] = (
-    *(Ingest, Warmstart, Import, Index, IndexShard, ToMilvus, Fold, Ict, Mlm, Spans, Pretrain, Refresh),
+    *(
+        Ingest,
+        Warmstart,
+        Import,
+        Index,
+        IndexShard,
+        CountWordpieces,
+        ToMilvus,
+        Fold,
+        Ict,
+        Mlm,
+        Spans,
+        Pretrain,
+        Refresh,
+    ),
     *(Questions, Mine),
     *(TrainReader, Finetune, Evaluate, Ablate, Calibrate, Compare, Curves, Combine, Export, Ask, Fill, SelfCheck),
 )

@@ -42,7 +42,7 @@ from realm_core.files import disk_errors, publish_folder, read_json, remove_fold
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
-from realm_core.model.checkpoint import load_model
+from realm_core.model.checkpoint import load_model, weighted
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.questions.answers import is_correct, normalise_answer
@@ -197,7 +197,7 @@ def main(task: Calibrate, activity: Activity) -> None:
     others = {path.stem: read_questions(path) for path in task.other_questions}
     without = [question for path in task.unanswerable for question in read_questions(path, answerable=False)]
     place = pick_device(task.device)
-    model = load_model(task.model, frozen=fast_dtype(place))
+    model = weighted(load_model(task.model, frozen=fast_dtype(place)), task.lexical_weight)
     if not model.config.not_here:
         raise RealmError(f"{task.model} has no score of “not here”, to compare answers with.")
     places = [(task.index, task.corpus)]
@@ -213,7 +213,7 @@ def main(task: Calibrate, activity: Activity) -> None:
         part.for_inference(place)
     reading = BlockReading(model.reader, raw, model="", index="", corpus="")
     predictor, *another = (
-        Predictor(DenseRetriever(model, generation), reading, snapshot, k=task.k, normalisation="block+null")
+        Predictor(DenseRetriever(model, generation, snapshot), reading, snapshot, k=task.k, normalisation="block+null")
         for generation, snapshot in opened
     )
     total, done = sum(len(group) for group in (*files.values(), *others.values(), without)), 0

@@ -29,7 +29,7 @@ from realm_core.files import sha256_of_file
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, Retriever, SparseRetriever, check_fit
-from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.checkpoint import Model, load_model, weighted
 from realm_core.model.config import Normalisation
 from realm_core.model.device import pick_device
 from realm_core.model.tasks import OWN
@@ -65,6 +65,7 @@ def main(task: Evaluate, activity: Activity) -> None:
             "retriever": task.retriever,
             "score_scale": score_scale,
             "k": task.k,
+            **({} if task.lexical_weight is None else {"lexical_weight": task.lexical_weight}),
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(task.questions),
             **({} if task.sample == 0 else {"sample": len(questions)}),
@@ -174,7 +175,7 @@ def _load(task: Evaluate, activity: Activity) -> _Loaded:
     snapshot = Snapshot.open(corpus_folder)
     if len(snapshot) == 0:
         raise RealmError(f"{corpus_folder} holds no blocks; there is nothing to read.")
-    model = load_model(task.model)
+    model = weighted(load_model(task.model), task.lexical_weight)
     for part in (model.query, model.reader):
         part.for_inference(device)
     retriever, index = _retriever(task, model, snapshot, activity)
@@ -195,7 +196,7 @@ def _retriever(task: Evaluate, model: Model, snapshot: Snapshot, activity: Activ
     assert task.index is not None
     generation = Generation.open(task.index)
     check_fit(model, generation, snapshot)
-    return DenseRetriever(model, generation), generation.name
+    return DenseRetriever(model, generation, snapshot), generation.name
 
 
 def _score_scale(task: Evaluate, parts: _Loaded, questions: Sequence[Question], activity: Activity) -> float:

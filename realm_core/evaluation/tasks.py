@@ -12,6 +12,8 @@ from realm_core.model.tasks import OWN
 from realm_core.settings import MAX_K, Count, Positive, SettingError, Share, setting
 from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, QuestionsToMeasure, Task, given, runtime
 
+LEXICAL = "weight of the lexical score in the prior (default: the model's own)"
+
 
 class Evaluate(Task):
     """Model, index and questions → figures. A job uses the model and corpus of the index unless others are named."""
@@ -38,6 +40,7 @@ class Evaluate(Task):
     sample: Count = setting(0, "number of questions to ask, the same ones every time; 0: all")
     fit_score_scale: Path | None = runtime(None, help="fit the score scale on these other questions")
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")
+    lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
     device: str = runtime("auto", help=DEVICE)
     predictions: Path | None = runtime(None, help="file of predictions, continued if it exists")
     why: bool = runtime(False, help="find why each answer was right or wrong")
@@ -81,6 +84,7 @@ class Calibrate(Task):
     other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of the other corpus")
     output: Path = runtime(help="model folder to make")
     k: int = runtime(5, help="blocks to read", ge=1, le=MAX_K)
+    lexical_weight: float | None = runtime(None, help=LEXICAL, ge=0)
     allowed: Share = runtime(0.04, help="share of the questions without an answer that may be answered")
     device: str = runtime("auto", help=DEVICE)
 

@@ -12,6 +12,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
 from realm_core.index.embedding import embed
 from realm_core.index.generation import Generation
+from realm_core.index.lexical import RANKED_AGAIN, candidates, ranked_again
 from realm_core.index.search import ExactSearch
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.text.joins import join_query
@@ -48,10 +49,13 @@ class SparseRetriever:
 
 
 class DenseRetriever:
-    """Exact maximum inner product search of Embed_input(x) in the generation's vectors, on the model's device."""
+    """Exact maximum inner product search of Embed_input(x) in the generation's vectors, on the model's device.
 
-    def __init__(self, model: Model, generation: Generation) -> None:
-        self._model = model
+    snapshot: if it is given, the model's lexical part is added to f(x, z), as when it answers.
+    """
+
+    def __init__(self, model: Model, generation: Generation, snapshot: Snapshot | None = None) -> None:
+        self._model, self._snapshot = model, snapshot
         self._wordpieces = Wordpieces.default()
         self._search = ExactSearch(generation.vectors_ND, model.query.dense.weight.device)
 
@@ -63,11 +67,21 @@ class DenseRetriever:
         return cls(loaded, generation)
 
     def search(self, questions: Sequence[str], k: int) -> tuple[list[list[int]], list[list[float]]]:
-        """Rows and f(x, z) of the k best blocks of each question, best first."""
+        """Rows and scores of the k best blocks of each question, best first: f(x, z), or the prior's logit."""
+        weight = self._model.config.lexical_weight if self._snapshot is not None else 0.0
         joined = join_query(self._wordpieces, questions, self._model.config.query_wordpieces)
         with torch.inference_mode():
-            rows_BK, scores_BK = self._search.search(embed(self._model.query, joined), k)
-        return rows_BK.tolist(), scores_BK.tolist()
+            rows_BC, scores_BC = self._search.search(embed(self._model.query, joined), candidates(k, weight))
+        rows, scores = rows_BC.tolist(), scores_BC.tolist()
+        if self._snapshot is None or not weight:
+            return rows, scores
+        found = []
+        for question, own_rows, own_scores in zip(questions, rows, scores, strict=True):
+            blocks = [self._snapshot.block(row) for row in own_rows[:RANKED_AGAIN]]
+            order, sums = ranked_again(question, blocks, own_scores[:RANKED_AGAIN], weight)
+            again = [own_rows[place] for place in order] + own_rows[RANKED_AGAIN:]
+            found.append((again[:k], (sums + own_scores[RANKED_AGAIN:])[:k]))
+        return [own for own, _ in found], [own for _, own in found]
 
     def rows(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """The rows of `search`, without scores."""

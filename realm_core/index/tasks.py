@@ -89,6 +89,17 @@ class IndexShard(Task):
         return {"shard": result["shard"], "rows": result["rows"]}
 
 
+class CountWordpieces(Task):
+    """Snapshot → the counts that `lexical.py` ranks by."""
+
+    activity = "count-wordpieces"
+    summary = "count in how many blocks each wordpiece occurs, for the lexical part of the prior"
+    code = "realm_core.index.lexical"
+
+    corpus: Path = runtime(help="snapshot folder")
+    output: Path = runtime(help="the file to make")
+
+
 class ToMilvus(Task):
     """Generation → its collection in Milvus."""
 

@@ -231,6 +231,13 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=record.get("about", {}))
 
 
+def weighted(model: Model, lexical_weight: float | None) -> Model:
+    """The model with another weight of the lexical score; None: as it is."""
+    return (
+        model if lexical_weight is None else replace(model, config=replace(model.config, lexical_weight=lexical_weight))
+    )
+
+
 def own_adapter(folder: Path) -> dict[str, Tensor]:
     """The tensors of a model's adapter; none if it has no adapter."""
     _, *adapters = verified_weights(folder, read_json(folder / "config.json"))

@@ -36,10 +36,11 @@ class ModelConfig:
     span_wordpieces:    longest answer span (release: 10).
     span_hidden:        width of the span MLP (release: 256).
     not_here:           score spans relative to a null score "not here"; the release has none.
+    lexical_weight:     λ, weight of the lexical score added to f(x, z), see `index/lexical.py`; 0: none (paper).
     normalisation:      of span scores to probabilities, see `marginal.log_reading`.
     min_probability:    threshold below which no answer is given. For `block+null` it applies to the answer's share
                         against "not here", p(y|x) / (p(y|x) + p(no answer|x)).
-    prior_temperature:  divides f(x, z) before the softmax over blocks.
+    prior_temperature:  divides f(x, z), with the lexical score, before the softmax over blocks.
     reading_temperature, reading_bias: a span logit g becomes g / temperature + bias. A negative bias raises the
                         evidence that a block needs against "not here"; without "not here" it has no effect.
     confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: parameters of the calibrated
@@ -57,6 +58,7 @@ class ModelConfig:
     span_wordpieces: int = 16
     span_hidden: int = 256
     not_here: bool = True
+    lexical_weight: float = 0.0
     normalisation: Normalisation = "block+null"
     min_probability: float = 0.0
     prior_temperature: float = 1.0
@@ -93,6 +95,8 @@ class ModelConfig:
                 raise RealmError(f"{name} must be a whole number from {low} to {high}, not {quoted(value)}.")
         if type(self.min_probability) not in (int, float) or not 0.0 <= self.min_probability < 1.0:
             raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
+        if type(self.lexical_weight) not in (int, float) or not 0.0 <= self.lexical_weight < math.inf:
+            raise RealmError(f"lexical_weight must be a number from 0 up, not {quoted(self.lexical_weight)}.")
         for name in ("prior_temperature", "reading_temperature", "confidence_slope"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0.0 < value < math.inf:

@@ -28,6 +28,7 @@ from realm_core.corpus.records import Block
 from realm_core.errors import EngineUnavailable, RealmError
 from realm_core.index.choice import WantedSearch
 from realm_core.index.embedding import embed
+from realm_core.index.lexical import candidates
 from realm_core.living.collections import CollectionFacts
 from realm_core.living.scope import Scope
 from realm_core.living.state import CorpusState
@@ -41,8 +42,8 @@ from realm_core.serving.gap_reading import as_question, filling_of, one_gap
 from realm_core.serving.mask_reading import MaskedSentence, MaskReading, masked_sentence
 from realm_core.serving.memory import release_memory
 from realm_core.serving.provenance import Answer
-from realm_core.serving.reading import BlockReading, SearchResult
-from realm_core.serving.retrieval import Retrieved, retrieved
+from realm_core.serving.reading import BlockReading
+from realm_core.serving.retrieval import Retrieved, best_of, retrieved
 from realm_core.serving.waiting import QueuedRequest, RequestQueue
 from realm_core.settings import MAX_K
 from realm_core.text.joins import join_query
@@ -352,8 +353,10 @@ class Engine:
         joined = join_query(self._wordpieces, [q.text for q in questions], self.config.query_wordpieces)
         queries_BD = embed(self._query, joined)
         embedded = time.perf_counter()
-        found = nearest(corpus, queries_BD, [q.wanted for q in questions], self.config.prior_temperature)
-        results = [SearchResult(q.text, *own) for q, own in zip(questions, found, strict=True)]
+        weight = self.config.lexical_weight
+        wanted = [replace(q.wanted, k=candidates(q.wanted.k, weight)) for q in questions]
+        found = nearest(corpus, queries_BD, wanted, self.config.prior_temperature)
+        results = [best_of(q.text, *own, q.wanted.k, weight) for q, own in zip(questions, found, strict=True)]
         searched = time.perf_counter()
         for (queued, q), result in zip(batch, results, strict=True):
             if not q.read:

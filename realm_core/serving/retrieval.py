@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from realm_core.corpus.records import Block
+from realm_core.index.lexical import ranked_again
 from realm_core.model.marginal import prior
 from realm_core.serving.corpus import ServedCorpus
 from realm_core.serving.reading import SearchResult
@@ -13,7 +16,7 @@ from realm_core.serving.reading import SearchResult
 class RetrievedBlock:
     """A block found by search. prior: softmax of the scores over the returned blocks.
 
-    score: f(x, z); in a collection with a weight, the prior's temperature × log weight more.
+    score: the prior's logit, as in `provenance.Evidence`.
     """
 
     rank: int
@@ -33,6 +36,14 @@ class Retrieved:
 
     corpus: str
     blocks: list[RetrievedBlock]
+
+
+def best_of(
+    question: str, blocks: Sequence[Block], scores: Sequence[float], k: int, lexical_weight: float
+) -> SearchResult:
+    """The k best of the nearest blocks, the lexical score added. scores: f(x, z), with a collection's weight."""
+    order, sums = ranked_again(question, blocks, scores, lexical_weight)
+    return SearchResult(question, [blocks[place] for place in order[:k]], sums[:k])
 
 
 def retrieved(corpus: ServedCorpus, result: SearchResult, temperature: float) -> Retrieved:
