@@ -65,7 +65,7 @@ def main(task: Evaluate, activity: Activity) -> None:
             "retriever": task.retriever,
             "score_scale": score_scale,
             "k": task.k,
-            **({} if task.lexical_weight is None else {"lexical_weight": task.lexical_weight}),
+            "lexical_weight": parts.lexical_weight,
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(task.questions),
             **({} if task.sample == 0 else {"sample": len(questions)}),
@@ -144,6 +144,7 @@ class _Loaded:
     model_hash: str | None
     index: str
     corpus: str
+    lexical_weight: float
 
 
 def _questions(path: Path) -> list[Question]:
@@ -180,12 +181,13 @@ def _load(task: Evaluate, activity: Activity) -> _Loaded:
         part.for_inference(device)
     retriever, index = _retriever(task, model, snapshot, activity)
     name = str((model.about or {}).get("name", task.model.name))
+    weight = model.config.lexical_weight if task.retriever == "dense" else 0.0
     corpus = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
     reading = BlockReading(model.reader, model.config, model=f"{name}@{model.hash}", index=index, corpus=corpus)
     normalisation = model.config.normalisation if task.normalisation == OWN else task.normalisation
     if normalisation not in model.config.normalisations:
         raise RealmError(f"{task.model} cannot be read by {normalisation}: it has no score of “not here”.")
-    return _Loaded(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus)
+    return _Loaded(retriever, reading, snapshot, normalisation, name, model.hash, index, corpus, weight)
 
 
 def _retriever(task: Evaluate, model: Model, snapshot: Snapshot, activity: Activity) -> tuple[Retriever, str]:

@@ -142,7 +142,7 @@ class Known:
 
 
 class Elsewhere:
-    """A question of another corpus, answered wrongly with all signs of a right answer, unless the bias is `right_at`."""
+    """A question of another corpus, answered wrongly with all signs of a right one, unless the bias is `right_at`."""
 
     def __init__(self, right_at: float = 9.0) -> None:
         self._right_at = right_at
