@@ -50,8 +50,8 @@ class Evidence:
     likelihood: float  # p(y | z, x)
     posterior: float  # p(z | y, x); sums to one over the blocks read
     support: float  # posterior − prior; positive: the block supports the answer
-    retriever_score: float  # f(x, z) / T + log of the collection's weight: the prior's logit
-    retriever_prior: float  # softmax of f over the blocks read
+    retriever_score: float  # (f(x, z) + λ b(x, z)) / T + log of the collection's weight: the prior's logit
+    retriever_prior: float  # softmax of it over the blocks read
     no_answer_likelihood: float | None  # p("not here" | z, x), if the normalisation defines it
     candidates: tuple[AnswerCandidate, ...] = field(default=(), repr=False)
     collection: str = ""  # that the block's document is in; empty in answers stored before it was recorded

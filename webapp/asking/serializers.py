@@ -113,8 +113,8 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     posterior = serializers.FloatField(help_text="p(block | answer, question); sums to one over the blocks read.")
     support = serializers.FloatField(help_text="Posterior − prior; positive: the block supports the answer.")
     retriever_score = serializers.FloatField(
-        help_text="f(block, question): inner product of their vectors, divided by the model's prior temperature; with "
-        "the logarithm of its collection's weight, where that is not 1, the prior's logit."
+        help_text="The prior's logit: inner product of block and question vectors, plus the model's weighted lexical "
+        "score of the block, divided by the prior temperature; plus the logarithm of its collection's weight."
     )
     retriever_prior = serializers.FloatField(help_text="Softmax of the retriever's scores over the blocks read.")
     no_answer_likelihood = serializers.FloatField(allow_null=True, help_text='p("not here" | block, question).')
@@ -228,7 +228,7 @@ class RetrievedBlockSerializer(serializers.Serializer[Any]):
     text = serializers.CharField()
     section = serializers.CharField(allow_blank=True)
     url = serializers.CharField(allow_blank=True)
-    score = serializers.FloatField(help_text="Inner product of question and block vectors.")
+    score = serializers.FloatField(help_text="The prior's logit, as `retriever_score` in evidence.")
     prior = serializers.FloatField(help_text="Softmax of the scores over the blocks found.")
     collection = serializers.CharField(help_text="The collection that its document is in.")
 
