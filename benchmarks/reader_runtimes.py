@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import copy
 import datetime
-import gc
 import math
 import statistics
 import sys
@@ -19,10 +18,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from torch import Tensor
 
@@ -42,7 +41,7 @@ from realm_core.questions.answers import is_correct
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 
-RESULTS = Path(__file__).resolve().parent / "results" / "reader-runtimes.json"
+RESULTS = Path(__file__).resolve().parent / "results"
 SETS = [TOP / "models" / "questions" / f"visitor-{kind}-dev.jsonl" for kind in ("plain", "casual")]
 EXACT = "onnxruntime float32"  # equal to torch's float32 up to rounding; a test compares them
 OURS = "realm_core int8"
@@ -54,11 +53,10 @@ Encoder = Callable[[Packed], Tensor]
 
 @dataclass
 class Runtime:
-    """An encoder with what was measured. load_s: processor seconds; resident_mib: growth of the process."""
+    """An encoder with what was measured. load_s: processor seconds."""
 
     encoder: Encoder
     load_s: float
-    resident_mib: float
     processor_ms: list[float] = field(default_factory=list)
     wall_ms: list[float] = field(default_factory=list)
     right: list[bool] = field(default_factory=list)
@@ -70,7 +68,6 @@ class Runtime:
             "processor": latencies(self.processor_ms),
             "wall": latencies(self.wall_ms),
             "load_s": self.load_s,
-            "resident_mib": self.resident_mib,
             "right": sum(self.right),
             **({"log_probability_difference": _spread(self.differences)} if self.differences else {}),
         }
@@ -85,9 +82,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--questions", type=int, default=100, help="of the visitors' development sets, mixed")
     parser.add_argument("--threads", type=int, default=1, help="that read a question's blocks (default: 1)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="runtimes to measure, by their names in the table")
-    parser.add_argument(
-        "--output", type=Path, default=RESULTS, help="JSON file (default: results/reader-runtimes.json)"
-    )
+    parser.add_argument("--output", type=Path, help="JSON file (default: results/reader-runtimes-MODEL.json)")
     arguments = parser.parse_args(argv)
     try:
         inputs = prepare(arguments.model, arguments.corpus, arguments.index)
@@ -105,7 +100,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(table(results))
-    write_json(arguments.output, results)
+    write_json(arguments.output or RESULTS / f"reader-runtimes-{inputs.model.name}.json", results)
     return 0
 
 
@@ -149,6 +144,7 @@ def measure(
         "format": 1,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": describe() | {"load_at_start": load_at_start},
+        "versions_theirs": {package: version(package) for package in ("onnx", "onnxruntime")},
         "model_hash": model.hash,
         "k": K,
         "questions": read,
@@ -215,13 +211,10 @@ def _runtimes(model: Model, folder: Path, only: Sequence[str] | None) -> dict[st
 
 
 def _loaded(load: Callable[[], Encoder]) -> Runtime:
-    gc.collect()
-    before, processor = psutil.Process().memory_info().rss, time.process_time()
+    processor = time.process_time()
     with torch.no_grad():
         encoder = load()
-    load_s = time.process_time() - processor
-    gc.collect()
-    return Runtime(encoder, load_s, (psutil.Process().memory_info().rss - before) / 2**20)
+    return Runtime(encoder, time.process_time() - processor)
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
@@ -234,16 +227,15 @@ def table(results: dict[str, Any]) -> str:
     lines = [
         f"{results['questions']} questions, k = {results['k']}, {results['machine']['threads']} threads, "
         f"load {results['machine']['load_at_start']} at start",
-        f"{'':<28} {'processor ms':>18} {'wall ms':>18} {'load s':>7} {'MiB':>6} {'right':>6}  log p − exact",
-        f"{'':<28} {'p50':>9} {'p95':>8} {'p50':>9} {'p95':>8} {'':>7} {'':>6} {'':>6}  {'mean':>6} {'q99':>6}",
+        f"{'':<28} {'processor ms':>18} {'wall ms':>18} {'load s':>7} {'right':>6}  log p − exact",
+        f"{'':<28} {'p50':>9} {'p95':>8} {'p50':>9} {'p95':>8} {'':>7} {'':>6}  {'mean':>6} {'q99':>6}",
     ]
     for name, own in results["runtimes"].items():
         difference = own.get("log_probability_difference")
         lines.append(
             f"{name:<28} {own['processor']['p50_ms']:>9.1f} {own['processor']['p95_ms']:>8.1f} "
             f"{own['wall']['p50_ms']:>9.1f} {own['wall']['p95_ms']:>8.1f} {own['load_s']:>7.2f} "
-            f"{own['resident_mib']:>6.0f} {own['right']:>6}"
-            + (f"  {difference['mean']:>6.3f} {difference['q99']:>6.3f}" if difference else "")
+            f"{own['right']:>6}" + (f"  {difference['mean']:>6.3f} {difference['q99']:>6.3f}" if difference else "")
         )
     return "\n".join(lines)
 
