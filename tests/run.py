@@ -5,8 +5,10 @@ python -m tests.run [arguments for pytest]
 Tests marked `nightly`, which take minutes, are among them with NIGHTLY=1 in the environment. Whatever is marked
 `both_databases` or `postgresql_only` runs in the one stream that has a PostgreSQL server. The other files are divided
 over three streams by the seconds that each took when `MEASURE=1 make test` last ran (tests/seconds.json), the longest
-first, so that all streams end at about the same time. The first stream writes to the terminal as it goes, the output of
-the others follows when they are done. Each computes with one thread, because the streams share the processors.
+first, so that all streams end at about the same time; files that share a server or a browser stay together. The first
+stream writes to the terminal as it goes, the output of the others follows when they are done. Each computes with one
+thread, because the streams share the processors. They also share a migrated database, which each copies, and the
+bytecode of all modules.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+from tests.migrated import VARIABLE, migrate
 from tests.postgres import postgres
 
 _NO_TESTS = 5  # pytest's exit status
@@ -29,6 +33,7 @@ _SLOWEST = 15  # tests of each stream whose seconds are told
 _STREAMS = 3  # beside PostgreSQL's; more than two processors, since most tests of processes wait now and then
 _SECONDS = Path(__file__).with_name("seconds.json")
 _NEW_FILE_S = 2.0  # of a file that has not been measured yet
+_TOGETHER = ("tests/browser/", "tests/clients/", "tests/attacks/")  # one browser or one server for each
 _ON_SQLITE = "not postgresql_only"
 _ON_POSTGRESQL = "postgresql_only or (both_databases and database)"
 
@@ -52,6 +57,7 @@ class Stream:
         seconds: Path | None = None,
     ):
         environment = {"OMP_NUM_THREADS": "1", **os.environ, "TEST_DATABASE_URL": url}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # each process would compile everything anew
         if seconds is not None:
             environment["TEST_SECONDS"] = str(seconds)
         which = which if os.environ.get("NIGHTLY") == "1" else f"({which}) and not nightly"
@@ -76,12 +82,19 @@ class Stream:
 
 
 def divide(files: Iterable[str], seconds: dict[str, float], count: int) -> list[list[str]]:
-    """`files` in `count` shares that take about as long as one another: the longest first, to the shortest share."""
+    """`files` in `count` shares that take about as long as one another: the longest first, to the shortest share.
+
+    Those of one of the folders `_TOGETHER` are in one share.
+    """
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for file in files:
+        groups[next((folder for folder in _TOGETHER if file.startswith(folder)), file)].append(file)
+    lengths_s = {name: sum(seconds.get(file, _NEW_FILE_S) for file in group) for name, group in groups.items()}
     shares: list[tuple[float, int, list[str]]] = [(0.0, number, []) for number in range(count)]
-    for file in sorted(files, key=lambda file: (-seconds.get(file, _NEW_FILE_S), file)):
+    for name in sorted(groups, key=lambda name: (-lengths_s[name], name)):
         taken_s, number, share = heapq.heappop(shares)
-        share.append(file)
-        heapq.heappush(shares, (taken_s + seconds.get(file, _NEW_FILE_S), number, share))
+        share += groups[name]
+        heapq.heappush(shares, (taken_s + lengths_s[name], number, share))
     return [sorted(share) for *_, share in sorted(shares, key=lambda share: share[1])]
 
 
@@ -103,6 +116,9 @@ def main() -> int:
         on_postgresql = [*arguments, *(str(path) for path in files if needs_postgresql(path))]
     with ExitStack() as stack:
         measured = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="realm-seconds-")))
+        made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="realm-migrated-"))) / "db.sqlite3"
+        migrate(made)
+        os.environ[VARIABLE] = str(made)
         url = stack.enter_context(postgres())
         streams = []
         for number, share in enumerate(shares, 1):

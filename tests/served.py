@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.web import server
+from tests.migrated import migrated
 from tests.tiny import tiny_filler
 from workers.guards import HOST
 
@@ -35,13 +36,12 @@ def served(data: Path, **environment: str) -> Iterator[Served]:
     surroundings = {
         **os.environ,
         "REALM_DATA": str(data),
-        "DATABASE_URL": f"sqlite:///{data}/db.sqlite3",
+        "DATABASE_URL": migrated(data / "db.sqlite3"),
         "CACHE_URL": "locmem://",
         "ASK_RATE": "600/min",
         "REALM_DEVICE": "cpu",
         **environment,
     }
-    _run(surroundings, "manage.py", "migrate", "--no-input", "--verbosity=0")
     tokens = json.loads(_run(surroundings, "-m", "tests.clients.prepare", str(model), str(index), str(corpus)))
     log = data / "web.log"
     with server(surroundings, log) as (_process, port):

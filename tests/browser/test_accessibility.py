@@ -63,6 +63,7 @@ LOOKED_AT = {
     "manage-model manage-model-remove manage-models manage-question-set manage-questions "
     "manage-questions-remove manage-retention manage-roll-back manage-schedule manage-schedule-new "
     "manage-schedules manage-sources manage-spans",
+    "test_jobs_of_all_kinds_and_states": "manage-job manage-job-new",
     "test_documents": "answer manage-document manage-document-add manage-document-change manage-document-change-page "
     "manage-document-changes manage-document-purge manage-document-remove manage-documents manage-purge",
     "test_collections": "answer ask manage-collection manage-collections manage-document manage-document-add "
@@ -305,19 +306,25 @@ def test_an_admin(visitor: Visitor, staff: Person) -> None:
     shown = addresses(whole(active))
     removable = re.compile(r"/manage/(models|indexes|corpora|questions)/\d+/")
     visitor.look(*shown, *(f"{address}remove/" for address in shown if removable.fullmatch(address)))
-    visitor.look(*(f"/manage/jobs/new/{kind}/" for kind, about in KINDS.items() if about.by_hand))
     visitor.look("/manage/jobs/new/finetune/")
     visitor.press("Fine-tune", 422, epochs="0")
     visitor.look("/manage/corpora/files/")
     visitor.press("Add", 422)
-    for state in JobState.values:
-        job = Job.objects.create(kind=JobKind.FINETUNE, state=state, log="line\n" * 50)
-        visitor.look(f"/manage/jobs/{job.pk}/")
     Deployment.activate(another_index(active.model), note="again")
     visitor.look("/manage/deployments/", f"/manage/deployments/{active.pk}/roll-back/", "/manage/schedules/new/")
     visitor.press("Save", 422, hours="0")
     visitor.look("/manage/schedules/")
     visitor.press("Save", 422, generations="0", run_days="")
+
+
+@pytest.mark.nightly  # test_an_admin looks at one form, at a running and at a failed job
+@looks("phone and dark")
+def test_jobs_of_all_kinds_and_states(visitor: Visitor, staff: Person) -> None:
+    visitor.log_in(staff)
+    visitor.look(*(f"/manage/jobs/new/{kind}/" for kind, about in KINDS.items() if about.by_hand))
+    for state in JobState.values:
+        job = Job.objects.create(kind=JobKind.FINETUNE, state=state, log="line\n" * 50)
+        visitor.look(f"/manage/jobs/{job.pk}/")
 
 
 @looks("phone and dark")

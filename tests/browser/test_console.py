@@ -14,7 +14,7 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from tests.browser.test_appearance import CONTRASTS
+from tests.browser.test_appearance import look
 from tests.waiting import wait_until
 from tests.web.conftest import FakeEngine
 from tests.web.console import ANSWERS, another_index, another_model, measured, question_set, whole, write_files
@@ -304,28 +304,9 @@ def test_send_a_file_choose_it_to_be_ingested_and_remove_it(console: Page, tmp_p
     assert not list((tmp_path / "sources").iterdir())
 
 
-def test_no_page_is_wider_than_the_screen(console: Page, live_server: LiveServer, active: Deployment) -> None:
-    wide = []
+def test_every_page_fits_the_screen_and_can_be_read(console: Page, live_server: LiveServer, active: Deployment) -> None:
     for address in addresses(active):
-        console.goto(live_server.url + address)
-        for width in (320, 390, 768, 1280):
-            console.set_viewport_size({"width": width, "height": 800})
-            if console.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                wide.append((address, width))
-    assert wide == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_background(
-    live_server: LiveServer, active: Deployment, browser: Browser, scheme: str
-) -> None:
-    context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
-    page = context.new_page()
-    log_in(page, live_server)
-    for address in addresses(active):
-        page.goto(live_server.url + address)
-        assert page.evaluate(CONTRASTS) == [], address
-    context.close()
+        look(console, live_server.url + address, (320, 390, 768, 1280))
 
 
 def test_everything_can_be_done_without_javascript(

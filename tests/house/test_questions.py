@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ MEASURED_BY = {
 }
 
 
+@cache
 def read(name: str) -> list[Question]:
     return read_questions(QUESTIONS / f"{name}.jsonl", answerable=name not in UNANSWERABLE)
 
@@ -59,8 +62,8 @@ def test_what_people_ask_is_of_other_articles_than_what_examiners_ask(learnt: st
 
 @pytest.mark.parametrize("name", [*MEASURED_BY, *DEVELOPMENT, "plain-test"])
 def test_no_question_stands_twice(name: str) -> None:
-    asked = [normalise_answer(one.question) for one in read(name)]
-    assert sorted({question for question in asked if asked.count(question) > 1}) == []
+    asked = Counter(normalise_answer(one.question) for one in read(name))
+    assert sorted(question for question, count in asked.items() if count > 1) == []
 
 
 @pytest.mark.parametrize("name", ["plain-train", "people-train", "people-more-train"])

@@ -13,6 +13,12 @@ def test_every_file_is_in_one_share_and_shares_take_about_as_long() -> None:
     assert shares == [["a"], ["b", "e", "new"], ["c", "d"]]
 
 
+def test_files_that_share_a_browser_or_a_server_are_in_one_share() -> None:
+    browser = [f"tests/browser/test_{name}.py" for name in "abc"]
+    shares = divide(["tests/web/test_a.py", *browser], dict.fromkeys(browser, 10.0) | {"tests/web/test_a.py": 25.0}, 2)
+    assert shares == [browser, ["tests/web/test_a.py"]]
+
+
 def test_more_streams_than_files_leave_some_empty() -> None:
     assert divide(["a"], {}, 3) == [["a"], [], []]
 

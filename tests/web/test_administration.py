@@ -78,7 +78,8 @@ SOMEBODY = "Somebody"
 @pytest.fixture
 def people(db: None) -> dict[str, Client]:
     """A browser for everybody; those who are no staff have permissions, too, which must not help them."""
-    everything = Permission.objects.all()
+    everything = Group.objects.create(name="given everything")
+    everything.permissions.set(Permission.objects.all())
     curators = Group.objects.get_or_create(name="curators")[0]
     users = {
         "asker": User.objects.create_user("Memo"),
@@ -89,7 +90,7 @@ def people(db: None) -> dict[str, Client]:
     }
     users["curator"].groups.add(curators)
     for name in ("asker", "curator", "given everything"):
-        users[name].user_permissions.set(everything)
+        users[name].groups.add(everything)
     clients = {"anonymous": Client()}
     for name, user in users.items():
         clients[name] = Client()

@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.web import free_port, request
 from realm_core.runs.processes import ask_to_end, start
+from tests.migrated import migrated
 from tests.web.proxy import LARGEST_BYTES, TRUSTING, proxy
 from tests.web.test_headers import check
 from workers.guards import HOST
@@ -87,14 +88,18 @@ def test_a_server_of_this_machine_that_others_reach(tmp_path: Path, name: str, v
     assert last.startswith(f"error: DEBUG must be off on a server that others reach ({name} says so)")
 
 
-@pytest.mark.parametrize(("password", "told"), [("Stella", {}), ("123456", {"HTTPS": "off", "PROXIES": "2"})])
+@pytest.mark.parametrize(
+    ("password", "told"),
+    [pytest.param("Stella", {}, marks=pytest.mark.nightly), ("123456", {"HTTPS": "off", "PROXIES": "2"})],
+)
 def test_an_admin_whose_password_anybody_guesses_is_refused(
     tmp_path: Path, password: str, told: dict[str, str]
 ) -> None:
     """It is what `createsuperuser --no-input` takes without a word."""
     given = environment(tmp_path, **(PRODUCTION | told | {"DJANGO_SUPERUSER_PASSWORD": password}))
-    for command in (["migrate", "--verbosity=0"], ["createsuperuser", "--username=Stella", "--email=s@example.org"]):
-        subprocess.run([sys.executable, "manage.py", *command, "--no-input"], cwd=TOP, env=given, check=True)
+    migrated(tmp_path / "db.sqlite3")
+    command = [sys.executable, "manage.py", "createsuperuser", "--username=Stella", "--email=s@example.org"]
+    subprocess.run([*command, "--no-input"], cwd=TOP, env=given, check=True)
     refused = subprocess.run(
         web(free_port()).command, cwd=TOP, env=given, capture_output=True, text=True, timeout=60, check=False
     )
@@ -115,7 +120,10 @@ def test_a_socket_is_there_for_a_proxy(tmp_path: Path) -> None:
     assert last.startswith("error: HTTPS must be on where the web server listens") and str(place) in last
 
 
-@pytest.mark.parametrize(("changed", "status"), [({}, 0), ({"SECRET_KEY": GOOD_KEY}, 0), ({"SECRET_KEY": "x" * 50}, 1)])
+@pytest.mark.parametrize(
+    ("changed", "status"),
+    [({}, 0), pytest.param({"SECRET_KEY": GOOD_KEY}, 0, marks=pytest.mark.nightly), ({"SECRET_KEY": "x" * 50}, 1)],
+)
 def test_djangos_own_check_finds_nothing(tmp_path: Path, changed: dict[str, str], status: int) -> None:
     command = [sys.executable, "manage.py", "check", "--deploy", "--fail-level=WARNING"]
     given = environment(tmp_path, **(PRODUCTION | changed))
@@ -135,9 +143,8 @@ def test_a_server_for_oneself_may_do_without(tmp_path: Path) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
     """(the proxy's port, the web server's port) of a site as compose.yaml starts it; nothing is deployed there."""
     data = tmp_path_factory.mktemp("site")
+    migrated(data / "db.sqlite3")
     given = environment(data, **PRODUCTION)
-    migrate = [sys.executable, "manage.py", "migrate", "--no-input", "--verbosity=0"]
-    subprocess.run(migrate, cwd=TOP, env=given, check=True)
     port = free_port()
     with open(data / "web.log", "wb") as log:
         server = start(list(web(port).command), output=log, environment=given)
