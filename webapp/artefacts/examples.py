@@ -61,6 +61,8 @@ INDEX: Final[dict[str, Any]] = {
     "job": _JOB,
     "evaluations": [7],
     "deployments": [12],
+    "folded_from": [],
+    "folded_into": None,
     "pinned": False,
     "removed_at": None,
     "created_at": _AT,

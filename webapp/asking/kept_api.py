@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from realm_core.text.language import foreign_language
+from webapp.serving.share import share_of
 from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import own_answers, readable_answer
@@ -50,6 +51,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         ],
         "purged_at": None if asked.purged_at is None else asked.purged_at.isoformat(),
         "question_language": foreign_language(asked.question),
+        "corpus_share": share_of(asked.deployment.index.corpus),
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,
