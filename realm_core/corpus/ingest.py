@@ -89,6 +89,8 @@ def _fill(work: WorkFolder, source: ArticleSource, activity: Activity, processes
                 work.add(batch.articles, batch.blocks, batch.position)
                 share = source.share_read()
                 total = max(work.position, round(work.position / share)) if share else None
+                if most:
+                    total = min(total or most, most)
                 activity.progress(work.position, total, "pages", f"{work.blocks:,} blocks")
                 activity.check()
     except Stopped:

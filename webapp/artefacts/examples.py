@@ -20,6 +20,7 @@ CORPUS: Final[dict[str, Any]] = {
     "language": "en",
     "articles": 10284,
     "blocks": 21034,
+    "share": 1.0,
     "licence": "CC BY-SA 4.0",
     "attribution": "Wikipedia contributors",
     "job": _JOB,

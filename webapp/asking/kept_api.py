@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from realm_core.text.language import foreign_language
-from webapp.serving.share import share_of
 from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import own_answers, readable_answer
@@ -27,6 +26,7 @@ from webapp.rest.base import (
 )
 from webapp.rest.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
 from webapp.rest.unchanging import UNCHANGED, UNLESS, KeptView
+from webapp.serving.share import share_of
 
 _ORDERS: Final = ("created_at", "latency_ms")
 _FILTERS: Final = (
