@@ -241,6 +241,10 @@ def test_the_command(
     assert schedule.stage == Stage.INGEST and schedule.last_job == job
     assert not schedule.enabled and not schedule.deploy and not job.parameters.get("articles_at_most")
 
+    with pytest.raises(CommandError, match=f"job {job.pk}"):
+        call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
+    assert Schedule.objects.count() == 1 and dumps.MIRROR.startswith("https://")
+
 
 def test_to_answer_soon_it_begins_with_a_part(
     mirror: Mirror,
@@ -271,7 +275,3 @@ def test_page_and_rest_say_how_much_is_in(
     assert answer["corpus_share"] == 0.0312
     page = client.get(f"/answers/{answer['id']}/").content.decode()
     assert re.search(r"answered from the first 3\.1.% of <bdi>tiny</bdi>", page)
-
-    with pytest.raises(CommandError, match=f"job {job.pk}"):
-        call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
-    assert Schedule.objects.count() == 1 and dumps.MIRROR.startswith("https://")

@@ -31,8 +31,8 @@ _ATTEMPTS: Final = 5
 class Left:
     """Documents that were purged from a corpus and are still in the current state above one of its indexes.
 
-    places: their article rows, by id. again: those that were added again above another index; what that has of them
-    is no part of the purge.
+    places: their article rows, by id. again: those that were added again above another index. They are masked here, and
+    are otherwise not purged any more.
     """
 
     row: CorpusState | None
@@ -83,13 +83,16 @@ def _commit(index: IndexGeneration, found: Left, after: CorpusView, by: User | s
     with transaction.atomic():
         was, now = advanced(index, found.row, found.view.state, after.state, person)
         changes = []
-        for document_id, place in found.places.items():
+        for document_id in sorted(
+            found.places.keys() - found.again
+        ):  # of one that was added again nothing else is purged
+            place = found.places[document_id]
             document = Document.objects.filter(index=index, document_id=document_id).first()
             if document is None:
                 collection = found.view.collection_of(place)
                 document = Document(index=index, document_id=document_id, format=BASE_FORMAT, collection=collection)
             empty(document)
-            blocks = [] if document_id in found.again else found.view.blocks_of_article(place)
+            blocks = found.view.blocks_of_article(place)
             changes.append(
                 CorpusChange.objects.create(
                     kind=ChangeKind.PURGED,

@@ -83,7 +83,7 @@ def test_above_one_that_was_built_later(
     model, _, corpus = folders
     later = record_index(build(model, corpus, tmp_path / "indexes", Activity(quiet=True), name="later"))
     client.force_login(staff.user)
-    page = client.get(f"/manage/deploy/?index={later.pk}").content.decode()
+    page = client.get(f"/manage/deployments/deploy/?index={later.pk}").content.decode()
     assert "1 document that was purged from this corpus is in this index, and will be masked" in page
     deploy_confirmed(later)
     assert_forgotten(client, staff)
