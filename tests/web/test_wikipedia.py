@@ -268,8 +268,7 @@ def test_page_and_rest_say_how_much_is_in(
         return told
 
     assert ask()["corpus_share"] == 1 and " is in so far" not in client.get("/").content.decode()
-    for place in ("webapp.asking.views", "webapp.asking.kept_api"):
-        monkeypatch.setattr(f"{place}.share_of", lambda _corpus: 0.0312)
+    monkeypatch.setattr("webapp.serving.share._share_in", lambda _folder: 0.0312)
     assert re.search(r"3\.1.% of <bdi>tiny</bdi> is in so far", client.get("/").content.decode())
     answer = ask()
     assert answer["corpus_share"] == 0.0312

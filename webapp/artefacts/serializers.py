@@ -76,15 +76,10 @@ class IndexSerializer(RecordSerializer):
 
     evaluations = _ids("Measurements over it.")
     deployments = _ids("When it was deployed.")
-    folded_from = serializers.SerializerMethodField(
-        help_text="Indexes whose documents, and the edits above them, a fold made it of."
-    )
+    folded_from = _ids("Indexes whose documents, and the edits above them, a fold made it of.")
     search = serializers.SerializerMethodField(
         help_text="How blocks are found, exactly or approximately, and why; empty where its files were removed."
     )
-
-    def get_folded_from(self, index: IndexGeneration) -> list[int]:
-        return list(IndexGeneration.every.filter(folded_into=index).values_list("pk", flat=True))
 
     def get_search(self, index: IndexGeneration) -> str:
         return search_of_index(index)
