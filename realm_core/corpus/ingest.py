@@ -54,7 +54,7 @@ def ingest(
     if existing is not None:
         activity.say(f"The snapshot of {source.name} exists already: {existing}")
         return existing
-    description = {
+    description: dict[str, Any] = {
         "name": name,
         "source": source.name,
         "language": source.language,

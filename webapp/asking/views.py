@@ -149,7 +149,7 @@ def _box(
 ) -> HttpResponse:
     offer = offered(request.user, **(where or {}))
     active = Deployment.active()
-    context = {"question": question, "error": error, "examples": EXAMPLES, "where": offer}
+    context: dict[str, Any] = {"question": question, "error": error, "examples": EXAMPLES, "where": offer}
     if active is not None:
         context |= {"corpus": active.index.corpus, "share": _part(active.index.corpus)}
     return render(request, "ask/ask.html", context, status=status)

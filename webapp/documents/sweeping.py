@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,7 @@ def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
         for folder, indexes in _indexes_by_folder().items():
             if not (folder / "segments").is_dir():
                 continue
-            names = store_of(indexes[0]).sweep(lambda own=indexes: _needed(own, before), before.timestamp())
+            names = store_of(indexes[0]).sweep(partial(_needed, indexes, before), before.timestamp())
             if names:
                 AuditEntry.record("segments.remove", folder.name, by=by, segments=names)
             swept += [f"Segment {name} of {folder.name}" for name in names]

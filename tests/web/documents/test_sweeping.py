@@ -144,30 +144,36 @@ def test_an_unfinished_fold_keeps_what_it_began_with(edited: Deployment) -> None
     assert remove_superseded(by="retention") == []
 
 
+def read_now(deployment: Deployment) -> Deployment:
+    """A deployment as a process reads it that is about to load its engine: with the state that is current now."""
+    found = Deployment.objects.select_related("model", "index__corpus", "index__model").get(pk=deployment.pk)
+    _ = found.index.current_state
+    return found
+
+
 def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
-    failures: list[Exception] = []
-    done = threading.Event()
+    """By an engine with a state whose segments go, and by one that is loaded with the state before the last edit."""
+    engine, failures, done = load_engine(read_now(edited)), list[Exception](), threading.Event()
 
     def ask() -> None:
         while not done.is_set():
             try:
-                engine = load_engine(deployment)
                 engine.ask("What has Turku?", k=5)
-                engine.close()
             except Exception as failure:
                 failures.append(failure)
 
-    deployment = Deployment.objects.select_related("model", "index__corpus", "index__model").get(pk=edited.pk)
-    _ = deployment.index.current_state  # read here, so that the thread needs no database
-    asker = threading.Thread(target=ask)
+    before, asker = segments(), threading.Thread(target=ask)
     asker.start()
-    for given in (TURKU, LATER, LAST, TURKU):
+    for number in range(3):
         age()
-        documents.change("turku", given, by=None)
+        deployment = read_now(edited)
+        documents.change("turku", replace(TURKU, source=Text(f"Turku has {number + 2} bridges.")), by=None)
         sweeping.sweep(by="retention")
+        load_engine(deployment).close()
     done.set()
     asker.join()
-    assert failures == []
+    engine.close()
+    assert failures == [] and segments().isdisjoint(before)
 
 
 def test_a_backup_is_waited_for(edited: Deployment) -> None:

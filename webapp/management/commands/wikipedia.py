@@ -51,7 +51,12 @@ class Command(BaseCommand):
             if options["estimate"]:
                 return
             source = dumps.fetch(dump, _Progress(self.stdout.write).told)
-            parameters = {"source": "mediawiki", "file": source.name, "corpus_name": dump.wiki, "licence": _LICENCE}
+            parameters: dict[str, Any] = {
+                "source": "mediawiki",
+                "file": source.name,
+                "corpus_name": dump.wiki,
+                "licence": _LICENCE,
+            }
             if options["deploy"]:
                 parameters["articles_at_most"] = schedules.FIRST_ARTICLES
             job = start(JobKind.INGEST, parameters, by=None)
