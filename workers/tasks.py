@@ -16,7 +16,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
 from webapp.artefacts import removing, retention
-from webapp.documents import folding, purging
+from webapp.documents import folding, purging, sweeping
 from webapp.documents.fetching import TASK as FETCH
 from webapp.documents.fetching import clear_away
 from webapp.environment import envint
@@ -149,14 +149,15 @@ def fold_edits() -> None:
 @app.task(name="workers.retain")
 def retain() -> None:
     """Remove what the retention rule does not keep: old questions, and old work if the rule is enabled; what folds have
-    superseded; and purged passages from answers that were being read while the purge was committed."""
+    superseded; segments that nothing needs; and purged passages from answers that were being read while the purge was
+    committed."""
     with _own_connection():
         if cut := purging.cut_purged():
             log.info("Purged passages were taken out of %d answers.", cut)
         if forgotten := retention.forget_answers(by="retention"):
             log.info("Removed: %d questions that were asked without an account.", forgotten)
         try:
-            gone = removing.remove_superseded(by="retention")
+            gone = [*removing.remove_superseded(by="retention"), *sweeping.sweep(by="retention")]
             if RetentionRule.current().enabled:
                 gone += [removal.name for removal in retention.remove(by="retention")]
         except RealmError as error:  # a backup is being written; retried next time

@@ -9,6 +9,7 @@ last finished part.
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +26,35 @@ from realm_core.runs.activity import Activity
 
 # Part of the fingerprint: raise it when cleaning, splitting or packing change their output.
 _RULES = 2
+_MOST_OF_A_PART = 0.99  # a small file is read as a whole before its first article comes
 
 
-def ingest(source: ArticleSource, *, name: str, output: Path, activity: Activity, processes: int | None = None) -> Path:
+def ingest(
+    source: ArticleSource,
+    *,
+    name: str,
+    output: Path,
+    activity: Activity,
+    processes: int | None = None,
+    articles_at_most: int = 0,
+) -> Path:
     """Make a snapshot of `source` and return its folder, `output`/`name`/SNAPSHOT_ID.
 
     processes: number of worker processes; 1 works in this process, None starts one per processor.
+    articles_at_most: read only so many, from the first on, unless it is 0; `share` in the manifest is what part of the
+    source these are.
     An existing snapshot of the same source, options and rules is returned at once.
     """
     if not name or name.startswith(".") or "/" in name or "\0" in name:
         raise RealmError(f"{name!r} cannot be a corpus's name: it becomes a folder's name.")
     fingerprint = f"rules {_RULES}, {MAX_WORDPIECES}/{MAX_TITLE_WORDPIECES} wordpieces, {source.fingerprint()}"
+    if articles_at_most:
+        fingerprint += f", {articles_at_most} articles at most"
     existing = _existing(output / name, fingerprint)
     if existing is not None:
         activity.say(f"The snapshot of {source.name} exists already: {existing}")
         return existing
-    description = {
+    description: dict[str, Any] = {
         "name": name,
         "source": source.name,
         "language": source.language,
@@ -55,7 +69,9 @@ def ingest(source: ArticleSource, *, name: str, output: Path, activity: Activity
         elif work.position:
             activity.say(f"Resuming after the first {work.position:,} pages, which an earlier run finished.")
         if not work.complete:
-            _fill(work, source, activity, processes)
+            _fill(work, source, activity, processes, articles_at_most)
+        if work.share < 1:
+            description["share"] = work.share
         final, is_new = SnapshotWriter(work, description, activity).publish(output / name)
         work.remove()
     if not is_new:
@@ -63,20 +79,26 @@ def ingest(source: ArticleSource, *, name: str, output: Path, activity: Activity
     return final
 
 
-def _fill(work: WorkFolder, source: ArticleSource, activity: Activity, processes: int | None) -> None:
-    """Write every article that is in no finished part yet into parts."""
+def _fill(work: WorkFolder, source: ArticleSource, activity: Activity, processes: int | None, most: int) -> None:
+    """Write every article that is in no finished part yet into parts. most: 0, or how many are read."""
+    articles = source.articles(work.position)
+    wanted = islice(articles, most - work.position) if most else articles
     try:
-        with prepared(source.articles(work.position), processes, first=work.position) as batches:
+        with prepared(wanted, processes, first=work.position) as batches:
             for batch in batches:
                 work.add(batch.articles, batch.blocks, batch.position)
                 share = source.share_read()
                 total = max(work.position, round(work.position / share)) if share else None
+                if most:
+                    total = min(total or most, most)
                 activity.progress(work.position, total, "pages", f"{work.blocks:,} blocks")
                 activity.check()
     except Stopped:
         work.close_part()
         raise
-    work.finish()
+    ended = not most or work.position < most or next(articles, None) is None
+    share = source.share_read()
+    work.finish(1.0 if ended or share is None else min(share, _MOST_OF_A_PART))
     activity.progress(work.position, work.position, "pages", f"{work.blocks:,} blocks")
 
 
@@ -99,6 +121,7 @@ def snapshot_of(task: Ingest, activity: Activity) -> Path:
         output=task.output,
         activity=activity,
         processes=task.processes or (1 if task.source in PACKAGES else None),  # too small for a pool
+        articles_at_most=task.articles_at_most,
     )
 
 

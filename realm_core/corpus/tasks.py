@@ -36,6 +36,7 @@ class Ingest(Task):
     corpus_name: Name = setting("", "what the corpus is called; empty: the source's name", flag="--name")
     licence: Line = setting("", "of the texts, shown beside every passage; empty: the source's own")
     attribution: Line = setting("", "whom the pages name beside a passage; empty: the source's own")
+    articles_at_most: int = setting(0, "only so many articles, from the first on; 0: all of them", ge=0)
     output: Path = runtime(help="folder of all corpora")
     processes: int | None = runtime(None, help="processes that clean and pack (default: one a processor)", ge=1)
 

@@ -54,6 +54,7 @@ class WorkFolder:
         self._pending_bytes = 0
         self.parts: list[SnapshotPart] = []
         self.complete = False
+        self.share = 1.0  # of the source that was read, where it is complete
         self.emptied = False
 
     def __enter__(self) -> WorkFolder:
@@ -109,10 +110,10 @@ class WorkFolder:
         self._pending_articles, self._pending_blocks = [], []
         self._pending_rows = self._pending_bytes = 0
 
-    def finish(self) -> None:
-        """Close the last part and record that the source has been read to its end."""
+    def finish(self, share: float = 1.0) -> None:
+        """Close the last part and record that the source has been read: to its end, or a share of it."""
         self.close_part()
-        self.complete = True
+        self.complete, self.share = True, share
         self._write_journal()
 
     def articles_file(self, number: int) -> Path:
@@ -129,6 +130,7 @@ class WorkFolder:
             "format": _FORMAT,
             "fingerprint": self._fingerprint,
             "complete": self.complete,
+            "share": self.share,
             "parts": [asdict(part) for part in self.parts],
         }
         write_json(self._journal, journal)
@@ -144,6 +146,7 @@ class WorkFolder:
                 try:
                     self.parts = _parts(journal["parts"])
                     self.complete = bool(journal["complete"])
+                    self.share = float(journal.get("share", 1.0))
                 except (KeyError, TypeError, ValueError):
                     raise RealmError(f"{self._journal} is damaged; remove its folder and start again.") from None
                 kept.add(self._journal.name)

@@ -149,7 +149,7 @@ def _segment(store: Store, view: CorpusView, documents: Sequence[Document], embe
     spans = _packed(documents)
     ids = [_ids(document, own) for document, own in zip(documents, spans, strict=True)]
     name = segment_id(documents, ids, state.block_hash)
-    if not (store.segments / name).exists():
+    if not store.taken(name):
         texts = [
             (document.title, document.text[start:end])
             for document, own in zip(documents, spans, strict=True)

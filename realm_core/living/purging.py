@@ -249,7 +249,7 @@ def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[Co
         documents = [layer.document(row) for row in rows]
         ids = [layer.block_ids(layer.blocks_of(row)) for row in rows]
         name = names[layer.name] = segment_id(documents, ids, state.block_hash)
-        if not (store.segments / name).exists():
+        if not store.taken(name):
             with disk_errors(store.segments):
                 copy_of_segment(store.segments / name, layer, living, name=state.name, block_hash=state.block_hash)
     return (

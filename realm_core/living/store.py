@@ -10,7 +10,8 @@ Snapshots and generations of bases are with all others: `corpora`/NAME/SNAPSHOT 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -96,7 +97,33 @@ class Store:
                 removed.append(file.name)
         return removed
 
+    def taken(self, segment: str) -> bool:
+        """Whether a segment exists, which is then no leftover for a `sweep`; only under the editing lock."""
+        folder = self.segments / segment
+        if not folder.exists():
+            return False
+        os.utime(folder)
+        return True
+
+    def sweep(self, needed: Callable[[], Collection[str]], before_s: float) -> list[str]:
+        """Remove the segments that are not needed and that no edit has used since a time; returns their names.
+
+        needed: names of segments, read with the editing lock held. before_s: seconds since 1970. A state in a database
+        may name a segment a moment after the edit that published it, so `before_s` must be well in the past.
+        """
+        with self.lock(), disk_errors(self.segments):
+            self.sweep_half_written()
+            kept, swept = needed(), []
+            for folder in sorted(self.segments.iterdir()):
+                if folder.name.startswith(".") or folder.name in kept or folder.stat().st_mtime >= before_s:
+                    continue
+                hidden = folder.with_name(f".{folder.name}.partial")  # a segment is there completely or not at all
+                os.rename(folder, hidden)
+                remove_folder(hidden)
+                swept.append(folder.name)
+        return swept
+
     def sweep_half_written(self) -> None:
-        """Remove unfinished segments of a killed edit; only under the editing lock."""
+        """Remove unfinished segments of a killed edit or sweep; only under the editing lock."""
         for folder in self.segments.glob(".*.partial"):
             remove_folder(folder)

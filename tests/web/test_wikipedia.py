@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from realm_core.errors import RealmError
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
@@ -236,8 +239,38 @@ def test_the_command(
     assert told == {"source": "mediawiki", "file": NAME, "corpus_name": "simplewiki", "licence": "CC BY-SA 4.0"}
     schedule = Schedule.objects.get()
     assert schedule.stage == Stage.INGEST and schedule.last_job == job
-    assert not schedule.enabled and not schedule.deploy
+    assert not schedule.enabled and not schedule.deploy and not job.parameters.get("articles_at_most")
 
     with pytest.raises(CommandError, match=f"job {job.pk}"):
         call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}")
     assert Schedule.objects.count() == 1 and dumps.MIRROR.startswith("https://")
+
+
+def test_to_answer_soon_it_begins_with_a_part(
+    mirror: Mirror,
+    answering: Deployment,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--deploy")
+    assert "ingests the first 2,000 articles of simplewiki" in capsys.readouterr().out
+    assert Job.objects.get().parameters["articles_at_most"] == 2000 and Schedule.objects.get().deploy
+
+
+def test_page_and_rest_say_how_much_is_in(
+    answering: Deployment,  # noqa: F811
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ask() -> dict[str, Any]:
+        told: dict[str, Any] = client.post("/api/v1/ask", {"question": "What is Mars?"}, "application/json").json()
+        return told
+
+    assert ask()["corpus_share"] == 1 and " is in so far" not in client.get("/").content.decode()
+    monkeypatch.setattr("webapp.serving.share._share_in", lambda _folder: 0.0312)
+    assert re.search(r"3\.1.% of <bdi>tiny</bdi> is in so far", client.get("/").content.decode())
+    answer = ask()
+    assert answer["corpus_share"] == 0.0312
+    page = client.get(f"/answers/{answer['id']}/").content.decode()
+    assert re.search(r"answered from the first 3\.1.% of <bdi>tiny</bdi>", page)

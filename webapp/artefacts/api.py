@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db.models import Model
+from django.db.models import Model, Prefetch
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from drf_spectacular.utils import OpenApiExample, extend_schema
@@ -56,7 +56,7 @@ class ListedRecords:
     serializer: type[serializers.ModelSerializer[Any]]
     detail: type[serializers.ModelSerializer[Any]]
     example: Mapping[str, Any]
-    related: tuple[str, ...] = ()
+    related: tuple[str | Prefetch[Any], ...] = ()
     filters: Sequence[ListFilter] = ()
     orders: Sequence[str] = ("created_at",)
     about: str = ""
@@ -97,7 +97,7 @@ LISTED: Final = (
         examples.INDEX,
         removable=True,
         about="Also one whose files retention has removed, which is not listed any more.",
-        related=("evaluations", "deployments"),
+        related=("evaluations", "deployments", Prefetch("folded_from", IndexGeneration.every.all())),
         filters=(by_id("model", ModelVersion), by_id("corpus", CorpusSnapshot)),
     ),
     ListedRecords(
@@ -190,7 +190,8 @@ def _one_address(listed: ListedRecords) -> URLPattern:
         def get(self, request: Request, record_id: int) -> Response:
             only_parameters(request, ())
             # `_base_manager` finds every record, also an index whose files were removed.
-            return Response(listed.detail(get_object_or_404(listed.record._base_manager, pk=record_id)).data)
+            records = listed.record._base_manager.prefetch_related(*listed.related)
+            return Response(listed.detail(get_object_or_404(records, pk=record_id)).data)
 
     if listed.removable:
 

@@ -22,6 +22,7 @@ from webapp.rest.serializers import (
     RecordSerializer,
     person_field,
 )
+from webapp.serving.share import share_of
 
 
 def _ids(help_text: str) -> serializers.ManyRelatedField:
@@ -33,14 +34,18 @@ class CorpusSerializer(RecordSerializer):
     """A corpus snapshot."""
 
     indexes = _ids("Indexes of it.")
+    share = serializers.SerializerMethodField(help_text="What part of its source it holds; 1: all of it.")
     span_sets = _ids("Salient spans of it.")
     model_versions = _ids("Models that were trained on it.")
+
+    def get_share(self, corpus: CorpusSnapshot) -> float:
+        return share_of(corpus)
 
     class Meta:
         model = CorpusSnapshot
         fields = [
-            *("id", "name", "snapshot_id", "path", "source", "language", "articles", "blocks", "licence"),
-            *("attribution", "job", "indexes", "span_sets", "model_versions", "removed_at", "created_at"),
+            *("id", "name", "snapshot_id", "path", "source", "language", "articles", "blocks", "share"),
+            *("licence", "attribution", "job", "indexes", "span_sets", "model_versions", "removed_at", "created_at"),
         ]
 
 
@@ -71,6 +76,7 @@ class IndexSerializer(RecordSerializer):
 
     evaluations = _ids("Measurements over it.")
     deployments = _ids("When it was deployed.")
+    folded_from = _ids("Indexes whose documents, and the edits above them, a fold made it of.")
     search = serializers.SerializerMethodField(
         help_text="How blocks are found, exactly or approximately, and why; empty where its files were removed."
     )
@@ -82,7 +88,7 @@ class IndexSerializer(RecordSerializer):
         model = IndexGeneration
         fields = [
             *("id", "generation", "model", "corpus", "path", "rows", "dim", "search", "job", "evaluations"),
-            *("deployments", "pinned", "removed_at", "created_at"),
+            *("deployments", "folded_from", "folded_into", "pinned", "removed_at", "created_at"),
         ]
 
 

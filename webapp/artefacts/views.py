@@ -25,6 +25,7 @@ from webapp.models import (
     SpanSet,
 )
 from webapp.pages.guards import staff_member, staff_only
+from webapp.serving.share import share_of
 from webapp.storage.places import resolve
 
 _PAGE_SIZE: Final = 25
@@ -80,13 +81,14 @@ def index_list(request: HttpRequest) -> HttpResponse:
 @require_GET
 def index_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One index, also one whose files were removed."""
-    index = get_object_or_404(IndexGeneration.every.select_related("model", "corpus", "job"), pk=pk)
+    index = get_object_or_404(IndexGeneration.every.select_related("model", "corpus", "job", "folded_into"), pk=pk)
     return render(
         request,
         "manage/index.html",
         {
             "index": index,
             "search": search_of_index(index),
+            "folded_from": IndexGeneration.every.filter(folded_into=index),
             "folder": resolve(index.path),
             "fitting": ModelVersion.objects.filter(block_hash=index.model.block_hash),
             "evaluations": index.evaluations.select_related("questions", "model"),
@@ -119,6 +121,7 @@ def corpus_page(request: HttpRequest, pk: int) -> HttpResponse:
         "manage/corpus.html",
         {
             "corpus": corpus,
+            "share": share_of(corpus),
             "folder": resolve(corpus.path),
             "indexes": corpus.indexes.select_related("model"),
             "span_sets": corpus.span_sets.select_related("job"),

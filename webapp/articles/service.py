@@ -12,11 +12,14 @@ from django.db.models import QuerySet
 
 from realm_core.errors import RealmError
 from webapp.models import (
+    GONE,
     AskedAnswer,
     ChangeKind,
     CorpusSnapshot,
     CorpusState,
     Deployment,
+    Document,
+    DocumentStatus,
     EvidenceBlock,
     GoneBlock,
     IndexGeneration,
@@ -68,8 +71,15 @@ def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[
     for corpus, texts in _corpora(asked):
         row = texts.row_of(block_id)
         if row is not None and _collection_of(texts, block := texts.block(row)) not in hidden:
-            return _source(corpus, texts, block)
+            source = _source(corpus, texts, block)
+            return None if _is_purged_document(corpus, source.article.id) else source
     return None
+
+
+def _is_purged_document(corpus: CorpusSnapshot, document_id: str) -> bool:
+    """Whether it was purged from the corpus, and not added again: another snapshot may have other blocks of it."""
+    rows = Document.objects.filter(index__corpus__name=corpus.name, document_id=document_id)
+    return rows.filter(status=DocumentStatus.PURGED).exists() and not rows.exclude(status__in=GONE).exists()
 
 
 def _is_purged(block_id: str) -> bool:

@@ -196,6 +196,10 @@ class AnswerSerializer(ReadingSerializer):
     purged_at = serializers.DateTimeField(
         allow_null=True, help_text="When passages were last purged from its evidence; it is what the others say."
     )
+    corpus_share = serializers.FloatField(
+        help_text="What part of its source the corpus holds: less than 1 while the first parts of a Wikipedia answer "
+        "and the rest is being indexed."
+    )
     question_language = serializers.CharField(
         allow_null=True,
         help_text="Code of the language that the question seems to be in where that is not the models' own, English; "

@@ -25,11 +25,12 @@ from webapp.asking import service as asking
 from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
 from webapp.asking.offering import offered
 from webapp.asking.reading import read
-from webapp.models import AskedAnswer, GoneBlock
+from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
+from webapp.serving.share import share_of
 
 # Answered correctly from the default corpus; each from another field.
 EXAMPLES: Final = (
@@ -147,8 +148,17 @@ def _box(
     request: HttpRequest, question: str, error: str = "", status: int = 200, where: dict[str, Any] | None = None
 ) -> HttpResponse:
     offer = offered(request.user, **(where or {}))
-    context = {"question": question, "error": error, "examples": EXAMPLES, "where": offer}
+    active = Deployment.active()
+    context: dict[str, Any] = {"question": question, "error": error, "examples": EXAMPLES, "where": offer}
+    if active is not None:
+        context |= {"corpus": active.index.corpus, "share": _part(active.index.corpus)}
     return render(request, "ask/ask.html", context, status=status)
+
+
+def _part(corpus: CorpusSnapshot) -> float | None:
+    """The share of its source that a corpus holds; None: all of it."""
+    share = share_of(corpus)
+    return share if share < 1 else None
 
 
 def _foreign(asked: AskedAnswer) -> dict[str, str] | None:
@@ -175,6 +185,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "reading": reading,
         "where": offered(request.user, asked.collections, asked.filters),
         "language": _foreign(asked),
+        "share": _part(asked.deployment.index.corpus),
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,
         "right": _RIGHT_WORDS[said.right if said else None],

@@ -27,12 +27,13 @@ from realm_core.files import read_json
 from realm_core.index.manifest import verify as verify_index
 from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.pace import others_first
-from webapp.documents import bringing
+from webapp.documents import bringing, purged
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.refusals import StateConflict
 from webapp.storage.places import resolve
 
+_QUALITY_ON = "Quality on "
 CONFIRMATION = "I have read this and want it to answer all the same."
 
 
@@ -73,6 +74,11 @@ class PairCheck:
         return tuple(one.says for one in self.findings if one.verdict is Verdict.DOUBT)
 
     @property
+    def measured_worse(self) -> bool:
+        """Whether it answers worse on questions that both were asked, or these cannot be compared."""
+        return any(one.verdict is Verdict.DOUBT and one.about.startswith(_QUALITY_ON) for one in self.findings)
+
+    @property
     def digest(self) -> str:
         """Digest of what a person confirms: this pair, in the place of that deployment, with these doubts."""
         said = [self.model.pk, self.index.pk, self.instead_of.pk if self.instead_of else None, *self.doubts]
@@ -100,6 +106,7 @@ def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairChec
     active = Deployment.active()
     findings = [_fit(model, index), *_files(model, index), *_edits(index, active)]
     if all(one.verdict is not Verdict.BAD for one in findings):
+        findings += _purged(index)
         findings += _quality(model, index, active)
     return PairCheck(model, index, active, tuple(findings))
 
@@ -136,9 +143,12 @@ def _activate(action: str, found: PairCheck, by: User | str | None, note: str, c
         raise RealmError(found.refusal)
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
+    purged.hold(found.index, by=by)
     with transaction.atomic():
         if Deployment.active() != found.instead_of:
             raise RealmError("Another deployment was activated meanwhile; check again.")
+        if purged.left(found.index) is not None:
+            raise RealmError("Documents were purged meanwhile; check again.")
         person = by if isinstance(by, User) else None
         deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
         AuditEntry.record(
@@ -212,6 +222,19 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
         yield Finding("Edited documents", Verdict.DOUBT, says)
 
 
+def _purged(index: IndexGeneration) -> list[Finding]:
+    """Documents that were purged from its corpus, and that it still has."""
+    found = purged.left(index)
+    if found is None:
+        return []
+    number = len(found.places)
+    says = (
+        f"{number:,} document{' that was' if number == 1 else 's that were'} purged from this corpus "
+        f"{'is' if number == 1 else 'are'} in this index, and will be masked before it answers."
+    )
+    return [Finding("Purged documents", Verdict.GOOD, says)]
+
+
 def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | None) -> list[Finding]:
     """The quality compared with the active deployment, on each question set that both were measured on."""
     about = "Quality"
@@ -229,7 +252,7 @@ def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | N
 
 
 def _compared(now: Evaluation, new: Evaluation) -> Finding:
-    about = f"Quality on {new.questions.name}"
+    about = f"{_QUALITY_ON}{new.questions.name}"
     try:
         difference = comparing.difference(now, new)
     except RealmError as error:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
-from webapp.documents import purging, service
+from webapp.documents import service
 from webapp.documents.reading import MOST_DOCUMENTS, Taken
 from webapp.documents.viewing import active, opened
-from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration, Purge
+from webapp.models import CorpusChange, Deployment, Document, DocumentStatus, IndexGeneration
 
 if TYPE_CHECKING:
     from realm_core.living.view import CorpusView
@@ -25,30 +26,29 @@ if TYPE_CHECKING:
 class Waiting:
     """Edits above `index` that the corpus which answers now does not have.
 
-    documents: ids of those that were added or changed. removed, purged: of those that were, and are still here.
+    documents: ids of those that were added or changed. removed: of those that were, and are still here. What was purged
+    is no edit that waits: it is purged here, too.
     twins: of those that were added or changed, but whose title and text another document has here, and of that one.
     """
 
     index: IndexGeneration
     documents: tuple[str, ...]
     removed: tuple[str, ...]
-    purged: tuple[str, ...]
     twins: tuple[tuple[str, str], ...]
 
     def __len__(self) -> int:
-        return len(self.documents) + len(self.removed) + len(self.purged)
+        return len(self.documents) + len(self.removed)
 
 
 @dataclass(frozen=True)
 class Brought:
-    """What was brought over. purge: its receipt, where something was purged. left_out: a sentence for each document."""
+    """What was brought over. left_out: a sentence for each document."""
 
     changes: tuple[CorpusChange, ...] = ()
-    purge: Purge | None = None
     left_out: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.changes) + (0 if self.purge is None else len(self.purge.document_ids))
+        return len(self.changes)
 
 
 _MOST_LOOKED_AT: Final = 50  # deployments, the latest first
@@ -56,8 +56,14 @@ _MOST_LOOKED_AT: Final = 50  # deployments, the latest first
 
 def edited_above(earlier: IndexGeneration, later: IndexGeneration) -> int:
     """How many documents were edited above `earlier` and not above `later`. Opens no corpus."""
-    here = Document.objects.filter(index=later).values("document_id")
-    return Document.objects.filter(index=earlier).exclude(document_id__in=here).count()
+    return _edited(earlier, later).count()
+
+
+def _edited(earlier: IndexGeneration, later: IndexGeneration) -> QuerySet[Document]:
+    """The rows of documents edited above `earlier` and not above `later`. One purged above both was purged at once."""
+    every = Document.objects.exclude(status=DocumentStatus.PURGED)
+    here = every.filter(index=later).values("document_id")
+    return every.filter(index=earlier).exclude(document_id__in=here)
 
 
 def waiting() -> Waiting | None:
@@ -67,39 +73,36 @@ def waiting() -> Waiting | None:
     if earlier is None:
         return None
     view = opened(index, index.current_state)
-    here = Document.objects.filter(index=index).values("document_id")
-    rows = list(Document.objects.filter(index=earlier).exclude(document_id__in=here).order_by("pk"))
+    rows = list(_edited(earlier, index).order_by("pk"))
     places = view.with_ids([row.document_id for row in rows])
     documents: list[Document] = []
-    gone: dict[str, list[str]] = {DocumentStatus.REMOVED: [], DocumentStatus.PURGED: []}
+    removed: list[str] = []
     for row in rows:
         place = places.get(row.document_id)
-        if row.status in gone:
-            gone[row.status] += [row.document_id] if place is not None else []
+        if row.status == DocumentStatus.REMOVED:
+            removed += [row.document_id] if place is not None else []
         elif (
             place is None
             or service.content_hash(view.document(place)) != row.content_hash
             or row.collection not in (earlier.corpus.name, view.collection_of(place))
         ):
             documents.append(row)
-    replaced = {*(row.document_id for row in documents), *gone[DocumentStatus.REMOVED], *gone[DocumentStatus.PURGED]}
+    replaced = {*(row.document_id for row in documents), *removed}
     twins = _twins(view, documents, replaced)
     found = Waiting(
         earlier,
         tuple(row.document_id for row in documents if row.document_id not in twins),
-        tuple(gone[DocumentStatus.REMOVED]),
-        tuple(gone[DocumentStatus.PURGED]),
+        tuple(removed),
         tuple(twins.items()),
     )
     return found if len(found) else None
 
 
 def bring(*, by: User | None) -> Brought:
-    """Bring over what waits: a purge, then edits of at most `MOST_DOCUMENTS` documents. Errors as these have."""
+    """Bring over what waits by edits of at most `MOST_DOCUMENTS` documents. Errors as these have."""
     found = waiting()
     if found is None:
         return Brought()
-    purge = purging.purge(found.purged, by=by) if found.purged else None
     view = opened(found.index, found.index.current_state)
     formats = dict(
         Document.objects.filter(index=found.index, document_id__in=found.documents).values_list("document_id", "format")
@@ -114,7 +117,7 @@ def bring(*, by: User | None) -> Brought:
         changes += service.put(taken, removed, by=by).changes
         removed = ()
     left_out = tuple(f"{one} is left out: {twin} has its title and text here." for one, twin in found.twins)
-    return Brought(tuple(changes), purge, left_out)
+    return Brought(tuple(changes), left_out)
 
 
 def _twins(view: CorpusView, rows: Sequence[Document], replaced: Collection[str]) -> dict[str, str]:

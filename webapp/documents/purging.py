@@ -3,13 +3,15 @@
 find their blocks → files rewritten (realm_core.living.purging) → one transaction: state, ledger, kept answers, receipt
 
 A kept answer that read them becomes what its other passages say, as `Answer.without` computes it. All indexes of a
-corpus share the folder of their edits, so the edits above each of them are rewritten. A base is not: where one holds a
-document, the receipt names its folders. A base that a fold made is folded again for that (`folding.py`), and removed a
-day after it was superseded (`webapp/artefacts/removing.py`).
+corpus share the folder of their edits, so the edits above each of them are rewritten, and the documents are masked in
+the bases of all. A base is not rewritten: where one holds a document, the receipt names its folders. A base that a fold
+made is folded again for that (`folding.py`), and removed a day after it was superseded
+(`webapp/artefacts/removing.py`). An index that is made later is masked before it answers (`purged.py`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
+from realm_core.errors import RealmError
 from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.service import EditConflict, state_row
 from webapp.documents.viewing import DocumentMissing, active, opened
@@ -46,13 +49,19 @@ if TYPE_CHECKING:
     from realm_core.living.state import CorpusState as State
     from realm_core.living.view import CorpusView
 
+log = logging.getLogger(__name__)
+
 PURGED_TITLE: Final = "Purged document"
 _ATTEMPTS: Final = 5
 _AT_ONCE: Final = 500  # ids in one query
 
 
-class _Overtaken(Exception):
+class Overtaken(Exception):
     """An edit was committed meanwhile."""
+
+
+# An index, and the row of its current state; None: the unchanged base.
+_Place = tuple[IndexGeneration, CorpusState | None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class _Standing:
 
 def blocks_of(document_ids: Sequence[str]) -> list[str]:
     """The ids of all blocks that the documents have or had, in all their versions."""
-    blocks = _blocks_of(_standings(active().index), document_ids)
+    blocks = _blocks_of(_standings(_places(active().index)), document_ids)
     return sorted(block_id for own in blocks.values() for block_id in own)
 
 
@@ -84,7 +93,8 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
         deployment = active()  # a fold that overtakes a purge changes the index
         index = deployment.index
         store, embed = store_of(index), embedding_of(deployment.model)
-        standings = _standings(index)
+        places = _places(index)
+        standings = _standings(places)
         blocks = _blocks_of(standings, ids)
         for document_id in ids:
             if document_id not in blocks:
@@ -92,9 +102,9 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
         state, others = standings[0].view.state, [(store_of(one.index), one.view.state) for one in standings[1:]]
         made: list[Purge] = []
 
-        def check(index: IndexGeneration = index, standings: list[_Standing] = standings) -> None:
-            if [one.row for one in standings if one.row is not None] != _current_rows(index):
-                raise _Overtaken
+        def check(index: IndexGeneration = index, places: list[_Place] = places) -> None:
+            if places != _places(index):
+                raise Overtaken
 
         def commit(
             after: State,
@@ -120,7 +130,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
                     made += [one for one in index.purges.all() if one.document_ids == sorted(blocks)][:1]
                 if not made:
                     commit(state, receipt, [one.view.state for one in standings[1:]])
-        except _Overtaken:
+        except Overtaken:
             continue
         holder().follow()
         return made[0]
@@ -137,26 +147,36 @@ def cut_purged() -> int:
     if not block_ids:
         return 0
     with transaction.atomic():
-        return _cut(block_ids)
+        return cut(block_ids)
 
 
-def _current_rows(index: IndexGeneration) -> list[CorpusState]:
-    """The current row of an index first, then those of indexes with edits in the same folder whose files are there."""
-    present = [one for one in indexes_beside(index) if one.removed_at is None and one.corpus.removed_at is None]
-    rows = CorpusState.objects.filter(index__in=[index, *present], is_current=True)
-    rows = rows.select_related("index__corpus", "index__model")
-    return sorted(rows, key=lambda row: (row.index_id != index.pk, row.index_id))
+def _places(index: IndexGeneration) -> list[_Place]:
+    """An index and those beside it whose files are there, each with its current row; the index itself first.
 
-
-def _standings(index: IndexGeneration) -> list[_Standing]:
-    """The corpus above the deployed index first, then those of `_current_rows`."""
-    rows = _current_rows(index)
-    own = next((row for row in rows if row.index_id == index.pk), None)
-    others = [row for row in rows if row.index_id != index.pk]
-    return [
-        _Standing(index, own, opened(index, own)),
-        *(_Standing(row.index, row, store_of(row.index).view(state_of(row.index, row))) for row in others),
+    One that was folded is never deployed again, so it is not among them.
+    """
+    beside = [
+        one
+        for one in indexes_beside(index)
+        if one.removed_at is None and one.corpus.removed_at is None and one.folded_into_id is None
     ]
+    rows = CorpusState.objects.filter(index__in=[index, *beside], is_current=True)
+    row_of = {row.index_id: row for row in rows}
+    return [(one, row_of.get(one.pk)) for one in (index, *sorted(beside, key=lambda one: one.pk))]
+
+
+def _standings(places: Sequence[_Place]) -> list[_Standing]:
+    """The places, opened. Left out is an unedited base that cannot be read: it is masked before it answers."""
+    (index, own), *others = places
+    standings = [_Standing(index, own, opened(index, own))]
+    for one, row in others:
+        try:
+            standings.append(_Standing(one, row, store_of(one).view(state_of(one, row))))
+        except RealmError as error:
+            if row is not None:
+                raise
+            log.warning("The index %s cannot be read, so nothing is purged from it: %s", one, error)
+    return standings
 
 
 def _blocks_of(standings: Sequence[_Standing], document_ids: Sequence[str]) -> dict[str, set[str]]:
@@ -186,11 +206,15 @@ def _commit(
     receipt: Receipt | None,
     by: User | None,
 ) -> Purge:
-    """Everything that the purge changes in the database, or _Overtaken. standings: that of the deployed index first."""
+    """Everything that the purge changes in the database, or Overtaken. standings: that of the deployed index first."""
     index = standings[0].index
     try:
         with transaction.atomic():
-            states = {one.index.pk: _advanced(one, view, by) for one, view in zip(standings, after, strict=True)}
+            states = {
+                one.index.pk: advanced(one.index, one.row, one.view.state, view.state, by)
+                for one, view in zip(standings, after, strict=True)
+                if one.index == index or one.row is not None or view.state != one.view.state
+            }
             changes = []
             for document_id, own in blocks.items():
                 # What another document has word for word stays with that one.
@@ -208,27 +232,29 @@ def _commit(
                         )
                     )
             GoneBlock.follow(changes)
-            answers = _cut({block_id for change in changes for block_id in change.blocks_gone})
+            answers = cut({block_id for change in changes for block_id in change.blocks_gone})
             ids = sorted(blocks)
             purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **_told(receipt))
             AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
             return purge
     except IntegrityError:  # a first edit at the same moment
-        raise _Overtaken from None
+        raise Overtaken from None
 
 
-def _advanced(standing: _Standing, after: CorpusView, by: User | None) -> tuple[CorpusState, CorpusState]:
-    """The rows of the state before and of the current one."""
-    row = standing.row
+def advanced(
+    index: IndexGeneration, row: CorpusState | None, before: State, after: State, by: User | None
+) -> tuple[CorpusState, CorpusState]:
+    """Make a state above an index the current one; the rows of the one before and of this one. Overtaken."""
     if row is None:  # what the first edit changed
-        row = state_row(standing.index, standing.view.state, None)
-    if after.state == standing.view.state:
-        if not CorpusState.objects.filter(pk=row.pk, is_current=True).exists():
-            raise _Overtaken
+        row = state_row(index, before, None)
+    current = CorpusState.objects.filter(pk=row.pk, is_current=True)
+    if after == before:
+        if not current.exists():
+            raise Overtaken
         return row, row
-    if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
-        raise _Overtaken
-    return row, state_row(standing.index, after.state, by)
+    if not current.update(is_current=False):
+        raise Overtaken
+    return row, state_row(index, after, by)
 
 
 def _unchanged(document: Document) -> tuple[CorpusState, CorpusState]:
@@ -251,11 +277,16 @@ def _emptied(standings: Sequence[_Standing], document_id: str) -> list[Document]
             Document(index=standing.index, document_id=document_id, format=BASE_FORMAT, collection=collection)
         )
     for document in documents:
-        document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
-        document.url = document.licence = document.attribution = document.language = document.content_hash = ""
-        document.date, document.tags = None, []
-        document.save()
+        empty(document)
     return documents
+
+
+def empty(document: Document) -> None:
+    """Store the row of a document without anything but its id and its collection."""
+    document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
+    document.url = document.licence = document.attribution = document.language = document.content_hash = ""
+    document.date, document.tags = None, []
+    document.save()
 
 
 def _told(receipt: Receipt | None) -> dict[str, Any]:
@@ -275,7 +306,7 @@ def _told(receipt: Receipt | None) -> dict[str, Any]:
     return {"blocks": receipt.blocks, "files": files, "remaining": remaining}
 
 
-def _cut(block_ids: Collection[str]) -> int:
+def cut(block_ids: Collection[str]) -> int:
     """Take blocks out of all kept answers; how many answers had one."""
     from realm_core.serving.provenance import Answer
 

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import bringing, folding, ledger, service, touched, viewing
+from webapp.documents import bringing, folding, ledger, service, sweeping, touched, viewing
 from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
 from webapp.documents.reading import Given
 from webapp.documents.service import Edited
@@ -85,6 +85,7 @@ def document_list(request: HttpRequest) -> HttpResponse:
         "waiting": bringing.waiting(),
         "edits": folding.edits(index),
         "fold": folding.under_way(index),
+        "earlier": sweeping.earlier(index),
     }
     return render(request, "manage/documents.html", context)
 

@@ -2,9 +2,10 @@
 
     run_due ──▶ ingest, if wanted ──▶ index, if the snapshot has none ──▶ check, if wanted ──▶ deploy, if wanted
 
-Each stage is a job. `advance`, which the scheduler calls, continues when the job has ended; the schedule's row has the
-current stage, so a scheduler that dies loses nothing. An index is deployed only if it is found to answer no worse: what
-needs a person's confirmation is left to a person.
+A corpus of which only a part was ingested, as `manage.py wikipedia --deploy` does first, is followed by a larger part
+until all of it is in. Each stage is a job. `advance`, which the scheduler calls, continues when the job has ended; the
+schedule's row has the current stage, so a scheduler that dies loses nothing. An index is deployed only if it is found
+to answer no worse: what needs a person's confirmation is left to a person.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ from webapp.models import (
     Trigger,
 )
 from webapp.models.schedule import Stage
+from webapp.serving.share import share_of
 
 _WEEK_H = 7 * 24
+FIRST_ARTICLES = 2000  # of a corpus that answers part by part
+_GROWTH = 8  # each part is so many times the one before, so what is embedded again is a seventh of the whole
 
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
@@ -79,9 +83,11 @@ def remove(schedule: Schedule, *, by: User | str | None) -> None:
 
 
 def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
-    """Index what an ingest makes once it has ended, and deploy that if wanted and found no worse.
+    """Index what an ingest makes once it has ended, and deploy that if wanted.
 
-    It is a schedule that is switched off, and goes through its stages once; a person may switch it on.
+    deploy: a person wants it to answer, so it does unless it was measured to be worse than what answers now; an ingest
+    of a part is followed by one of a larger part, until all of it answers. It is a schedule that is switched off, and
+    goes through its stages once; a person may switch it on.
     """
     return Schedule.objects.create(
         corpus_name=corpus_name,
@@ -224,11 +230,12 @@ def _after(schedule: Schedule) -> _NextStep:
         return _NextStep(f"Job {job.pk} ({stage.label}) has {job.get_state_display()}. {job.error}".strip())
     try:
         if stage is Stage.INGEST:
-            return _index(schedule, corpus, model, by)
-        index = Candidate(model, corpus).index()
-        if index is None:
+            step = _index(schedule, corpus, model, by)
+        elif (index := Candidate(model, corpus).index()) is not None:
+            step = _check(schedule, index, model, by)
+        else:
             return _NextStep(f"The index of {corpus} has gone meanwhile.")
-        return _check(schedule, index, model, by)
+        return _larger_part(step, corpus, by) if step.job is None and _is_wanted(schedule) else step
     except RealmError as error:
         return _NextStep(str(error))
 
@@ -259,11 +266,29 @@ def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: 
     if not schedule.deploy:
         return _NextStep(f"{index.generation} is built and waits to be deployed.")
     found = deploying.check(index, model)
-    if found.refusal or found.doubts:
+    if found.refusal or (found.doubts and (found.measured_worse or not _is_wanted(schedule))):
         says = found.refusal or " ".join(found.doubts)
         return _NextStep(f"{index.generation} is built, and was not deployed: {says}")
-    deployment = deploying.deploy(index, model=model, by=by, note=f"By {schedule.audit_name}")
+    deployment = deploying.deploy(index, model=model, by=by, note=f"By {schedule.audit_name}", confirmed=found.digest)
     return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
+
+
+def _is_wanted(schedule: Schedule) -> bool:
+    """Whether a person wants what it builds to answer without a check: only `follow` leaves out the questions then."""
+    return schedule.deploy and schedule.questions is None
+
+
+def _larger_part(step: _NextStep, corpus: CorpusSnapshot, by: User | str | None) -> _NextStep:
+    """The step after the last one, where a corpus is a part of its source: a larger part of that is ingested."""
+    share = share_of(corpus)
+    if share == 1 or corpus.job is None:
+        return step
+    parameters = carried_over(corpus.job)
+    articles = parameters["articles_at_most"] * _GROWTH
+    whole = share * _GROWTH >= 1
+    job = start(JobKind.INGEST, parameters | {"articles_at_most": 0 if whole else articles}, by=by)
+    what = "all of it" if whole else f"the first {articles:,} articles"
+    return _NextStep(f"{step.says} Now ingesting {what}.", Stage.INGEST, job)
 
 
 def _model_of(schedule: Schedule) -> ModelVersion | None:

@@ -83,6 +83,32 @@ def test_progress_never_counts_a_page_that_there_is_not(
     assert told == [(20, 50), (40, 50), (50, 50), (50, 50)]
 
 
+def test_a_part_is_the_beginning_and_says_what_share_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_parts: None
+) -> None:
+    articles = [RawArticle(str(n), f"Article {n}", "", f"It is number {n}.") for n in range(200)]
+
+    def made(**options: Any) -> Path:
+        source = InMemorySource(articles, name="given")
+        return ingest(source, name="n", output=tmp_path, activity=quiet(), processes=1, **options)
+
+    def stop_at_the_fourth(_self: Activity) -> None:
+        checks.append(1)
+        if len(checks) == 4:
+            raise Stopped
+
+    whole, checks = made(), list[int]()
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(Activity, "check", stop_at_the_fourth)
+        made(articles_at_most=110)
+    part = made(articles_at_most=110)
+    stored, beginning = Snapshot.open(part), Snapshot.open(whole)
+    assert [stored.block(row) for row in range(len(stored))] == [beginning.block(row) for row in range(110)]
+    assert stored.manifest["share"] == pytest.approx(110 / 200, abs=0.01) and "share" not in beginning.manifest
+    assert made(articles_at_most=110) == part
+    assert made(articles_at_most=200) == made(articles_at_most=300) == whole
+
+
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: int) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 15_000)

@@ -6,6 +6,7 @@ before its nth change of a file or folder, until one gets to its end. The last o
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -47,7 +48,13 @@ def purges_the_base(store: Store) -> None:
     purge(store, state, ["b", "d"], CountingEmbedder(), quiet(), fold_base=True)
 
 
-WORK = {work.__name__: work for work in (edits, folds, purges, purges_the_base)}
+def sweeps(store: Store) -> None:
+    state = store.current()
+    assert state is not None
+    store.sweep(lambda: state.segments, math.inf)
+
+
+WORK = {work.__name__: work for work in (edits, folds, purges, purges_the_base, sweeps)}
 
 
 def _killed_before(change: int, root: Path) -> None:

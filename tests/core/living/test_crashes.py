@@ -116,6 +116,20 @@ def test_a_purge_that_died_is_finished_or_done_again(start: Store, tmp_path: Pat
         assert not any(text in path.read_bytes() for path in held for text in texts), number
 
 
+def test_a_sweep_that_died_leaves_no_half_segment(start: Store, tmp_path: Path) -> None:
+    """An edit that is made again finds its segment whole, or writes it again."""
+    readded = Changes((document("d", "Four", 5), document("e", "Five", 6)))
+    with_segment = asked(start)
+    edit_current(start, Changes(removed=("d", "e")), CountingEmbedder())
+    before = asked(start)
+    stores = killed("sweeps", tmp_path)
+    for number, store in enumerate(stores):
+        assert asked(store) == before, number
+        edit_current(store, readded, CountingEmbedder())
+        assert asked(store) == with_segment and leftovers(store) == [], number
+    assert len(list(stores[-1].segments.iterdir())) == 1
+
+
 def test_the_changes_are_those_that_the_tests_mean(start: Store) -> None:
     assert {one.id for one in crashing.CHANGES.documents} == {"a", "new"} and crashing.CHANGES.removed == ("c",)
     state = start.current()

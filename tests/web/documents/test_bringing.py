@@ -9,16 +9,14 @@ import pytest
 from django.core.management import call_command
 
 from tests.web.conftest import Person
-from tests.web.documents.conftest import deploy_confirmed
-from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.deployments.service import NotConfirmed
-from webapp.documents import bringing, purging
+from webapp.documents import bringing
 from webapp.documents import service as documents
 from webapp.documents.reading import Given, Text
 from webapp.documents.viewing import DocumentMissing, show
-from webapp.models import Deployment, GoneBlock, IndexGeneration
+from webapp.models import Deployment, IndexGeneration
 from webapp.serving.engine import holder
 
 TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
@@ -89,30 +87,6 @@ def test_what_was_only_moved_to_another_collection_is_brought_over(another: Inde
     assert show("Johann Sebastian Bach").collection == "tiny"
     bringing.bring(by=None)
     assert show("Johann Sebastian Bach").collection == "board"
-
-
-def test_what_was_purged_is_purged_there_too(answering: Deployment, another_index: IndexGeneration) -> None:
-    asked = asking.ask("Where is the Nile?", k=20, asker=None)
-    [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
-    purging.purge(["Nile"], by=None)
-    deploy_confirmed(another_index)
-    assert "Nile" in titles()
-    waiting = bringing.waiting()
-    assert waiting is not None and waiting.purged == ("Nile",) and len(waiting) == 1
-    brought = bringing.bring(by=None)
-    assert brought.purge is not None and brought.purge.document_ids == ["Nile"] and len(brought) == 1
-    assert "Nile" not in titles() and show("Nile").listed.status == "purged"
-    assert articles.find(block["block_id"], hidden=()) is None and bringing.waiting() is None
-
-
-def test_what_is_removed_after_its_purge_stays_purged(answering: Deployment, another_index: IndexGeneration) -> None:
-    asked = asking.ask("Where is the Nile?", k=20, asker=None)
-    [block] = [one for one in asked.payload["evidence"] if one["title"] == "Nile"]
-    purging.purge(["Nile"], by=None)
-    deploy_confirmed(another_index)
-    documents.remove(["Nile"], by=None)
-    assert GoneBlock.objects.get(block_id=block["block_id"]).change.kind == "purged"
-    assert articles.find(block["block_id"], hidden=()) is None
 
 
 def test_what_is_there_under_another_name_is_left_out(another: IndexGeneration) -> None:

@@ -265,4 +265,12 @@ def test_page_and_command_start_it(edited: Deployment, staff: Person) -> None:
     KINDS["fold"].record(job, folds.compute(job))
     Job.objects.filter(pk=job.pk).update(state="succeeded")
     assert "Fold them" not in client.get("/manage/documents/").content.decode()
+    into, old = IndexGeneration.objects.get(folded_from__isnull=False), edited.index_id
+    for one, other, words in ((old, into.pk, "Folded into"), (into.pk, old, "Folded from")):
+        page = client.get(f"/manage/indexes/{one}/").content.decode()
+        assert words in page and f'href="/manage/indexes/{other}/"' in page
+    assert "Deploy …" not in client.get(f"/manage/indexes/{old}/").content.decode()
+    told = {pk: client.get(f"/api/v1/indexes/{pk}").json() for pk in (old, into.pk)}
+    assert (told[old]["folded_from"], told[old]["folded_into"]) == ([], into.pk)
+    assert (told[into.pk]["folded_from"], told[into.pk]["folded_into"]) == ([old], None)
     assert "nothing to fold" in client.post("/manage/documents/fold/", follow=True).content.decode()

@@ -70,10 +70,7 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _print_brought(self, brought: bringing.Brought) -> None:
-        if brought.purge is not None:
-            self._print_purge(brought.purge)
-        if brought.changes or brought.purge is None:
-            self._print_changes(brought.changes)
+        self._print_changes(brought.changes)
         for sentence in brought.left_out:
             self.stdout.write(sentence)
 

@@ -1,0 +1,192 @@
+"""Segments go when nothing needs them any more, and never under a question, a stored answer or a fold."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from realm_core.errors import RealmError
+from tests.web.conftest import Person
+from tests.web.documents import folds
+from tests.web.documents.conftest import deploy_confirmed
+from webapp.artefacts.removing import remove_superseded
+from webapp.articles import service as articles
+from webapp.asking import service as asking
+from webapp.documents import folding, sweeping
+from webapp.documents import service as documents
+from webapp.documents.reading import Given, Text
+from webapp.documents.viewing import show
+from webapp.models import AskedAnswer, AuditEntry, CorpusState, Deployment, IndexGeneration, Job
+from webapp.serving.engine import load_engine
+from webapp.storage.holding import keep_files
+from webapp.storage.places import living_dir
+
+pytestmark = pytest.mark.both_databases
+
+TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0")
+LATER = replace(TURKU, source=Text("Turku was founded in 1229."))
+LAST = replace(TURKU, source=Text("Turku has a cathedral."))
+
+
+def segments() -> set[str]:
+    return {path.name for path in living_dir().glob("*/segments/*")}
+
+
+def current() -> set[str]:
+    """The names of the segments of all current states."""
+    return {name for row in CorpusState.objects.filter(is_current=True) for name in row.state["segments"]}
+
+
+def age(days: float = 2) -> None:
+    """Let everything that was edited so far have been edited some days earlier."""
+    for row in CorpusState.objects.all():
+        CorpusState.objects.filter(pk=row.pk).update(created_at=row.created_at - timedelta(days=days))
+    for folder in living_dir().glob("*/segments/*"):
+        then = folder.stat().st_mtime - days * 86400
+        os.utime(folder, (then, then))
+
+
+@pytest.fixture
+def edited(answering: Deployment) -> Deployment:
+    """Three segments, of which the last alone is of the current state."""
+    for given in (TURKU, LATER, LAST):
+        documents.add([given], by=None) if given is TURKU else documents.change("turku", given, by=None)
+    assert len(segments()) == 3 and len(current()) == 1
+    return answering
+
+
+def test_what_nothing_needs_goes_after_a_day(edited: Deployment) -> None:
+    assert sweeping.earlier(IndexGeneration.objects.get()) == 2
+    assert sweeping.sweep(by="retention") == [], "a process may be about to open an earlier state"
+    age()
+    gone = sweeping.sweep(by="retention")
+    assert len(gone) == 2 and segments() == current()
+    assert len(AuditEntry.objects.get(action="segments.remove").details["segments"]) == 2
+    assert sweeping.earlier(IndexGeneration.objects.get()) == 0 and sweeping.sweep(by="retention") == []
+    load_engine(Deployment.objects.get(pk=edited.pk)).close()
+    assert show("turku").text == "Turku has a cathedral."
+    asked = asking.ask("What has Turku?", k=20, asker=None)
+    assert asked.payload["corpus"].endswith(f"+{CorpusState.objects.get(is_current=True).state_id}")
+
+
+def test_a_state_is_kept_for_a_day_from_the_edit_that_replaced_it(edited: Deployment) -> None:
+    age()
+    last = current()
+    documents.remove(["turku"], by=None)
+    sweeping.sweep(by="retention")
+    assert segments() == last and current() == set()
+    age()
+    sweeping.sweep(by="retention")
+    assert segments() == set()
+
+
+def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Swept between the moment at which the edit has found it there and that at which it commits."""
+    age()
+    commit: Callable[..., Any] = documents._commit
+
+    def swept_before(*arguments: Any) -> Any:
+        sweeping.sweep(by="retention")
+        return commit(*arguments)
+
+    monkeypatch.setattr(documents, "_commit", swept_before)
+    documents.change("turku", TURKU, by=None)
+    assert current() < segments() and show("turku").text == "Turku is a city in Finland."
+    load_engine(Deployment.objects.get(pk=edited.pk)).close()
+
+
+def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answering: Deployment) -> None:
+    documents.add([TURKU], by=None)
+    asked = asking.ask("Where is Turku?", k=20, asker=None)
+    [block] = [one["block_id"] for one in asked.payload["evidence"] if one["title"] == "Turku"]
+    documents.change("turku", LATER, by=None)
+    age()
+    assert sweeping.sweep(by="retention") == []
+    found = articles.find(block, asked, hidden=())
+    assert found is not None and found.article.text == "Turku is a city in Finland."
+    AskedAnswer.objects.filter(pk=asked.pk).delete()
+    assert len(sweeping.sweep(by="retention")) == 1 and segments() == current()
+
+
+def test_what_is_edited_above_an_index_that_does_not_answer_is_kept(
+    answering: Deployment, another_index: IndexGeneration
+) -> None:
+    documents.add([TURKU], by=None)
+    deploy_confirmed(another_index)
+    age()
+    assert sweeping.sweep(by="retention") == []
+    deploy_confirmed(answering.index)
+    assert show("turku").text == "Turku is a city in Finland."
+
+
+def test_an_unfinished_fold_keeps_what_it_began_with(edited: Deployment) -> None:
+    job = folding.start(by=None)
+    first = folds.task_of(job)  # which writes the state that all attempts fold
+    began_with = current()
+    documents.change("turku", TURKU, by=None)
+    age()
+    sweeping.sweep(by="retention")
+    assert segments() == current() | began_with and first is not None
+    folds.KINDS["fold"].record(job, folds.compute(job))
+    assert show("turku").text == "Turku is a city in Finland."
+    Job.objects.filter(pk=job.pk).update(state="succeeded")
+    IndexGeneration.objects.filter(folded_from__isnull=False).update(created_at=timezone.now() - timedelta(days=2))
+    age()
+    sweeping.sweep(by="retention")
+    assert segments() == current()
+    assert remove_superseded(by="retention") == []
+
+
+def read_now(deployment: Deployment) -> Deployment:
+    """A deployment as a process reads it that is about to load its engine: with the state that is current now."""
+    found = Deployment.objects.select_related("model", "index__corpus", "index__model").get(pk=deployment.pk)
+    _ = found.index.current_state
+    return found
+
+
+def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
+    """By an engine with a state whose segments go, and by one that is loaded with the state before the last edit."""
+    engine, failures, done = load_engine(read_now(edited)), list[Exception](), threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            try:
+                engine.ask("What has Turku?", k=5)
+            except Exception as failure:
+                failures.append(failure)
+
+    before, asker = segments(), threading.Thread(target=ask)
+    asker.start()
+    for number in range(3):
+        age()
+        deployment = read_now(edited)
+        documents.change("turku", replace(TURKU, source=Text(f"Turku has {number + 2} bridges.")), by=None)
+        sweeping.sweep(by="retention")
+        load_engine(deployment).close()
+    done.set()
+    asker.join()
+    engine.close()
+    assert failures == [] and segments().isdisjoint(before)
+
+
+def test_a_backup_is_waited_for(edited: Deployment) -> None:
+    age()
+    with keep_files(), pytest.raises(RealmError, match="backup"):
+        sweeping.sweep(by="retention")
+    assert len(segments()) == 3
+
+
+def test_the_page_says_what_is_kept_and_why(edited: Deployment, staff: Person, client: Any) -> None:
+    client.force_login(staff.user)
+    page = client.get("/manage/documents/").content.decode()
+    assert "more segments are of earlier states" in page and "as long as a stored answer" in page
+    age()
+    sweeping.sweep(by="retention")
+    assert "of earlier states" not in client.get("/manage/documents/").content.decode()

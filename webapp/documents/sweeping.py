@@ -1,0 +1,88 @@
+"""Segments of earlier corpus states: which of them are still needed, and the removal of the others.
+
+Needed are those of the current states, of the states that were current within the last day (a process may be about to
+open one), of the states that stored answers were read from, as long as their index is there, and of unfinished folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
+
+from realm_core.files import read_json
+from realm_core.living.state import CorpusState as State
+from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind, JobState
+from webapp.models.job import ACTIVE
+from webapp.serving.living import folders_of, store_of
+from webapp.storage.holding import lock_for_removal
+
+SUPERSEDED_KEPT: Final = timedelta(days=1)  # far longer than a question, a load of an engine or an edit takes
+
+
+def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
+    """Remove the segments that nothing needs; returns what was removed. RealmError while a backup is written."""
+    before = (now or timezone.now()) - SUPERSEDED_KEPT
+    swept = []
+    with lock_for_removal():
+        for folder, indexes in _indexes_by_folder().items():
+            if not (folder / "segments").is_dir():
+                continue
+            names = store_of(indexes[0]).sweep(partial(_needed, indexes, before), before.timestamp())
+            if names:
+                AuditEntry.record("segments.remove", folder.name, by=by, segments=names)
+            swept += [f"Segment {name} of {folder.name}" for name in names]
+    return swept
+
+
+def earlier(index: IndexGeneration) -> int:
+    """How many segments lie in the folder of an index's edits that its current state does not name."""
+    folder, state = folders_of(index)[0] / "segments", index.current_state
+    named = set() if state is None else {*State.from_json(state.state).segments}
+    return sum(1 for one in folder.glob("[!.]*") if one.name not in named)
+
+
+def _indexes_by_folder() -> dict[Path, list[IndexGeneration]]:
+    found: dict[Path, list[IndexGeneration]] = {}
+    for index in IndexGeneration.every.select_related("corpus", "folded_into"):
+        found.setdefault(folders_of(index)[0], []).append(index)
+    return found
+
+
+def _needed(indexes: Iterable[IndexGeneration], before: datetime) -> set[str]:
+    """The names of the segments that one of the indexes needs. before: states that were current since count."""
+    states = [State.from_json(row.state) for index in indexes for row in _rows(index, before)]
+    return {segment for state in [*states, *_folding()] for segment in state.segments}
+
+
+def _rows(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
+    rows = index.states.all()
+    yield from rows.filter(is_current=True)
+    yield from rows.filter(is_current=False, created_at__gte=before)
+    if index.folded_into is None or index.folded_into.created_at >= before:
+        yield from rows.filter(created_at__lt=before).order_by("-pk")[:1]  # current until the next one, or the fold
+    if index.removed_at is None and index.corpus.removed_at is None:
+        yield from rows.filter(state_id__in=_answered(index))
+
+
+def _answered(index: IndexGeneration) -> set[str]:
+    """Ids of the states above an index that stored answers were read from."""
+    corpora = AskedAnswer.objects.filter(deployment__index=index).order_by()
+    told = corpora.values_list(KeyTextTransform("corpus", "payload"), flat=True).distinct()
+    return {state_id for one in told if one for _, edited, state_id in [one.rpartition("+")] if edited}
+
+
+def _folding() -> Iterator[State]:
+    """The states that unfinished folds work on or have made."""
+    for job in Job.objects.filter(kind=JobKind.FOLD, state__in=(*ACTIVE, JobState.INTERRUPTED)).defer("log"):
+        for file in (job.run_dir / "state.json", job.run_dir / "now.json"):
+            if file.exists():
+                yield State.load(file)
+        if (result := job.run_dir / "result.json").exists():
+            yield State.from_json(read_json(result)["state"])
