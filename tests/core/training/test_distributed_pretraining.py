@@ -25,18 +25,18 @@ from tests.waiting import wait_until
 # What each process runs: `python -m realm_core`, in float32 whatever the machine can do, for sums are compared to many
 # digits.
 PROGRAM = """
+import sys
 import torch
-from realm_core.__main__ import end, main
+from realm_core.__main__ import main
 from realm_core.training import pretrain_step
 pretrain_step.fast_dtype = lambda device: torch.float32
-end(main())
+sys.exit(main())
 """
-# The same, which leaves beside the run of what step the index was that each process took last, and where it ended. Its
-# steps are as long as a larger model's, so that little is computed while the builder starts.
+# The same, which leaves beside the run of what step the index was that each process took last, and where it ended.
 TELLING = """
-import os, sys, time
+import os, sys
 from pathlib import Path
-from realm_core.__main__ import end, main
+from realm_core.__main__ import main
 from realm_core.training.live_index import BackgroundRefresh
 from realm_core.training.loop import Loop
 told, run, take = Path(sys.argv.pop(1)) / os.environ["RANK"], Loop.run, BackgroundRefresh._open
@@ -49,10 +49,8 @@ def ended(self, *words):
         return run(self, *words)
     finally:
         told.with_suffix(".ended").write_text(str(self.step))
-show = Loop._show
-Loop._show = lambda self, message: (time.sleep(0.03), show(self, message))
 BackgroundRefresh._open, Loop.run = taken, ended
-end(main())
+sys.exit(main())
 """
 SETTINGS: dict[str, Any] = {
     "steps": 7,

@@ -239,7 +239,7 @@ def test_a_share_of_the_questions_is_held_out_and_measured(deployment: Deploymen
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
 def test_killed_and_stopped_it_comes_to_the_same_bytes(deployment: Deployment, tmp_path: Path) -> None:
-    settings = LEARNING | {"epochs": 12, "dropout": 0.1, "checkpoint_every": 3, "holdout": 0.2}
+    settings = LEARNING | {"epochs": 20, "dropout": 0.1, "checkpoint_every": 3, "holdout": 0.2}
     folder = tmp_path / "run"
     command = ["finetune", *arguments(deployment, tmp_path, settings, output="resumed"), "--run", str(folder)]
 
