@@ -18,6 +18,7 @@ from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.runs.activity import Activity
 from realm_core.tensors import load_tensors, save_tensors
+from realm_core.training.adamw import AdamW
 from realm_core.training.distributed import World
 
 _ADAM_EPSILON = 1e-6  # BERT's
@@ -70,7 +71,7 @@ class Loop:
             if parameter.requires_grad
         }
         # LayerNorm's parameters and biases are vectors; only matrices decay.
-        self._optimizer = torch.optim.AdamW(
+        self._optimizer = AdamW(
             [
                 {
                     "params": [p for p in group.module.parameters() if p.requires_grad and (p.dim() > 1) == decays],
@@ -81,8 +82,7 @@ class Loop:
                 for group in groups
                 for decays in (True, False)
             ],
-            eps=_ADAM_EPSILON,
-            fused=True,
+            epsilon=_ADAM_EPSILON,
         )
         self.step = 0
 
@@ -110,10 +110,10 @@ class Loop:
                 sums[key] = sums.get(key, 0.0) + value
             torch.nn.utils.clip_grad_norm_(self._named.values(), self._clip)
             factor = self._factor(self.step)
-            for group in self._optimizer.param_groups:
+            for group in self._optimizer.groups:
                 group["lr"] = group["peak"] * factor
             self._optimizer.step()
-            self._optimizer.zero_grad(set_to_none=True)
+            self._optimizer.forget_gradients()
             self.step += 1
             count += 1
             self._show(f"loss {sums['loss'] / count:.3f}")

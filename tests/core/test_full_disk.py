@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,16 +20,15 @@ from realm_core.model.checkpoint import load_model
 from realm_core.salient.extract import extract
 from realm_core.salient.worker import TaggerOptions
 from tests.core.conftest import Deployment
+from tests.core.processes import Process, finish, start
 from tests.core.running import activity_of
 from tests.core.small_disk import CannotMount, SmallDisk, small_disk
 from tests.core.training.material import questions, write_lines
 from tests.core.training.towns import QUIET, TEXTS, make_towns
 from tests.tiny import tiny_snapshot
-from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 
-TOP = Path(__file__).resolve().parents[2]
 ENOUGH = 1 << 30  # bytes
 ACTIVITY = """
 import resource, sys
@@ -67,8 +65,12 @@ except RealmError as error:
 
 
 def run(limit: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", ACTIVITY, str(limit), *map(str, arguments)]
-    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    return ended(start([str(limit), *map(str, arguments)], ACTIVITY))
+
+
+def ended(process: Process) -> subprocess.CompletedProcess[str]:
+    status, errors = finish(process)
+    return subprocess.CompletedProcess(process.args, status, stderr=errors)
 
 
 def refused(done: subprocess.CompletedProcess[str], why: str = "cannot be written: File too large") -> str:
@@ -174,8 +176,7 @@ def test_handing_parameters_to_a_builder(tmp_path: Path) -> None:
 
 def test_checkpointing(tmp_path: Path) -> None:
     def train(limit: int) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", TRAINING, str(tmp_path), str(limit)]
-        return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        return ended(start([str(tmp_path), str(limit)], TRAINING))
 
     assert "checkpoint-10" in refused(train(20_000))
     assert published(tmp_path) == ["checkpoint-5"]  # whole

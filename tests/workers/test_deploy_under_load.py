@@ -27,7 +27,7 @@ from webapp.deployments.service import check, deploy
 from webapp.models import ApiToken, AskedAnswer, IndexGeneration
 
 LOADING_TAKES_S = 5.0
-THINKS_S = 0.05  # without a pause the askers would take the processors from the other tests
+THINKS_S = 0.2  # without a pause the askers would take the processors from the other tests
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
 

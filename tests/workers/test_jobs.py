@@ -6,6 +6,7 @@ import math
 import os
 import signal
 
+import pytest
 from django.utils import timezone
 
 from tests.waiting import alive, wait_until
@@ -14,9 +15,25 @@ from webapp.models import Job
 from webapp.models.job import MAX_ATTEMPTS
 
 
-def test_runs_to_success(workers: Workers) -> None:
-    job = make_job(steps=5)
+@pytest.mark.timeout(600)  # of eight jobs, on a machine that may be busy
+def test_each_job_of_a_worker_ends_as_it_should(workers: Workers) -> None:
+    """One worker for all, because it takes longer to start than they do."""
     workers.worker()
+    for case in (
+        runs_to_success,
+        the_same_message_twice_runs_it_once,
+        fails_with_the_sentence_of_the_process,
+        an_unknown_kind_fails_with_a_sentence,
+        stops_when_asked,
+        stops_a_process_that_does_not_listen,
+        a_killed_process_goes_on,
+        a_process_that_is_killed_every_time_is_given_up,
+    ):
+        case()
+
+
+def runs_to_success() -> None:
+    job = make_job(steps=5)
     send(job)
     wait_for_state(job, "succeeded")
     assert job.result == {"recorded": 5}
@@ -32,9 +49,8 @@ def test_runs_to_success(workers: Workers) -> None:
     assert abs((timezone.now() - metrics[4].time).total_seconds()) < 60
 
 
-def test_the_same_message_twice_runs_it_once(workers: Workers) -> None:
+def the_same_message_twice_runs_it_once() -> None:
     job = make_job(steps=3)
-    workers.worker()
     for _ in range(3):
         send(job)
     wait_for_state(job, "succeeded")
@@ -42,25 +58,22 @@ def test_the_same_message_twice_runs_it_once(workers: Workers) -> None:
     assert job.attempt == 1
 
 
-def test_fails_with_the_sentence_of_the_process(workers: Workers) -> None:
+def fails_with_the_sentence_of_the_process() -> None:
     job = make_job(fail="The corpus is not there.")
-    workers.worker()
     send(job)
     wait_for_state(job, "failed")
     assert job.error == "The corpus is not there."
 
 
-def test_an_unknown_kind_fails_with_a_sentence(workers: Workers) -> None:
+def an_unknown_kind_fails_with_a_sentence() -> None:
     job = Job.objects.create(kind="alchemy")
-    workers.worker()
     send(job)
     wait_for_state(job, "failed")
     assert "alchemy" in job.error
 
 
-def test_stops_when_asked(workers: Workers) -> None:
+def stops_when_asked() -> None:
     job = make_job(steps=1000)
-    workers.worker()
     send(job)
     wait_until(lambda: steps(job))
     job.refresh_from_db()
@@ -69,9 +82,8 @@ def test_stops_when_asked(workers: Workers) -> None:
     assert not alive(steps(job)[0][0])
 
 
-def test_stops_a_process_that_does_not_listen(workers: Workers) -> None:
+def stops_a_process_that_does_not_listen() -> None:
     job = make_job(steps=1000, deaf=1, helper=1)
-    workers.worker()
     send(job)
     wait_until(lambda: steps(job))
     job.refresh_from_db()
@@ -81,9 +93,8 @@ def test_stops_a_process_that_does_not_listen(workers: Workers) -> None:
     wait_until(lambda: not alive(int((job.run_dir / "helper").read_text())))
 
 
-def test_a_killed_process_goes_on(workers: Workers) -> None:
+def a_killed_process_goes_on() -> None:
     job = make_job(steps=15)
-    workers.worker()
     send(job)
     wait_until(lambda: len(steps(job)) >= 3)
     os.kill(steps(job)[0][0], signal.SIGKILL)
@@ -95,9 +106,8 @@ def test_a_killed_process_goes_on(workers: Workers) -> None:
     assert "Its process ended by SIGKILL in attempt 1; it goes on from there." in job.log
 
 
-def test_a_process_that_is_killed_every_time_is_given_up(workers: Workers) -> None:
+def a_process_that_is_killed_every_time_is_given_up() -> None:
     job = make_job(steps=1000, die=2)
-    workers.worker()
     send(job)
     wait_for_state(job, "interrupted")
     assert "SIGKILL" in job.error
@@ -106,46 +116,47 @@ def test_a_process_that_is_killed_every_time_is_given_up(workers: Workers) -> No
     assert (job.fruitless, job.interruptions) == (MAX_ATTEMPTS, 1) and job.attempt >= MAX_ATTEMPTS
 
 
-def test_a_killed_worker_takes_its_process_along_and_another_goes_on(workers: Workers) -> None:
-    job = make_job(steps=25)
-    first = workers.worker()
-    workers.scheduler()
+@pytest.mark.timeout(600)  # of four workers one after another, on a machine that may be busy
+def test_whatever_befalls_a_worker_its_job_is_done_once(workers: Workers) -> None:
+    """Of two workers one stalls and goes on, one is killed, and the other ends; a third one does what is left."""
+    stalled = workers.worker()
+    job = make_job(steps=60)
     send(job)
     wait_until(lambda: len(steps(job)) >= 3)
-    first.kill()
-    first.wait()
+    stalled.send_signal(signal.SIGSTOP)
+    both = {str(process.pid): process for process in (stalled, workers.worker())}
+    workers.scheduler()
+    # The lease runs out; the process of the stalled worker still works, and the other worker must not start one.
+    wait_until(lambda: owner_of(job) not in ("", str(stalled.pid)))
+    stalled.send_signal(signal.SIGCONT)
+    wait_for_state(job, "succeeded")
+    assert not (job.run_dir / "two-at-once").exists()
+    assert [step for _, step in steps(job)] == list(range(60))
+
+    # A killed worker takes its process along, and the other one goes on.
+    job = make_job(steps=25)
+    send(job)
+    wait_until(lambda: len(steps(job)) >= 3)
+    killed = both.pop(owner_of(job))
+    killed.kill()
+    killed.wait()
     wait_until(lambda: not alive(steps(job)[0][0]), patience_s=5)
-    workers.worker()
     wait_for_state(job, "succeeded")
     assert [step for _, step in steps(job)] == list(range(25))
     assert len({pid for pid, _ in steps(job)}) == 2
     assert not (job.run_dir / "two-at-once").exists()
     assert job.attempt == 2 and "The worker was lost while it ran this" in job.log
 
+    # A job whose message was lost is sent again.
+    wait_for_state(make_job(steps=2), "succeeded")
 
-def test_a_stalled_worker_never_makes_two_processes(workers: Workers) -> None:
-    job = make_job(steps=60)
-    stalled = workers.worker()
-    send(job)
-    wait_until(lambda: len(steps(job)) >= 3)
-    stalled.send_signal(signal.SIGSTOP)
-    workers.worker()
-    workers.scheduler()
-    # The lease runs out; the process of the stalled worker still works, and the other worker must not start one.
-    wait_until(lambda: Job.objects.get(pk=job.pk).lease_owner.split(":")[1:2] not in ([], [str(stalled.pid)]))
-    stalled.send_signal(signal.SIGCONT)
-    wait_for_state(job, "succeeded")
-    assert not (job.run_dir / "two-at-once").exists()
-    assert [step for _, step in steps(job)] == list(range(60))
-
-
-def test_a_worker_that_ends_hands_its_job_back(workers: Workers) -> None:
+    # A worker that ends hands its job back.
     job = make_job(steps=25)
-    first = workers.worker()
     send(job)
     wait_until(lambda: len(steps(job)) >= 3)
-    first.terminate()
-    assert first.wait(15) == 0
+    (ends,) = both.values()
+    ends.terminate()
+    assert ends.wait(15) == 0
     job.refresh_from_db()
     assert job.state == "queued"
     assert (job.attempt, job.fruitless) == (1, 0)
@@ -155,8 +166,6 @@ def test_a_worker_that_ends_hands_its_job_back(workers: Workers) -> None:
     assert [step for _, step in steps(job)] == list(range(25))
 
 
-def test_a_job_whose_message_was_lost_is_sent_again(workers: Workers) -> None:
-    job = make_job(steps=2)
-    workers.worker()
-    workers.scheduler()
-    wait_for_state(job, "succeeded")
+def owner_of(job: Job) -> str:
+    """The process id of the worker that has it; empty where none has."""
+    return "".join(Job.objects.get(pk=job.pk).lease_owner.split(":")[1:2])

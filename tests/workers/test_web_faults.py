@@ -35,7 +35,7 @@ from workers.guards import HOST
 from workers.services import web
 
 HOUR_S = 3600
-THINKS_S = 0.05  # without a pause the askers would take the processors from the other tests
+THINKS_S = 0.2  # without a pause the askers would take the processors from the other tests
 PATIENT = "A patient question"
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
@@ -108,7 +108,7 @@ def sockets(pid: int) -> int:
     return count
 
 
-@pytest.mark.timeout(170)
+@pytest.mark.timeout(600)
 def test_the_crowd_the_rude_and_the_damaged(
     environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
 ) -> None:
@@ -152,15 +152,18 @@ def test_the_crowd_the_rude_and_the_damaged(
         vectors = folder / "vectors-00000.safetensors"
         files = [vectors, rival / "model.safetensors", corpus / "blocks.arrow"]
         records = [folder / "manifest.json", corpus / "manifest.json", rival / "config.json"]
-        for damage in (one_bit_flipped, cut_short):
-            for path in (*files, *records):  # no two after one another have the same reason
-                whole = path.read_bytes()
-                put(path, damage(whole))
-                Deployment.activate(second, model=second.model)
-                wait_until(lambda path=path: str(path) in told())
-                assert index_answering() == deployed.generation
-                put(path, whole)
-        assert metric(port, 'realm_deployment_load_seconds_count{outcome="failed"}') >= 12
+        # No two after one another have the same reason. At night each file has each damage.
+        damages = list(zip([*files, *records], [one_bit_flipped, cut_short] * 3, strict=True))
+        if os.environ.get("NIGHTLY") == "1":
+            damages += zip([*files, *records], [cut_short, one_bit_flipped] * 3, strict=True)
+        for path, damage in damages:
+            whole = path.read_bytes()
+            put(path, damage(whole))
+            Deployment.activate(second, model=second.model)
+            wait_until(lambda path=path: str(path) in told())
+            assert index_answering() == deployed.generation
+            put(path, whole)
+        assert metric(port, 'realm_deployment_load_seconds_count{outcome="failed"}') >= len(damages)
 
         # And if the active pair's files are cut short where they lie, and the process that answers dies.
         Deployment.activate(second, model=second.model)
@@ -176,7 +179,7 @@ def test_the_crowd_the_rude_and_the_damaged(
     assert all(("serving_ms" in line) == (line["status"] == 201) for line in requests)
 
 
-@pytest.mark.timeout(170)
+@pytest.mark.timeout(600)
 def test_a_question_past_its_deadline_is_given_up(environment: dict[str, str], tmp_path: Path) -> None:
     """Also one that is being computed; whoever asked is told so, and when to come back."""
     limited = {**environment, "ASK_DEADLINE_S": "2"}
@@ -245,7 +248,7 @@ def critic(port: int, token: str, said: dict[str, str]) -> Callable[[str], tuple
     return ask_and_say
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     """First the process that answers, which its parent starts again; then the parent, and a server begins anew."""
     _, token = ApiToken.issue(User.objects.create_user("Cora"), "test", ["feedback"])
@@ -286,7 +289,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
     assert sorted(words) == sorted(said.items()) and len(said) >= 10
 
 
-@pytest.mark.timeout(170)
+@pytest.mark.timeout(600)
 def test_its_clock_is_set_while_people_ask(
     environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
 ) -> None:

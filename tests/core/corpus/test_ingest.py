@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError, Stopped
 from realm_core.runs.activity import Activity
 from tests.core.corpus.dumps import dump, page
+from tests.core.processes import finish, start
 from tests.given import InMemorySource
 from tests.waiting import alive, wait_until
 
@@ -30,12 +30,28 @@ ROOT = Path(__file__).parents[3]
 DEFAULT_SNAPSHOT = "3aa3b6a0089aa8b3"  # the shipped models' block vectors belong to this one
 
 
+# `python -m realm_core`, with small parts, which waits behind the first until there is a file `go`.
+WAITING = """
+import time
+from realm_core.__main__ import end, main
+from realm_core.corpus import pool, work
+work._PART_ARTICLES, pool._BATCH_ARTICLES = 500, 100
+write = work.WorkFolder._write_journal
+def write_and_wait(folder):
+    write(folder)
+    while not folder.path.with_name("go").exists():
+        time.sleep(0.01)
+work.WorkFolder._write_journal = write_and_wait
+end(main())
+"""
+
+
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "realm_core", "ingest", *map(str, arguments)]
+    return ["ingest", *map(str, arguments)]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120)
+def run(*arguments: object) -> tuple[int, str]:
+    return finish(start(command(*arguments)))
 
 
 def rows_file(path: Path, rows: int) -> Path:
@@ -57,8 +73,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
-    done = run("--output", tmp_path, "--run", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    status, errors = run("--output", tmp_path, "--run", tmp_path / "run")
+    assert status == 0, errors
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["snapshot_id"] == DEFAULT_SNAPSHOT and result["articles"] == 10_284 and result["blocks"] == 11_806
     store = Snapshot.open(result["path"])
@@ -69,8 +85,6 @@ def test_the_default_corpus_is_the_same_everywhere(tmp_path: Path) -> None:
     for model in ("realm-base", "realm-mini"):
         shipped = json.loads((ROOT / "models" / model / "vectors" / "manifest.json").read_text())
         assert (shipped["snapshot_id"], shipped["rows"]) == (DEFAULT_SNAPSHOT, 11_806)
-    again = run("--output", tmp_path)
-    assert again.returncode == 0 and "exists already" in again.stderr
 
 
 def test_progress_never_counts_a_page_that_there_is_not(
@@ -109,41 +123,49 @@ def test_a_part_is_the_beginning_and_says_what_share_it_is(
     assert made(articles_at_most=200) == made(articles_at_most=300) == whole
 
 
+@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: int) -> None:
-    rows = rows_file(tmp_path / "rows.jsonl", 15_000)
+    rows = rows_file(tmp_path / "rows.jsonl", 1_500)
     options = ("--source", "jsonl", "--path", rows, "--name", "n", "--processes", processes)
-    killed = subprocess.Popen(command(*options, "--output", tmp_path / "a", "--quiet"), cwd=ROOT)
+    killed = start(command(*options, "--output", tmp_path / "a", "--quiet"), WAITING)
     journal = tmp_path / "a" / ".n.partial" / "journal.json"
-    wait_until(journal.exists)
+    wait_until(journal.exists, killed)
     workers = [int(pid) for pid in Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split()]
     killed.kill()
-    killed.wait()
+    finish(killed)
     assert not (tmp_path / "a" / "n").exists()
     if processes > 1:
-        wait_until(lambda: not any(alive(pid) for pid in workers), patience_s=20)
+        wait_until(lambda: not any(alive(pid) for pid in workers))
     position = json.loads(journal.read_text())["parts"][-1]["position"]
-    assert 0 < position < 15_000
-    resumed = run(*options, "--output", tmp_path / "a")
-    assert resumed.returncode == 0 and f"after the first {position:,} pages" in resumed.stderr
-    whole = run(*options, "--output", tmp_path / "b")
-    assert whole.returncode == 0
+    assert 0 < position < 1_500
+    (tmp_path / "b").mkdir()
+    for folder in "ab":
+        (tmp_path / folder / "go").touch()
+    status, errors = finish(start(command(*options, "--output", tmp_path / "a"), WAITING))
+    assert status == 0 and f"after the first {position:,} pages" in errors
+    assert finish(start(command(*options, "--output", tmp_path / "b"), WAITING))[0] == 0
     first, second = (Snapshot.open(next((tmp_path / x / "n").iterdir())) for x in "ab")
-    assert first.snapshot_id == second.snapshot_id and first.articles == 15_000
+    assert first.snapshot_id == second.snapshot_id and first.articles == 1_500
     for file in ("articles.arrow", "blocks.arrow"):
         assert first.manifest["files"][file] == second.manifest["files"][file]
     assert not journal.parent.exists()
 
 
+@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 def test_a_stop_request_keeps_finished_parts(tmp_path: Path) -> None:
-    rows = rows_file(tmp_path / "rows.jsonl", 15_000)
+    rows = rows_file(tmp_path / "rows.jsonl", 1_500)
     options = ("--source", "jsonl", "--path", rows, "--output", tmp_path / "a", "--processes", 2)
-    stopped = subprocess.Popen(command(*options), cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    wait_until((tmp_path / "a" / ".jsonl.partial" / "journal.json").exists)
-    stopped.send_signal(signal.SIGTERM)
-    _, said = stopped.communicate(timeout=60)
-    assert stopped.returncode == 3 and "Stopped" in said
-    assert run(*options).returncode == 0
+    stopped = start(command(*options), WAITING)
+    wait_until((tmp_path / "a" / ".jsonl.partial" / "journal.json").exists, stopped)
+    stopped.terminate()
+    (tmp_path / "a" / "go").touch()
+    status, errors = finish(stopped)
+    assert status == 3 and "Stopped" in errors
+    status, errors = run(*options)
+    assert status == 0 and "Resuming after the first" in errors
+    status, errors = run(*options)
+    assert status == 0 and "exists already" in errors
 
 
 @pytest.fixture
@@ -254,9 +276,9 @@ def test_invalid_folder_names_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_errors_are_a_sentence_and_status_2(tmp_path: Path) -> None:
     (tmp_path / "bad.xml").write_bytes(dump(page("One", "a"))[:-20])
-    done = run("--source", "mediawiki", "--path", tmp_path / "bad.xml", "--output", tmp_path / "c")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("error: ") and "bad.xml, line" in done.stderr
+    status, errors = run("--source", "mediawiki", "--path", tmp_path / "bad.xml", "--output", tmp_path / "c")
+    assert status == 2 and errors.count("\n") == 1
+    assert errors.startswith("error: ") and "bad.xml, line" in errors
     assert not list((tmp_path / "c").glob("[!.]*"))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +18,7 @@ from realm_core.corpus.tokens import BlockTokens, Ragged, open_tokens, text_hash
 from realm_core.errors import RealmError, Stopped
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
-from tests.core.processes import TOP, finish
+from tests.core.processes import finish, start
 from tests.tiny import tiny_snapshot
 from tests.waiting import PATIENCE_S
 
@@ -170,16 +168,7 @@ def test_one_of_several_concurrent_processes_makes_the_cache(tmp_path: Path) -> 
         "while not here.with_name('go').exists(): time.sleep(0.001)\n"
         "print(len(open_tokens(snapshot, Activity())))\n"
     )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(corpus), str(tmp_path / f"{number}.here")],
-            cwd=TOP,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(3)
-    ]
+    processes = [start([str(corpus), str(tmp_path / f"{number}.here")], program) for number in range(3)]
     deadline = time.monotonic() + PATIENCE_S
     while len(list(tmp_path.glob("*.here"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)

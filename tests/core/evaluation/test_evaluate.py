@@ -37,7 +37,7 @@ from tests.core.training.material import questions, write_lines
 from tests.waiting import wait_until
 
 MANY = [
-    {**question, "question": f"{question['question']} {number}"} for number in range(5) for question in questions()
+    {**question, "question": f"{question['question']} {number}"} for number in range(2) for question in questions()
 ] + [{"question": "In which year?", "answers": [r"(18|19)\d\d"], "answer_type": "regex"}]
 
 

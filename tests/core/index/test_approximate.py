@@ -6,8 +6,6 @@ import errno
 import itertools
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from realm_core.index.manifest import verify
 from realm_core.index.search import ExactSearch, search_without
 from realm_core.runs.activity import Activity
 from realm_core.tensors import save_tensors
+from tests.core import processes
 
 QUIET = Activity(quiet=True)
 D = 16
@@ -228,10 +227,10 @@ def test_a_killed_build_goes_on_wherever_it_was_killed(tmp_path: Path) -> None:
     write_json(tmp_path / "shards.json", written(tmp_path, vectors_ND, 600))
     killed = 0
     for left in (2, 12, 2, 2, 1, 2, 3):  # files that appear before it is killed
-        ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(left)], check=False)
-        if ended.returncode == 0:
+        status, errors = processes.finish(processes.start([str(tmp_path), str(left)], KILLED))
+        if status == 0:
             break
-        assert ended.returncode == -9
+        assert status == -9, errors
         killed += 1
     assert killed >= 5
     search = opened(generation(tmp_path, vectors_ND, 600))

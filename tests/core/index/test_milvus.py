@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -22,6 +21,7 @@ from realm_core.index.to_milvus import main, open_vectors
 from realm_core.living.search import WholeBase, open_base
 from realm_core.runs.activity import Activity
 from tests.core.index.test_approximate import Stopping, drawn, generation
+from tests.core.processes import finish, start
 from tests.milvus import LocalMilvus, running_milvus
 from tests.waiting import wait_until
 
@@ -99,8 +99,7 @@ open_vectors(Path(sys.argv[1]), MilvusServer(sys.argv[2]), progress)
 def test_what_a_killed_process_has_inserted_is_not_inserted_again(
     milvus: LocalMilvus, folder: Path, small_batches: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(folder), milvus.server.uri], check=False)
-    assert ended.returncode == -9
+    assert finish(start([str(folder), milvus.server.uri], KILLED))[0] == -9
     read: list[int] = []
     vectors = MilvusVectors(milvus.server, read_json(folder / "manifest.json"))
     half_there = vectors._client.query(vectors.collection, filter="row < 150", output_fields=["count(*)"])
@@ -115,9 +114,8 @@ def test_what_a_killed_process_has_inserted_is_not_inserted_again(
 
 
 def test_two_that_fill_it_at_once_do_it_once(milvus: LocalMilvus, folder: Path, small_batches: None) -> None:
-    command = [sys.executable, "-m", "realm_core", "to-milvus", "--index", str(folder), "--uri", milvus.server.uri]
-    both = [subprocess.Popen([*command, "--quiet"], stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate()[1] for process in both] == ["", ""] and not any(one.returncode for one in both)
+    words = ["to-milvus", "--index", str(folder), "--uri", milvus.server.uri, "--quiet"]
+    assert [finish(process) for process in [start(words), start(words)]] == [(0, ""), (0, "")]
     assert found_in(folder, milvus.server) == EXACT
 
 

@@ -1,7 +1,7 @@
-"""Kills work on a living corpus before each change of the disk: `python -m tests.core.living.crashing WORK ROOT`.
+"""Kills work on a living corpus before changes of the disk: `python -m tests.core.living.crashing WORK ROOT EVERY`.
 
-ROOT/start holds a store. For n = 0, 1, … a copy of it, ROOT/n, is worked on by a process that is killed by SIGKILL
-before its nth change of a file or folder, until one gets to its end. The last one's number is printed.
+ROOT/start holds a store. For n = 0, EVERY, 2 × EVERY, … a copy of it, ROOT/n, is worked on by a process that is killed
+by SIGKILL before its nth change of a file or folder, until one gets to its end. The last one's number is printed.
 """
 
 from __future__ import annotations
@@ -77,9 +77,12 @@ def _killed_before(change: int, root: Path) -> None:
     sys.addaudithook(watch)
 
 
-def main(work: str, root: Path) -> None:
+def main(work: str, root: Path, every: int) -> None:
     torch.set_num_threads(1)
     os.fsync = lambda _descriptor: None  # type: ignore[assignment]  # a killed process loses nothing by it
+    shutil.copytree(root / "start", root / "warm")
+    WORK[work](store_in(root / "warm"))  # whatever is loaded and read at the first use is there in every process then
+    shutil.rmtree(root / "warm")
     number = 0
     while True:
         own = root / str(number)
@@ -97,8 +100,8 @@ def main(work: str, root: Path) -> None:
         if not os.WIFSIGNALED(status):
             print(number if os.WEXITSTATUS(status) == 0 else "failed")
             return
-        number += 1
+        number += every
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))

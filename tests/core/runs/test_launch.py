@@ -20,9 +20,10 @@ os.write(1, json.dumps(told).encode() + b"\\n")  # at once: two processes share 
 """
 
 
-@pytest.mark.parametrize("niceness", [0, 7])
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_command_yields_also_to_other_sessions(tmp_path: Path, niceness: int, processes: int) -> None:
+@pytest.mark.parametrize(
+    ("processes", "niceness"), [(1, 0), (1, 7), pytest.param(2, 0, marks=pytest.mark.nightly), (2, 7)]
+)
+def test_a_command_yields_also_to_other_sessions(tmp_path: Path, processes: int, niceness: int) -> None:
     tell = [sys.executable, "-c", TELL]
     command = tell if processes == 1 else under_torchrun(processes, tell, tmp_path / "lock")
     running = start(command, output=subprocess.PIPE, with_errors=False, lock=tmp_path / "lock", nice=niceness)

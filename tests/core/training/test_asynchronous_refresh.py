@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -24,7 +23,7 @@ from realm_core.index.generation import Generation
 from realm_core.training import threads
 from realm_core.training.live_index import BackgroundRefresh, LiveIndex, newest_step
 from realm_core.training.threads import TrainerThreads, builder_threads, noted
-from tests.core.processes import finish, start
+from tests.core.processes import Process, finish, start
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns, metrics
 from tests.waiting import wait_until
@@ -45,7 +44,7 @@ SETTINGS: dict[str, Any] = {
 # ── Killed ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def builder_of(trainer: subprocess.Popen[str]) -> int | None:
+def builder_of(trainer: Process) -> int | None:
     """The process that builds for a trainer."""
     for children in Path(f"/proc/{trainer.pid}/task").glob("*/children"):
         for child in children.read_text().split():
@@ -60,6 +59,17 @@ def arguments_of(process: int) -> list[str]:
         return Path(f"/proc/{process}/cmdline").read_text().split("\0")
     except OSError:
         return []
+
+
+# `python -m realm_core` with steps as long as a larger model's: little is computed while a builder starts.
+TRAINER = """
+import time
+from realm_core.__main__ import end, main
+from realm_core.training.loop import Loop
+show = Loop._show
+Loop._show = lambda self, message: (time.sleep(0.03), show(self, message))
+end(main())
+"""
 
 
 class Watch:
@@ -112,7 +122,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
 
     def train_and_kill(built: int) -> int:
         """Until an index behind `built` is there; builder and trainer are killed. Returns the last index's step."""
-        trainer = start(command(1_000_000))
+        trainer = start(command(1_000_000), TRAINER)
         wait_until(lambda: (newest_step(run / "generations") or 0) > built, trainer)
         first = builder_of(trainer)
         assert first is not None

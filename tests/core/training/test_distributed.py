@@ -31,7 +31,7 @@ from realm_core.training import finetune_step, ict
 from realm_core.training.distributed import World
 from realm_core.training.loop import Loop, ParameterGroup
 from tests.core.conftest import Deployment
-from tests.core.processes import TOP, finish
+from tests.core.processes import TOP, finish, start_ranks
 from tests.core.running import activity_of
 from tests.core.training.material import questions, write_lines
 from tests.core.training.towns import Towns
@@ -76,12 +76,20 @@ def arguments(deployment: Deployment, folder: Path, output: str, settings: dict[
     return [*map(str, words), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
 
 
-def start_two(folder: Path, words: Sequence[str], activity: str = "finetune") -> subprocess.Popen[str]:
-    """An activity in two processes under torchrun, which meet on the loopback interface."""
+def run_two(folder: Path, words: Sequence[str], activity: str) -> str:
+    """An activity in two processes, to its end; what they say."""
+    ends = [finish(process) for process in start_ranks([str(folder), activity, *words], PROGRAM)]
+    errors = "".join(said for _, said in ends)
+    assert [status for status, _ in ends] == [0, 0], errors
+    return errors
+
+
+def start_under_torchrun(folder: Path, words: Sequence[str]) -> subprocess.Popen[str]:
+    """`finetune` in two processes under torchrun, which meet on the loopback interface."""
     # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", "--"]
     return subprocess.Popen(
-        [sys.executable, *torchrun, sys.executable, "-c", PROGRAM, str(folder), activity, *words],
+        [sys.executable, *torchrun, sys.executable, "-c", PROGRAM, str(folder), "finetune", *words],
         cwd=TOP,
         env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
         stdout=subprocess.PIPE,
@@ -152,8 +160,7 @@ def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path, activity:
     """Each hides other words of its share than one process would, so `mlm` learns something else; but together."""
     settings = {"steps": 40, "batch": 16, "at_once": 8, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25}
     words = [*map(str, towns.warm_up(tmp_path / "made", settings)), "--run", str(tmp_path / "run")]
-    status, errors = finish(start_two(tmp_path, words, activity))
-    assert status == 0, errors
+    errors = run_two(tmp_path, words, activity)
     losses = {row["step"]: row[f"{activity}.loss"] for row in rows(tmp_path / "run") if f"{activity}.loss" in row}
     assert list(losses) == [10, 20, 30, 40] and losses[40] < 0.9 * losses[10]
     assert errors.count("The model is") == 1
@@ -171,8 +178,7 @@ def test_sentences_of_one_process_are_told_from_the_blocks_of_all(
     """Two processes with parts of four learn what one with parts of eight would; shares of four and of three, too."""
     settings = {"steps": 6, "batch": 15, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25, "metrics_every": 1}
     words = [*map(str, towns.warm_up(tmp_path / "two", settings | {"at_once": 8})), "--run", str(tmp_path / "run")]
-    status, errors = finish(start_two(tmp_path, words, "ict"))
-    assert status == 0, errors
+    run_two(tmp_path, words, "ict")
     monkeypatch.setattr(ict, "fast_dtype", lambda device: torch.float32)
     activity_of("ict", towns.warm_up(tmp_path / "one", settings | {"at_once": 15}), run=tmp_path / "alone")
     for row, wanted in zip(rows(tmp_path / "run"), rows(tmp_path / "alone"), strict=True):
@@ -189,11 +195,17 @@ def test_when_one_is_told_to_stop_both_do(
 ) -> None:
     settings = SETTINGS | {"epochs": 500, "holdout": 0.0, "checkpoint_every": 10_000}
     run = tmp_path / "run"
-    both = start_two(tmp_path, [*arguments(deployment, tmp_path, "model", settings), "--run", str(run)])
-    wait_until(lambda: (run / "metrics.jsonl").exists(), both)
-    os.kill(both.pid if told == "torchrun" else int((tmp_path / "1.pid").read_text()), signal.SIGTERM)
-    status, errors = finish(both)
-    assert status != 0 and errors.count("Stopped; what was finished is kept.") == 2, errors
+    words = [*arguments(deployment, tmp_path, "model", settings), "--run", str(run)]
+    if told == "torchrun":
+        first = last = start_under_torchrun(tmp_path, words)
+    else:
+        first, last = start_ranks([str(tmp_path), "finetune", *words], PROGRAM)
+    wait_until(lambda: (run / "metrics.jsonl").exists(), first)
+    last.terminate()
+    ends = [finish(process) for process in {first, last}]
+    errors = "".join(said for _, said in ends)
+    assert all(status != 0 for status, _ in ends), errors
+    assert errors.count("Stopped; what was finished is kept.") == 2, errors
     for rank in "01":
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / f"{rank}.pid").read_text()), 0)

@@ -5,10 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +17,7 @@ from realm_core.training import pretrain_step
 from realm_core.training.distributed import World
 from realm_core.training.loop import Loop
 from realm_core.training.masking import MaskedBatches
-from tests.core.processes import TOP, finish
+from tests.core.processes import finish, start_ranks
 from tests.core.running import activity_of
 from tests.core.training.towns import Towns
 from tests.waiting import wait_until
@@ -70,20 +66,6 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def start_two(*program: str) -> subprocess.Popen[str]:
-    """A program and its arguments in two processes under torchrun, which meet on the loopback interface."""
-    # Behind `--` torchrun leaves `--run` alone, which it would take for an option of its own.
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--no-python", "--"]
-    return subprocess.Popen(
-        [sys.executable, *torchrun, sys.executable, "-c", *program],
-        cwd=TOP,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def builders(run: Path) -> list[int]:
     """The processes that build for the training of a run folder."""
     found = []
@@ -101,8 +83,9 @@ def rows(run: Path) -> list[dict[str, float]]:
 @pytest.mark.timeout(900)  # three processes are started, on a machine that may be busy
 def test_two_processes_learn_what_one_would(towns: Towns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*towns.pretrain(tmp_path / "two", SETTINGS), "--run", str(tmp_path / "together")]
-    status, errors = finish(start_two(PROGRAM, "pretrain", *words))
-    assert status == 0, errors
+    ends = [finish(process) for process in start_ranks(["pretrain", *words], PROGRAM)]
+    errors = "".join(said for _, said in ends)
+    assert [status for status, _ in ends] == [0, 0], errors
     monkeypatch.setattr(pretrain_step, "fast_dtype", lambda device: torch.float32)
     activity_of("pretrain", towns.pretrain(tmp_path / "one", SETTINGS), run=tmp_path / "alone")
     one, two, begun = (
@@ -127,12 +110,15 @@ def test_one_builder_serves_two_processes_which_end_at_the_same_step(towns: Town
     run = tmp_path / "run"
     settings = SETTINGS | {"steps": 1_000_000, "refresh": "process", "refresh_every": 10, "checkpoint_every": 10_000}
     words = [*towns.pretrain(tmp_path / "made", settings | {"holdout": 0.0}), "--run", str(run)]
-    both = start_two(TELLING, str(tmp_path), "pretrain", *words)
-    wait_until(lambda: all((tmp_path / f"{rank}.index").exists() for rank in range(2)), both)
+    both = start_ranks([str(tmp_path), "pretrain", *words], TELLING)
+    wait_until(lambda: all((tmp_path / f"{rank}.index").exists() for rank in range(2)), both[0])
     assert len(builders(run)) == 1
-    both.send_signal(signal.SIGTERM)
-    status, errors = finish(both)
-    assert status != 0 and errors.count("Stopped; what was finished is kept.") == 2, errors
+    for process in both:
+        process.terminate()
+    ends = [finish(process) for process in both]
+    errors = "".join(said for _, said in ends)
+    assert [status for status, _ in ends] == [3, 3], errors
+    assert errors.count("Stopped; what was finished is kept.") == 2, errors
     assert builders(run) == []
     ended, index = (
         [int((tmp_path / f"{rank}.{what}").read_text()) for rank in range(2)] for what in ("ended", "index")
