@@ -34,6 +34,7 @@ FORBIDDEN = {
 FLOORS = (
     "",  # the modules beside the rooms: files, settings, …
     "runs",
+    "object_store",
     "text",
     "questions",
     "corpus",
