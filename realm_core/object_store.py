@@ -175,7 +175,10 @@ class _Stored:
         for name, expected in told["files"].items():
             if activity is not None:
                 activity.check()
-            path = folder.joinpath(*map(plain_name, name.split("/")))
+            try:
+                path = folder.joinpath(*map(plain_name, name.split("/")))
+            except ValueError:
+                raise DamagedObject(f"{self._says(_DONE)} is damaged: it names a file that leads elsewhere.") from None
             with disk_errors(folder):
                 path.parent.mkdir(parents=True, exist_ok=True)
             with self._errors("read"), disk_errors(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import tempfile
@@ -58,6 +59,7 @@ class S3:
         with open(self._log, "ab") as output:
             self._process = start(command, output=output)
         wait_until(self._answers)
+        self.files().mkdir(BUCKET)
 
     def stop(self) -> None:
         """By SIGKILL; what it had is gone."""
@@ -67,11 +69,8 @@ class S3:
 
     def _answers(self) -> bool:
         assert self._process is not None and self._process.poll() is None, self._log.read_text()
-        try:
-            self.files().mkdir(BUCKET)
-        except OSError:
-            return False
-        return True
+        with socket.socket() as door:
+            return door.connect_ex((self._host, self._port)) == 0
 
 
 @contextmanager
