@@ -75,7 +75,7 @@ def envsearch() -> WantedSearch:
 def checkstore(data: Path) -> None:
     """REALM_STORE, for this process and its children, which then know the data folder, too."""
     if os.environ.get(STORE_ENV, "").strip():
-        os.environ.setdefault(DATA_ENV, str(data))
+        os.environ[DATA_ENV] = str(data)
     try:
         check_settings()
     except RealmError as error:

@@ -37,6 +37,7 @@ def s3(monkeypatch: pytest.MonkeyPatch, workers: Workers) -> Iterator[S3]:
         yield running
 
 
+@pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 def test_two_machines_build_an_index_and_one_dies(
     workers: Workers, s3: S3, port_broker: Broker, tmp_path: Path, settings: Any
 ) -> None:
