@@ -8,7 +8,6 @@ from typing import Any
 
 from realm_core.errors import RealmError
 from realm_core.index.choice import SearchKind
-from realm_core.object_store import is_published
 from realm_core.settings import Count, SettingError, setting
 from realm_core.task import CorpusFolder, IndexFolder, ModelFolder, Part, Task, given, runtime
 
@@ -60,7 +59,7 @@ class Index(Task):
                 f"The corpus has {blocks:,} blocks, and an index at most {_MOST_SHARDS:,} shards: "
                 f"shard_rows must be at least {-(-blocks // _MOST_SHARDS):,}, not {rows:,}."
             )
-        if blocks <= rows or (self.generation is not None and is_published(self.output / self.generation)):
+        if blocks <= rows or (self.generation is not None and (self.output / self.generation).exists()):
             return ()
         return [
             Part(IndexShard.kind, {"shard": number, "rows": min(rows, blocks - start)})

@@ -41,12 +41,13 @@ def s3(monkeypatch: pytest.MonkeyPatch, workers: Workers) -> Iterator[S3]:
 def test_two_machines_build_an_index_and_one_dies(
     workers: Workers, s3: S3, port_broker: Broker, tmp_path: Path, settings: Any
 ) -> None:
+    workers.environment |= port_broker.urls
     settings.BROKER_URL = port_broker.urls["BROKER_URL"]
     producer.cache_clear()
     model, corpus = adopt_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(corpora_dir().parent))
     call_command("fill_store")  # what an earlier test has published without a store
     for host in ("first", "second"):
-        workers.worker(slots="1", host=host, broker=port_broker.urls["BROKER_URL"], data=str(tmp_path / host))
+        workers.worker(slots="1", host=host, data=str(tmp_path / host))
     workers.scheduler()
     workers.ready()
     job = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk, "shard_rows": 3}, by=None)
