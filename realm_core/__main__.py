@@ -16,9 +16,10 @@ from typing import NoReturn
 from realm_core.command_line import add_options, task_of
 from realm_core.errors import EXIT_REFUSED, EXIT_STOPPED, RealmError, Stopped
 from realm_core.files import write_json
+from realm_core.object_store import get_folder
 from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
-from realm_core.task import Task
+from realm_core.task import Task, artefacts
 from realm_core.tasks import ACTIVITIES
 
 
@@ -58,10 +59,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(task: Task, activity: Activity) -> None:
-    """Run the task, and write its description beside its results."""
+    """Run the task, and write its description beside its results; what it is given is got from the store if need be."""
     if activity.run is not None and os.environ.get("RANK", "0") == "0":
         told = task.model_dump(mode="json")
         write_json(RunFolder(activity.run).task_file, {"activity": task.activity, **told})
+    for one in artefacts(type(task)):
+        if one.artefact.kind in ("corpus", "index", "model") and (value := getattr(task, one.name)) is not None:
+            for folder in value if one.many else (value,):
+                get_folder(folder, activity)
     importlib.import_module(task.code or type(task).__module__).main(task, activity)
 
 

@@ -23,14 +23,14 @@ OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-poli
 class Broker:
     """Where it is, and how it is started, on what it wrote before.
 
-    folder: of what it writes. program: redis-server, say; the Valkey of the wheel unless told.
+    folder: of what it writes. program: redis-server, say; the Valkey of the wheel unless told. host: where it listens.
     """
 
-    def __init__(self, folder: Path, program: str = "") -> None:
+    def __init__(self, folder: Path, program: str = "", host: str = HOST) -> None:
         self.password = secrets.token_hex(24)
         self.port = free_port()
-        self._address = f"redis://:{self.password}@{HOST}:{self.port}"
-        place = ("--bind", HOST, "--port", str(self.port), "--dir", str(folder), "--save", "")
+        self._address = f"redis://:{self.password}@{host}:{self.port}"
+        place = ("--bind", host, "--port", str(self.port), "--dir", str(folder), "--save", "")
         command = (program or str(get_binary_path()), *OPTIONS, *place, "--requirepass", self.password)
         self.service = Service("broker", command)
 
@@ -53,10 +53,10 @@ class Broker:
 
 
 @contextmanager
-def running_broker(program: str = "") -> Iterator[Broker]:
+def running_broker(program: str = "", host: str = HOST) -> Iterator[Broker]:
     """A broker that answers; its folder goes with it."""
     with tempfile.TemporaryDirectory(prefix="realm-broker-") as name:
-        broker = Broker(Path(name), program)
+        broker = Broker(Path(name), program, host)
         with open(Path(name) / "log", "wb") as output:
             process = start(broker.service.command, output=output)
         try:

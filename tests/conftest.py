@@ -34,6 +34,7 @@ for _name in (
     "REALM_MILVUS_URI",
     "REALM_MILVUS_TOKEN",
     "REALM_FOLD",
+    "REALM_STORE",
     "JOB_LEASE_S",
 ):
     os.environ.pop(_name, None)

@@ -24,11 +24,12 @@ class Server:
     """A server that listens on a socket of its own only; it can be stopped and started again.
 
     lasting: what is committed outlives it even when it is stopped at once. What tests write mostly need not.
+    address: of a network where everybody may do everything; it listens there, too.
     """
 
-    def __init__(self, folder: Path, lasting: bool) -> None:
-        self.url = f"postgres://postgres@{quote(str(folder), safe='')}/postgres"
-        self.folder, self._lasting = folder, lasting
+    def __init__(self, folder: Path, lasting: bool, address: str = "") -> None:
+        self.url = f"postgres://postgres@{address or quote(str(folder), safe='')}/postgres"
+        self.folder, self._lasting, self._address = folder, lasting, address
         wheel = _wheel()
         installed = max(wheel.glob("pginstall*"))  # the newest of those it carries
         self._started_as: dict[str, Any] = {"env": {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}}
@@ -51,11 +52,14 @@ class Server:
             check=True,
             **self._started_as,
         )
+        if address:
+            with open(folder / "data" / "pg_hba.conf", "a", encoding="utf-8") as rules:
+                rules.write("host all all samenet trust\n")
         self.start()
 
     def start(self) -> None:
         """Start it, and return when it answers."""
-        options = ["listen_addresses=", "fsync=off", "full_page_writes=off"]  # no waiting for the disk
+        options = [f"listen_addresses={self._address}", "fsync=off", "full_page_writes=off"]  # no waiting for the disk
         options += [] if self._lasting else ["synchronous_commit=off"]
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
@@ -81,10 +85,10 @@ class Server:
 
 
 @contextmanager
-def postgres_server(*, lasting: bool = False) -> Iterator[Server]:
+def postgres_server(*, lasting: bool = False, address: str = "") -> Iterator[Server]:
     """A server; its folder goes with it."""
     with tempfile.TemporaryDirectory(prefix="realm-pg-") as name:
-        server = Server(Path(name), lasting)
+        server = Server(Path(name), lasting, address)
         try:
             yield server
         finally:

@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from realm_core.errors import RealmError
 from realm_core.index.choice import MilvusServer, SearchKind, WantedSearch
+from realm_core.object_store import DATA_ENV, STORE_ENV, check_settings
 
 Word = TypeVar("Word", bound=str)
 
@@ -69,6 +70,16 @@ def envsearch() -> WantedSearch:
         return MilvusServer(uri, os.environ.get("REALM_MILVUS_TOKEN", "").strip())
     except RealmError as error:
         raise ImproperlyConfigured(f"REALM_MILVUS_URI: {error}") from None
+
+
+def checkstore(data: Path) -> None:
+    """REALM_STORE, for this process and its children, which then know the data folder, too."""
+    if os.environ.get(STORE_ENV, "").strip():
+        os.environ[DATA_ENV] = str(data)
+    try:
+        check_settings()
+    except RealmError as error:
+        raise ImproperlyConfigured(str(error)) from None
 
 
 def shipped_model(models: Path, default: str) -> str:

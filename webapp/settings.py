@@ -1,6 +1,8 @@
 """Django's settings. Settings that differ between machines come from environment variables:
 
 REALM_DATA           data folder (default: var/ in the checkout)
+REALM_STORE          object store of corpora, models and indexes, for machines without a shared data folder, such as
+                     s3://bucket/prefix; credentials and AWS_ENDPOINT_URL as for every program of AWS (default: none)
 DATABASE_URL         default: SQLite in the data folder; postgres://user:password@host/name for PostgreSQL
 BROKER_URL           Celery's broker (default: the embedded Valkey's socket in the data folder)
 CACHE_URL            counters of the rate limits: redis://…, unix://… or locmem:// (default: the embedded Valkey)
@@ -52,6 +54,7 @@ from django.core.exceptions import ImproperlyConfigured
 from realm_core.index.choice import WantedSearch
 from webapp.environment import (
     check_production,
+    checkstore,
     envbool,
     envchoice,
     envint,
@@ -69,6 +72,7 @@ try:
     REALM_DATA.mkdir(parents=True, exist_ok=True)
 except OSError as error:
     raise ImproperlyConfigured(f"The data folder {REALM_DATA} (REALM_DATA) cannot be made: {error.strerror}.") from None
+checkstore(REALM_DATA)
 MODELS_DIR = BASE_DIR / "models"  # the shipped ones
 MODEL = shipped_model(MODELS_DIR, "realm-base")
 MODEL_IS_CHOSEN = bool(os.environ.get("MODEL", "").strip())

@@ -24,7 +24,8 @@ from realm_core.corpus import tables
 from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.object_store import publish
 from realm_core.runs.activity import Activity
 
 _UNFINISHED_LINKS_FILE = "links.part"  # raw numbers without a header: their count is known only at the end
@@ -89,7 +90,7 @@ class SnapshotWriter:
         write_json(self._folder / tables.MANIFEST_FILE, manifest, sealed=True)
         with disk_errors(name_folder):
             name_folder.mkdir(parents=True, exist_ok=True)
-        publish_folder(self._folder, final)
+        publish(self._folder, final)
         return final, True
 
     def _parts(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:

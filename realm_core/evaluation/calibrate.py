@@ -38,13 +38,14 @@ from realm_core.errors import RealmError
 from realm_core.evaluation.calibration import Reliability
 from realm_core.evaluation.predicting import Predictor
 from realm_core.evaluation.tasks import Calibrate
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
+from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import load_model, weighted
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
+from realm_core.object_store import publish
 from realm_core.questions.answers import is_correct, normalise_answer
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.runs.activity import Activity
@@ -383,4 +384,4 @@ def write_calibrated(model: Path, output: Path, config: ModelConfig, questions: 
     about = dict(record.get("about") or {})
     about["calibrated_on"] = [path.stem for path in questions]
     write_json(temporary / "config.json", {**record, "model": config.as_dict(), "about": about}, sealed=True)
-    publish_folder(temporary, output)
+    publish(temporary, output)

@@ -4,8 +4,9 @@ The build works in `.GENERATION.partial/` beside the final folder. Shards are wr
 build resumes after its last finished shard. A generation's default name is made of the hashes of block embedder and
 snapshot, so that building the same pair twice gives one generation.
 
-`--shard` builds a single shard; other processes, on other machines that share the folder, may build other shards at the
-same time. They hold the generation's lock shared; the build that publishes holds it exclusively.
+`--shard` builds a single shard; other processes, on other machines that share the folder or an object store
+(`object_store.py`), may build other shards at the same time. They hold the generation's lock shared; the build that
+publishes holds it exclusively.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import BlockTokens, open_tokens
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import SearchKind, search_of
 from realm_core.index.embedding import embed, embed_rows
@@ -34,6 +35,7 @@ from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
+from realm_core.object_store import forget, get_file, get_folder, is_published, is_shared, publish, put_file
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive, shared
 from realm_core.tensors import save_tensors
@@ -99,8 +101,10 @@ def build(
     An existing valid generation is returned at once; `RealmError` if it is of another model or corpus.
     """
     work = _Build.of(model_folder, corpus_folder, output, name, shard_rows)
+    get_folder(work.final, activity)
     with work.held(exclusive):
         if work.final.exists():
+            forget(work.partial)
             return _existing(work, activity, search)
         if work.partial.exists() and not work.is_ours():
             remove_folder(work.partial)
@@ -134,7 +138,8 @@ def build(
         end_build(work.partial)
         for lock in work.partial.glob(".*.lock"):  # of shards; none is held, because the generation's lock is exclusive
             lock.unlink()
-        publish_folder(work.partial, work.final)
+        publish(work.partial, work.final)
+        forget(work.partial)
     return work.final
 
 
@@ -161,7 +166,7 @@ def build_shard(
     with work.held(shared):
         if work.final.exists():
             _existing(work, activity)
-        elif not _at_hand(work):  # otherwise the build copies the shards
+        elif not is_published(work.final) and not _at_hand(work, everywhere=True):  # else the build copies the shards
             work.open(activity)
             with work.held(exclusive, shard=number):
                 place = pick_device(device)
@@ -291,9 +296,13 @@ def _is_of(manifest: Mapping[str, object], work: _Build) -> bool:
     )
 
 
-def _at_hand(work: _Build) -> list[Path]:
-    """Folders that have the vectors of this block embedder and snapshot: the model's, or other indexes."""
-    others = (path.parent for path in sorted(work.output.glob(f"[!.]*/{MANIFEST_FILE}")) if path.parent != work.final)
+def _at_hand(work: _Build, *, everywhere: bool = False) -> list[Path]:
+    """Folders that have the vectors of this block embedder and snapshot: the model's, or other indexes.
+
+    everywhere: only what every machine has that builds this index.
+    """
+    folders = () if everywhere and is_shared(work.final) else sorted(work.output.glob(f"[!.]*/{MANIFEST_FILE}"))
+    others = (path.parent for path in folders if path.parent != work.final)
     complete = (folder for folder in (work.model_folder / SHIPPED, *others) if is_complete(folder))
     return [folder for folder in complete if _is_of(read_manifest(folder), work)]
 
@@ -342,7 +351,7 @@ class _ShardEmbedder:
         path = self._work.partial / f"vectors-{number:05d}.safetensors"
         dimension = self._work.model.config.dimension
         first = rows.start if len(counted) == len(rows) else 0
-        if not _finished(path, len(rows), dimension):
+        if not _finished(path, len(rows), dimension) and not self._got(path, len(rows), activity):
             vectors_RD = torch.empty(len(rows), dimension, dtype=torch.float16)
             step = _CHUNK_ROWS_GPU if self._device.type == "cuda" else _CHUNK_ROWS
             for low in range(rows.start, rows.stop, step):
@@ -351,8 +360,14 @@ class _ShardEmbedder:
                 vectors_RD[low - rows.start : high - rows.start] = self._embed(low, high).half()
                 activity.progress(high - first, len(counted), "blocks")
             save_tensors(path, {"vectors": vectors_RD})
+        put_file(path, self._work.identity())
         activity.progress(rows.stop - first, len(counted), "blocks")
         return {"file": path.name, "start": rows.start, "stop": rows.stop, "sha256": sha256_of_file(path)}
+
+    def _got(self, path: Path, rows: int, activity: Activity) -> bool:
+        """Whether another machine has built the shard, and it is here now."""
+        got = get_file(path, self._work.identity(), activity)
+        return got and _finished(path, rows, self._work.model.config.dimension)
 
     def _embed(self, low: int, high: int) -> torch.Tensor:
         embedder, limit = self._work.model.block, self._work.model.config.block_wordpieces

@@ -17,7 +17,7 @@ from torch import Tensor
 from realm_core.arrays import open_array, save_array
 from realm_core.corpus import tables
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder, write_json
+from realm_core.files import disk_errors, read_json, remove_folder, write_json
 from realm_core.index.approximate_build import build_search, end_build
 from realm_core.index.choice import search_of
 from realm_core.living.editing import Embed, embedding_of, without
@@ -27,6 +27,7 @@ from realm_core.living.tasks import Fold
 from realm_core.living.view import CorpusView
 from realm_core.living.writing import LayerWriter, copy_rows, generation_manifest, vectors_of, write_vectors
 from realm_core.model.checkpoint import load_model
+from realm_core.object_store import publish, remove_published
 from realm_core.runs.activity import Activity
 
 # A base's manifest passes these on to the next; the defaults of a first base that only has documents.
@@ -112,8 +113,8 @@ def rebase(store: Store, folded_state: CorpusState, folded: Folded, now: CorpusS
 def _rebased(store: Store, folded_state: CorpusState, folded: Folded, now: CorpusState, embed: Embed) -> CorpusState:
     if now.purges != folded_state.purges:
         if now.base != folded.base:
-            remove_folder(folded.generation)
-            remove_folder(folded.snapshot)
+            remove_published(folded.generation)
+            remove_published(folded.snapshot)
         raise RealmError(f"Documents of {now.name} were purged since the fold began; fold the corpus again.")
     if now.base != folded_state.base:
         raise RealmError(f"The corpus state {now.id} does not follow from {folded_state.id}; fold it itself.")
@@ -182,7 +183,7 @@ def _publish_snapshot(view: CorpusView, final: Path, activity: Activity) -> None
             about["links"] = links
         manifest = writer.manifest(final.name, about, *((tables.LINKS_FILE,) if links else ()))
         write_json(folder / tables.MANIFEST_FILE, manifest, sealed=True)
-    publish_folder(folder, final)
+    publish(folder, final)
 
 
 def _links(view: CorpusView, folder: Path) -> int:
@@ -227,4 +228,4 @@ def _publish_generation(view: CorpusView, folded: Folded, model_hash: str, activ
     manifest["search"] = build_search(folder, shards, manifest["dim"], activity, wanted=wanted)
     write_json(folder / "manifest.json", manifest, sealed=True)
     end_build(folder)
-    publish_folder(folder, folded.generation)
+    publish(folder, folded.generation)

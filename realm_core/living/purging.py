@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from realm_core.errors import RealmError
-from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
+from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed, edit_locked
 from realm_core.living.folding import fold_locked
@@ -26,6 +26,7 @@ from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.writing import copy_of_segment, segment_id
+from realm_core.object_store import remove_published
 from realm_core.runs.activity import Activity
 
 
@@ -162,7 +163,7 @@ def _finished(store: Store, states: Sequence[CorpusState]) -> Receipt | None:
     if happened:
         store.remove_states({state.id for state in states})
         for folder in receipt.removed:
-            remove_folder(Path(folder))
+            remove_published(Path(folder))
     journal.unlink()
     return receipt if happened else None
 

@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from realm_core.errors import RealmError, quoted
 from realm_core.files import (
     disk_errors,
-    publish_folder,
     read_json,
     remove_folder,
     sha256_of_file,
@@ -50,6 +49,7 @@ from realm_core.model.encoder import Encoder
 from realm_core.model.encoding import BertModule
 from realm_core.model.identity import ADAPTER_FILE, WEIGHTS_FILE, model_hash, verified_weights
 from realm_core.model.reader import Reader
+from realm_core.object_store import publish
 from realm_core.tensors import copied, load_tensors, save_tensors
 
 FORMAT = 1
@@ -120,7 +120,7 @@ def save_model(
     else:
         record = _save_adapter(model.adapter, model.config, temporary) | {"about": about}
     write_json(temporary / "config.json", record, sealed=True)
-    publish_folder(temporary, folder)
+    publish(temporary, folder)
     return replace(model, hash=model_hash(record), block_hash=record["block_hash"], about=about)
 
 

@@ -35,6 +35,7 @@ FORBIDDEN = {
 FLOORS = (
     "",  # the modules beside the rooms: files, settings, …
     "runs",
+    "object_store",
     "text",
     "questions",
     "corpus",

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from realm_core.index.choice import MilvusServer
-from webapp.environment import envbool, envchoice, envint, envlist, envrate, envsearch, secret_key
+from webapp.environment import checkstore, envbool, envchoice, envint, envlist, envrate, envsearch, secret_key
 from webapp.settings import _database
 
 
@@ -105,6 +105,20 @@ def test_a_server_in_production_must_say_whether_it_is_open(tmp_path: Path, said
     command = [sys.executable, "-c", "import webapp.settings"]
     process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert process.returncode == status and ("REALM_PUBLIC must say" in process.stderr) is bool(status)
+
+
+def test_a_store_is_an_address_and_children_know_the_data_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REALM_DATA", "")
+    checkstore(tmp_path)
+    assert os.environ["REALM_DATA"] == ""  # nothing is shared
+    monkeypatch.setenv("REALM_STORE", "s3://bucket/realm")
+    checkstore(tmp_path)
+    assert os.environ["REALM_DATA"] == str(tmp_path)
+    monkeypatch.setenv("REALM_STORE", "bucket")
+    with pytest.raises(ImproperlyConfigured, match="REALM_STORE must be an address"):
+        checkstore(tmp_path)
 
 
 def test_where_blocks_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,9 +53,9 @@ class Workers:
         self._taking_jobs: list[subprocess.Popen[bytes]] = []
 
     def worker(self, **told: str) -> subprocess.Popen[bytes]:
-        """queues, slots, devices, broker, host, log: as the environment says them; all queues and devices if untold."""
+        """queues, slots, devices, broker, host, data, log: else as in the environment, or all queues and devices."""
         names = {"queues": "WORKER_QUEUES", "slots": "WORKER_SLOTS", "devices": "REALM_DEVICES"}
-        names |= {"broker": "BROKER_URL", "host": "REALM_HOST", "log": "LOG_FORMAT"}
+        names |= {"broker": "BROKER_URL", "host": "REALM_HOST", "log": "LOG_FORMAT", "data": "REALM_DATA"}
         process = self._start(worker(self.application), {names[name]: value for name, value in told.items()})
         self._taking_jobs.append(process)
         return process

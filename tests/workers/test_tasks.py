@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -135,6 +136,22 @@ def test_containers_of_a_machine_share_its_devices(monkeypatch: pytest.MonkeyPat
     assert not devices.free_elsewhere()
     monkeypatch.delenv("REALM_HOST")
     assert devices.leased_as("cpu") == "a1b2c3/cpu"
+
+
+def test_a_lease_names_the_machine_as_the_settings_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "a1b2c3")
+    owners = []
+    for settled in ("box", "other", "a1b2c3", ""):  # the last as where it is unset
+        monkeypatch.setenv("REALM_HOST", settled)
+        job = Job.objects.create(kind=JobKind.INDEX)
+        run(monkeypatch, job, lambda _job, owner: owners.append(owner))
+    pid = os.getpid()
+    assert [owner.rpartition(":")[0] for owner in owners] == [
+        f"box/a1b2c3:{pid}",
+        f"other/a1b2c3:{pid}",
+        f"a1b2c3:{pid}",
+        f"a1b2c3:{pid}",
+    ]
 
 
 @pytest.mark.parametrize(

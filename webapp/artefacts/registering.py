@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError, printable
-from realm_core.files import disk_errors, publish_folder, read_json, remove_folder
+from realm_core.files import disk_errors, read_json, remove_folder
 from realm_core.index.choice import search_of
 from realm_core.index.manifest import read_manifest
 from realm_core.model.identity import read_hashes
+from realm_core.object_store import publish
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, SpanSet
 from webapp.storage.places import models_dir, portable, resolve
 
@@ -90,7 +91,7 @@ def adopt_model(folder: Path) -> ModelVersion:
             own.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=own.parent, prefix=".adopt-") as temporary:
                 made = Path(shutil.copytree(folder, Path(temporary, own.name), copy_function=_link))
-                publish_folder(made, own)
+                publish(made, own)
     return record_model(own, name=folder.name)
 
 

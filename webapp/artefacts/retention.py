@@ -33,6 +33,7 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors, remove_folder
 from realm_core.index.choice import MilvusServer
 from realm_core.index.milvus import drop
+from realm_core.object_store import forget
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
@@ -204,6 +205,8 @@ def _finish(hidden: Path) -> None:
     server = settings.REALM_SEARCH
     if isinstance(server, MilvusServer) and hidden.parent == indexes_dir():
         drop(server, hidden.name.removeprefix(".").removesuffix(_REMOVED))
+    for name in (hidden.name.removesuffix(_REMOVED), hidden.name.removesuffix(_REMOVED).removeprefix(".")):
+        forget(hidden.with_name(name))  # an unfinished folder has the former name, a published one the latter
     remove_folder(hidden)
 
 

@@ -26,6 +26,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.index.manifest import verify as verify_index
 from realm_core.model.identity import read_hashes, verified_weights
+from realm_core.object_store import get_folder
 from realm_core.pace import others_first
 from webapp.documents import bringing, purged
 from webapp.evaluations import service as comparing
@@ -187,7 +188,7 @@ def _files(model: ModelVersion, index: IndexGeneration) -> Iterator[Finding]:
         about = f"Files of the {what}"
         try:
             with others_first():
-                count = verify(resolve(path))
+                count = verify(get_folder(resolve(path)))
         except RealmError as error:
             yield Finding(about, Verdict.BAD, f"The {what} cannot be used: {error}")
         else:

@@ -21,8 +21,11 @@ def host() -> str:
 
 
 def process_name() -> str:
-    """The name of this process: host:pid, in a container with the container's name as host."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """The name of this process, unique among all machines: host:pid, and host/container:pid where REALM_HOST names the
+    machine, because containers of one machine count their processes alike."""
+    kernel = socket.gethostname()
+    place = host() if host() == kernel else f"{host()}/{kernel}"
+    return f"{place}:{os.getpid()}"
 
 
 class Process(models.Model):

@@ -33,6 +33,7 @@ from django.db import Error, close_old_connections, connection
 from django.db.models import OuterRef, Subquery
 
 from realm_core.errors import EngineUnavailable, RealmError
+from realm_core.object_store import get_folder
 from realm_core.text.language import foreign_language
 from webapp import metrics
 from webapp.models import CorpusState, Deployment
@@ -83,12 +84,11 @@ def load_engine(deployment: Deployment) -> Engine:
 
     _freeze_garbage_collector()
     index = deployment.index
+    folders = [get_folder(resolve(path)) for path in (deployment.model.path, index.path, index.corpus.path)]
     store, state = unshared_store_of(index), state_of(index, index.current_state)
     finish_purge(store, lambda: current_states(index))  # one that died when it had been committed
     engine = Engine.load(
-        resolve(deployment.model.path),
-        resolve(index.path),
-        resolve(index.corpus.path),
+        *folders,
         device=settings.REALM_DEVICE,
         search=settings.REALM_SEARCH,
         living=LivingCorpus(store, state),
