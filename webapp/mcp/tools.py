@@ -212,7 +212,9 @@ TOOLS: Final = {
                         items=_object(
                             {
                                 **_BLOCK,
-                                "score": _typed("number", "The prior's logit: vectors' inner product and shared rare words."),
+                                "score": _typed(
+                                    "number", "The prior's logit: vectors' inner product and shared rare words."
+                                ),
                                 "prior": _typed("number", "Softmax of the scores over the blocks found."),
                                 "collection": _typed("string", "That its document is in."),
                             }
