@@ -44,7 +44,7 @@ def test_what_lies_there_can_be_chosen(staff: Person, folder: Path) -> None:
     (folder / "towns.jsonl").write_bytes(bytes(3 << 20))
     page = staff.client.get(FORM).content.decode()
     assert '<option value="towns.jsonl">towns.jsonl (3.0\xa0MB)</option>' in page and "Nothing lies in" not in page
-    chosen = {"source": "jsonl", "file": "towns.jsonl", "language": "en"}
+    chosen = {"source": "jsonl", "file": "towns.jsonl", "language": "en", "articles_at_most": "0"}
     assert staff.client.post(FORM, chosen).status_code == 302
     job = Job.objects.get()
     assert job.parameters["file"] == "towns.jsonl"
@@ -67,7 +67,7 @@ def test_a_file_can_be_sent_ingested_and_removed(staff: Person, folder: Path) ->
     assert f"{FORM}?source=jsonl&amp;file=towns.jsonl" in page
     assert 'value="towns.jsonl" selected' in form and 'value="jsonl" selected' in form
 
-    chosen = {"source": "jsonl", "file": "towns.jsonl", "language": "en"}
+    chosen = {"source": "jsonl", "file": "towns.jsonl", "language": "en", "articles_at_most": "0"}
     assert staff.client.post(FORM, chosen).status_code == 302
     job = Job.objects.get()
     assert "being ingested" in staff.client.get(FILES).content.decode()
