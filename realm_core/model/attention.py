@@ -8,7 +8,6 @@ Legend: B sequences, T wordpieces of all sequences, L longest sequence, H heads,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 
@@ -98,47 +97,31 @@ def _per_sequence(
     query_THD: Tensor, key_THD: Tensor, value_THD: Tensor, layout: Layout, bias_HLL: Tensor | None, dropout: float
 ) -> Tensor:
     """One call per sequence: no padding, and on a CPU the scores stay in cache."""
-    # In half precision the backward pass of the fused kernel is slower than that of plain products.
-    plain = torch.is_grad_enabled() and query_THD.dtype.itemsize < 4
-    one = _products if plain else _fused
+    dtype = query_THD.dtype
+    qkv = (query_THD, key_THD, value_THD)
+    if torch.is_grad_enabled() and dtype.itemsize < 4:  # the backward kernel is several times slower in half precision
+        qkv = (query_THD.float(), key_THD.float(), value_THD.float())
     with torch.autocast("cpu", enabled=False):
         contexts = [
-            one(query_HLD, key_HLD, value_HLD, _bias_of(bias_HLL, query_HLD), dropout)
-            for query_HLD, key_HLD, value_HLD in zip(
-                *(_each(rows_THD, layout) for rows_THD in (query_THD, key_THD, value_THD)), strict=True
+            F.scaled_dot_product_attention(
+                query_1HLD, key_1HLD, value_1HLD, attn_mask=_bias_of(bias_HLL, query_1HLD), dropout_p=dropout
             )
+            for query_1HLD, key_1HLD, value_1HLD in zip(*(_each(rows_THD, layout) for rows_THD in qkv), strict=True)
         ]
-    return torch.cat([context_HLD.transpose(0, 1) for context_HLD in contexts])
+    return torch.cat([context_1HLD[0].transpose(0, 1) for context_1HLD in contexts]).to(dtype)
 
 
-def _fused(query_HLD: Tensor, key_HLD: Tensor, value_HLD: Tensor, bias_HLL: Tensor | None, dropout: float) -> Tensor:
-    bias_1HLL = None if bias_HLL is None else bias_HLL.unsqueeze(0)
-    context_1HLD = F.scaled_dot_product_attention(
-        query_HLD.unsqueeze(0), key_HLD.unsqueeze(0), value_HLD.unsqueeze(0), attn_mask=bias_1HLL, dropout_p=dropout
-    )
-    return context_1HLD[0]
-
-
-def _products(query_HLD: Tensor, key_HLD: Tensor, value_HLD: Tensor, bias_HLL: Tensor | None, dropout: float) -> Tensor:
-    scale = 1 / math.sqrt(query_HLD.shape[2])
-    if bias_HLL is None:
-        scores_HLL = (query_HLD * scale) @ key_HLD.transpose(1, 2)
-    else:
-        scores_HLL = torch.baddbmm(bias_HLL, query_HLD, key_HLD.transpose(1, 2), alpha=scale)
-    return F.dropout(torch.softmax(scores_HLL, dim=2), dropout) @ value_HLD
-
-
-def _bias_of(bias_HLL: Tensor | None, query_HLD: Tensor) -> Tensor | None:
-    """The bias cropped to the length of this sequence."""
+def _bias_of(bias_HLL: Tensor | None, query_1HLD: Tensor) -> Tensor | None:
+    """[1, H, L, L], the bias cropped to the length of this sequence."""
     if bias_HLL is None:
         return None
-    length = query_HLD.shape[1]
-    return bias_HLL[:, :length, :length].to(query_HLD.dtype)
+    length = query_1HLD.shape[2]
+    return bias_HLL[:, :length, :length].to(query_1HLD.dtype).unsqueeze(0)
 
 
 def _each(rows_THD: Tensor, layout: Layout) -> Iterator[Tensor]:
-    """[H, L, D] of each sequence."""
-    return (own_LHD.transpose(0, 1) for own_LHD in rows_THD.split(layout.lengths))
+    """[1, H, L, D] of each sequence."""
+    return (own_LHD.transpose(0, 1).unsqueeze(0) for own_LHD in rows_THD.split(layout.lengths))
 
 
 def _padded(

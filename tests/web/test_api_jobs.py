@@ -225,7 +225,10 @@ def test_kinds_say_which_files_there_are_to_ingest(client: Client, tmp_path: Pat
         (ingest,) = (kind for kind in client.get("/api/v1/job-kinds").json() if kind["kind"] == "ingest")
         return {one["name"]: one["files"] for one in ingest["settings"]}
 
-    assert files() == {"file": [], **dict.fromkeys(("source", "language", "corpus_name", "licence", "attribution"))}
+    assert files() == {
+        "file": [],
+        **dict.fromkeys(("source", "language", "corpus_name", "licence", "attribution", "articles_at_most")),
+    }
     folder = tmp_path / "sources"
     (folder / "a folder").mkdir(parents=True)
     for name in ("towns.jsonl", ".hidden.jsonl", "größe.jsonl", "a dump.xml.bz2"):

@@ -49,7 +49,9 @@ def test_texts_are_written_as_toml_has_them(tmp_path: Path) -> None:
 MODELS = Path(__file__).resolve().parents[3] / "models"
 RECIPES: dict[str, type[Settings]] = {
     **dict.fromkeys(("base-first-rows", "base-passages", "base-people", "base-agreed"), MineConfig),
+    **dict.fromkeys(("base-open", "base-passages-more", "base-people-more"), MineConfig),
     **dict.fromkeys(("base-first", "base-second", "mini-third", "mini-fourth"), ReaderConfig),
+    **dict.fromkeys(("base-third", "base-fourth"), ReaderConfig),
     **dict.fromkeys(("mini-first", "mini-second"), FinetuneConfig),
 }
 

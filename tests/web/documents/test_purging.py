@@ -216,7 +216,7 @@ def test_one_whose_commit_failed_has_not_happened(answering: Deployment, monkeyp
     documents.add([TURKU], by=None)
     asked = asking.ask("Where is Turku?", k=20, asker=None)
     documents.remove(["turku"], by=None)
-    commit, overtaken = purging._commit, [purging._Overtaken]
+    commit, overtaken = purging._commit, [purging.Overtaken]
 
     def overtaken_once(*arguments: Any) -> Any:
         if overtaken:
