@@ -6,6 +6,7 @@ Legend: K blocks, N body wordpieces of a batch, L of a block, M longest span, S 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ _READ_WORDPIECES_GPU = 65536
 # figures add up.
 _SPANS_PER_BLOCK = 40
 _CANDIDATES_PER_BLOCK = 10
+_ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the)\s+(?=\S)")
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,9 @@ def _candidates(block: ReadBlock, log_likelihood_S: Tensor, width: int) -> dict[
         first, extent = divmod(position, width)
         start, end = block.body.offsets[first][0], block.body.offsets[first + extent][1]
         text = block.block.text[start:end]
+        if article := _ARTICLE.match(text):  # "a heart attack" is shown as "heart attack", but "The Hague" stays
+            start += article.end()
+            text = block.block.text[start:end]
         key = normalise_answer(text) or text.casefold()
         known = candidates.get(key)
         likelihood = math.exp(log_likelihood)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -148,6 +149,35 @@ def read_now(deployment: Deployment) -> Deployment:
     found = Deployment.objects.select_related("model", "index__corpus", "index__model").get(pk=deployment.pk)
     _ = found.index.current_state
     return found
+
+
+def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
+    """By an engine with a state whose segments go, and by one that is loaded with the state before the last edit."""
+    engine, failures, done, asked = load_engine(read_now(edited)), list[Exception](), threading.Event(), 0
+
+    def ask() -> None:
+        nonlocal asked
+        while not done.wait(0.02):
+            try:
+                engine.ask("What has Turku?", k=5)
+            except Exception as failure:
+                failures.append(failure)
+            asked += 1
+
+    before, asker = segments(), threading.Thread(target=ask)
+    asker.start()
+    try:
+        for number in range(3):
+            age()
+            deployment = read_now(edited)
+            documents.change("turku", replace(TURKU, source=Text(f"Turku has {number + 2} bridges.")), by=None)
+            sweeping.sweep(by="retention")
+            load_engine(deployment).close()
+    finally:
+        done.set()
+        asker.join()
+        engine.close()
+    assert failures == [] and asked > 0 and segments().isdisjoint(before)
 
 
 def test_a_backup_is_waited_for(edited: Deployment) -> None:

@@ -1,0 +1,36 @@
+"""How a block's spans become candidate answers, with logits set by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from realm_core.corpus.records import Block
+from realm_core.serving.reading import ReadBlock, unconcluded
+from realm_core.text.wordpieces import Wordpieces
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "shown"),
+    [
+        ("He died of a heart attack.", "a heart attack", "heart attack"),
+        ("He lives in The Hague now.", "The Hague", "The Hague"),
+        ("It was the longest day.", "the longest day", "longest day"),
+        ("They sang a cappella.", "a cappella", "a cappella"),
+        ("Its first letter is a, too.", "a", "a"),
+    ],
+)
+def test_an_answer_does_not_begin_with_an_article_in_lower_case(text: str, marked: str, shown: str) -> None:
+    body = Wordpieces.default().encode([text])[0]
+    start = text.rindex(marked) if marked == "a" else text.index(marked)
+    first = next(i for i, (begin, _) in enumerate(body.offsets) if begin == start)
+    last = next(i for i, (_, end) in enumerate(body.offsets) if end == start + len(marked))
+    length = len(body.ids)
+    logits_LM = torch.full((length, length), -torch.inf)
+    for at in range(length):
+        logits_LM[at, : length - at] = -20.0
+    logits_LM[first, last - first] = 5.0
+    block = Block(0, "1", "Title", text, 0, 0, len(text), "", "")
+    (read,) = unconcluded("?", [ReadBlock(block, body, 1.0, logits_LM)], "block+null").evidence
+    best = read.candidates[0]
+    assert (best.text, read.text[best.start : best.end]) == (shown, shown)
