@@ -17,6 +17,7 @@ from django.urls import reverse
 
 from tests.attacks.test_pages import Structure
 from tests.attacks.test_requests import NAMES, PARAMETERS, UNREAD, lists
+from tests.attacks.texts import in_turn
 from tests.web.conftest import FakeEngine, Person
 from tests.web.console import question_set
 from tests.web.operating import TokenClient, evaluation, job, span_set
@@ -98,7 +99,7 @@ def test_pages(name: str, ends: dict[str, list[Any]], staff: Person) -> None:
     assert rows() == before
 
 
-@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+@pytest.mark.parametrize("payload", in_turn(PAYLOADS, 2))
 def test_one_s_own_history(payload: str, ends: dict[str, list[Any]], member: Person) -> None:
     own = stored.store(stored.payload(question="Whose is mine?"), asker=member.user)
     shown = member.client.get("/history/", {"page": payload}).content.decode()
@@ -109,7 +110,7 @@ def test_one_s_own_history(payload: str, ends: dict[str, list[Any]], member: Per
         assert b"Whose is" not in client.get("/api/v1/answers", {parameter: payload}).content
 
 
-@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+@pytest.mark.parametrize("payload", in_turn(PAYLOADS, 0))
 def test_parameters_of_the_api(payload: str, ends: dict[str, list[Any]], staff: Person) -> None:
     """Refused, every one, but for names: any text could be one, and finds nothing."""
     assert staff.user is not None
@@ -129,7 +130,7 @@ def test_parameters_of_the_api(payload: str, ends: dict[str, list[Any]], staff: 
     assert rows() == before
 
 
-@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
+@pytest.mark.parametrize("payload", in_turn(PAYLOADS, 1))
 def test_what_names_a_record_in_a_body(payload: str, ends: dict[str, list[Any]], staff: Person) -> None:
     assert staff.user is not None
     client = TokenClient(staff.user, "ask", "feedback", "operate")

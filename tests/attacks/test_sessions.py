@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from tests.attacks.texts import SHORT, TEXTS
+from tests.attacks.texts import SHORT, TEXTS, in_turn
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import TokenClient, post
 from tests.web.pages import stored
@@ -166,7 +166,7 @@ def test_what_is_for_one_is_kept_by_no_proxy(engine: FakeEngine, staff: Person) 
     assert "private" in made["Cache-Control"]
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("text", in_turn(TEXTS, 2))
 @pytest.mark.parametrize("formatter", [JSONLines(), TextLines("{levelname} {message}", style="{")])
 def test_a_line_of_the_log_is_a_line(formatter: logging.Formatter, text: str) -> None:
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
 
 _MEGABYTE: Final = 1 << 20
 
@@ -35,3 +38,16 @@ TEXTS: Final = {
 TYPED: Final = {name: text for name, text in TEXTS.items() if name != "half a surrogate pair"}
 # What fits into an address.
 SHORT: Final = {name: text for name, text in TYPED.items() if len(text) < 5000}
+
+_TURNS: Final = 3
+
+
+def in_turn(texts: Mapping[str, str], turn: int) -> list[Any]:
+    """Parameters of a test: every third of the texts, from number `turn` on; the others are nightly.
+
+    Tests with different turns share the texts among them, so each text is tried somewhere every time.
+    """
+    return [
+        pytest.param(text, id=name, marks=() if number % _TURNS == turn % _TURNS else pytest.mark.nightly)
+        for number, (name, text) in enumerate(texts.items())
+    ]

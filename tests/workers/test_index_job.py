@@ -45,6 +45,7 @@ def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Pat
     assert IndexGeneration.objects.get(job=job) == index
 
 
+@pytest.mark.nightly  # test_two_machines.py has the same without a shared data folder
 def test_a_large_index_is_built_by_all_machines(
     workers: Workers, port_broker: Broker, tmp_path: Path, settings: Any
 ) -> None:

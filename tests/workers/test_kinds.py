@@ -195,6 +195,7 @@ def test_the_same_job_is_told_the_same_at_every_attempt(work: Work) -> None:
     assert given(job)["dev"] == [work.measure]
 
 
+@pytest.mark.nightly  # tests/core/training/test_ablate.py has the same processes
 @pytest.mark.postgresql_only
 def test_an_ablation_comes_to_its_table(work: Work) -> None:
     """With the processes that it starts, each of which must find what the job was told."""

@@ -1,4 +1,7 @@
-"""A pre-training for real: trainer and builder are two jobs on two workers, and either worker may die."""
+"""A pre-training for real: trainer and builder are two jobs on two workers, and either worker may die (nightly).
+
+Every day test_parts.py kills both workers of such jobs, with scripts in the place of trainer and builder.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ pytestmark = pytest.mark.postgresql_only
 
 
 @pytest.mark.timeout(600)
-def test_the_index_follows_a_training_that_survives_both_workers(workers: Workers, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_the_index_follows_a_training_that_survives_both_workers(
+    workers: Workers, tmp_path: Path, killed: bool
+) -> None:
     work = record_work(make_towns(tmp_path))
     trainer, builder = workers.worker(queues="train"), workers.worker(queues="default,index")
     workers.scheduler()
@@ -42,13 +48,14 @@ def test_the_index_follows_a_training_that_survives_both_workers(workers: Worker
     lags = [metric for metric in Records().collect() if metric.name.startswith("realm_index_lag")]
     assert [[sample.labels["job"] for sample in lag.samples] for lag in lags] == [[str(job.pk)]] * 2
 
-    builder.kill()
-    reached = step()
-    wait_until(lambda: step() > reached + 10)  # it goes on with the index that it has
-    trainer.kill()
-    workers.worker()
-    reached = step()
-    wait_until(lambda: built_at() > reached + 10)  # both go on
+    if killed:
+        builder.kill()
+        reached = step()
+        wait_until(lambda: step() > reached + 10)  # it goes on with the index that it has
+        trainer.kill()
+        workers.worker()
+        reached = step()
+        wait_until(lambda: built_at() > reached + 10)  # both go on
 
     Job.objects.filter(pk=job.pk).update(parameters={**Job.objects.get(pk=job.pk).parameters, "steps": 1})
     job.refresh_from_db()
