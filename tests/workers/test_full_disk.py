@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,36 +25,9 @@ def refused(job: Job) -> None:
     assert "cannot be written: File too large" in job.error and "Traceback" not in job.log
 
 
-def resume_with_room(workers: Workers, full: subprocess.Popen[bytes], *resumed: Job) -> None:
-    """Another worker in the full one's place, which does what that one could not."""
-    full.kill()
-    full.wait()
-    workers.application = "tests.workers.app"
-    workers.worker()
-    for job in resumed:
-        assert jobs.resume(job, by=None)
-    for job in resumed:
-        wait_for_state(job, "succeeded")
-
-
-def test_its_job_fails_with_a_sentence_and_goes_on_once_there_is_room(workers: Workers, tmp_path: Path) -> None:
-    model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
-    settings = {"steps": STEPS, "batch": 4, "at_once": 4, "checkpoint_every": 1}
-    workers.application = "tests.workers.full_disk"
-    full = workers.worker()
-    job = jobs.start(JobKind.ICT, {"model": model.pk, "corpus": corpus.pk, **settings}, by=None)
-    refused(job)
-    assert not ModelVersion.objects.filter(job=job).exists()
-    written = [path for path in job.run_dir.rglob("*") if path.is_file()]
-    assert max(path.stat().st_size for path in written) < ROOM  # what did not fit is not there by half
-
-    resume_with_room(workers, full, job)
-    made = ModelVersion.objects.get(job=job)
-    assert (resolve(made.path) / "model.safetensors").stat().st_size > ROOM
-    assert job.metrics.order_by("-step").values_list("step", flat=True).first() == STEPS
-
-
-def test_neither_corpus_nor_index_is_there_by_half(workers: Workers, tmp_path: Path) -> None:
+def test_jobs_fail_with_a_sentence_leave_nothing_by_half_and_go_on_once_there_is_room(
+    workers: Workers, tmp_path: Path
+) -> None:
     places = {f"Place {number}": f"Place {number} lies by the river {number * 7}." for number in range(800)}
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path, places))
     sources_dir().mkdir(exist_ok=True)
@@ -63,14 +35,28 @@ def test_neither_corpus_nor_index_is_there_by_half(workers: Workers, tmp_path: P
     (sources_dir() / "places.jsonl").write_text("\n".join(rows))
     workers.application = "tests.workers.full_disk"
     full = workers.worker()
+    settings = {"steps": STEPS, "batch": 4, "at_once": 4, "checkpoint_every": 1}
+    training = jobs.start(JobKind.ICT, {"model": model.pk, "corpus": corpus.pk, **settings}, by=None)
     told = {"source": "jsonl", "file": "places.jsonl", "corpus_name": "places"}
     ingesting = jobs.start(JobKind.INGEST, told, by=None)
     building = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=None)
-    refused(ingesting)
-    refused(building)
+    for job in (training, ingesting, building):
+        refused(job)
+    assert not ModelVersion.objects.filter(job=training).exists()
+    written = [path for path in training.run_dir.rglob("*") if path.is_file()]
+    assert max(path.stat().st_size for path in written) < ROOM  # what did not fit is not there by half
     assert not IndexGeneration.objects.exists() and not CorpusSnapshot.objects.exclude(pk=corpus.pk).exists()
     assert not [*corpora_dir().glob("places/*"), *indexes_dir().glob(f"{corpus.snapshot_id}*")]
 
-    resume_with_room(workers, full, ingesting, building)
+    full.kill()
+    full.wait()
+    workers.application = "tests.workers.app"
+    workers.worker()
+    for job in (training, ingesting, building):
+        assert jobs.resume(job, by=None)
+    for job in (training, ingesting, building):
+        wait_for_state(job, "succeeded")
+    assert (resolve(ModelVersion.objects.get(job=training).path) / "model.safetensors").stat().st_size > ROOM
+    assert training.metrics.order_by("-step").values_list("step", flat=True).first() == STEPS
     assert CorpusSnapshot.objects.get(job=ingesting).articles == len(places)
     assert IndexGeneration.objects.get(job=building).rows == corpus.blocks == len(places)
