@@ -43,7 +43,9 @@ def check_settings() -> None:
 
 def publish(temporary: Path, final: Path) -> None:
     """Put the finished folder `temporary` into the store as `final`, then make it visible here (`publish_folder`)."""
-    if not final.exists() and (stored := _stored(final)) is not None:
+    if final.exists():
+        put_folder(final)  # perhaps published before there was a store; below, it is refused
+    elif (stored := _stored(final)) is not None:
         stored.put(_files(temporary))
     publish_folder(temporary, final)
 
@@ -172,6 +174,8 @@ class _Stored:
     def get(self, told: Mapping[str, Any], folder: Path, activity: Activity | None) -> None:
         """Get all files into a new folder, and compare their hashes; `DamagedObject` names the first that differs."""
         upload = told["upload"]
+        with disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)  # also for a folder without files
         for name, expected in told["files"].items():
             if activity is not None:
                 activity.check()
@@ -228,7 +232,8 @@ def _stored(path: Path) -> _Stored | None:
         return None
     url, data = address
     place = Path(path).absolute().parent.resolve() / path.name
-    if not place.is_relative_to(data) or place.relative_to(data).parts[0] not in PLACES:
+    parts = place.relative_to(data).parts if place.is_relative_to(data) else ()
+    if len(parts) < 2 or parts[0] not in PLACES:  # a place itself is no folder of it
         return None
     return _Stored(*_opened(url), place.relative_to(data).as_posix())
 

@@ -156,15 +156,27 @@ def retain() -> None:
             log.info("Purged passages were taken out of %d answers.", cut)
         if forgotten := retention.forget_answers(by="retention"):
             log.info("Removed: %d questions that were asked without an account.", forgotten)
-        try:
-            gone = [*removing.remove_superseded(by="retention"), *sweeping.sweep(by="retention")]
-            if RetentionRule.current().enabled:
+        gone: list[str] = []
+        with _next_time():
+            retention.finish()
+        with _next_time():
+            gone += removing.remove_superseded(by="retention")
+        with _next_time():
+            gone += sweeping.sweep(by="retention")
+        if RetentionRule.current().enabled:
+            with _next_time():
                 gone += [removal.name for removal in retention.remove(by="retention")]
-        except RealmError as error:  # a backup is being written; retried next time
-            log.info("Nothing is removed: %s", error)
-            return
         for name in gone:
             log.info("Removed: %s", name)
+
+
+@contextmanager
+def _next_time() -> Iterator[None]:
+    """A part of `retain` that is tried again with the next one, and keeps no other from being done."""
+    try:
+        yield
+    except RealmError as error:  # a backup is being written, for one
+        log.info("Nothing is removed: %s", error)
 
 
 def _timing() -> Timing:

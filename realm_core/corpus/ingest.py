@@ -22,6 +22,7 @@ from realm_core.corpus.work import WorkFolder
 from realm_core.corpus.writer import SnapshotWriter
 from realm_core.errors import RealmError, Stopped
 from realm_core.files import disk_errors, read_json
+from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 
 # Part of the fingerprint: raise it when cleaning, splitting or packing change their output.
@@ -53,6 +54,7 @@ def ingest(
     existing = _existing(output / name, fingerprint)
     if existing is not None:
         activity.say(f"The snapshot of {source.name} exists already: {existing}")
+        put_folder(existing)  # where it was removed from the store, or made before there was one
         return existing
     description: dict[str, Any] = {
         "name": name,

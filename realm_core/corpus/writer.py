@@ -25,7 +25,7 @@ from realm_core.corpus.packing import MAX_WORDPIECES
 from realm_core.corpus.work import WorkFolder
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, remove_folder, sha256_of_file, write_json
-from realm_core.object_store import publish
+from realm_core.object_store import publish, put_folder
 from realm_core.runs.activity import Activity
 
 _UNFINISHED_LINKS_FILE = "links.part"  # raw numbers without a header: their count is known only at the end
@@ -72,6 +72,7 @@ class SnapshotWriter:
         if final.exists():
             if counts.links and not read_json(final / tables.MANIFEST_FILE).get("links"):
                 self._activity.say(f"{final} was made without links; ingest under another name to have them too.")
+            put_folder(final)
             return final, False
         files = [tables.ARTICLES_FILE, tables.BLOCKS_FILE, tables.PREFIXES_FILE, tables.ROWS_FILE]
         if counts.links:

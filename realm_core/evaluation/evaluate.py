@@ -65,9 +65,10 @@ def main(task: Evaluate, activity: Activity) -> None:
             "retriever": task.retriever,
             "score_scale": score_scale,
             "k": task.k,
-            "lexical_weight": parts.lexical_weight,
             "normalisation": parts.normalisation,
             "questions": sha256_of_file(task.questions),
+            # Files that were begun before there was a weight have none, and are gone on with.
+            **({"lexical_weight": parts.lexical_weight} if parts.lexical_weight else {}),
             **({} if task.sample == 0 else {"sample": len(questions)}),
             **({"why": True} if task.why else {}),
         },

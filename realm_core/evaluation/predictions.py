@@ -25,6 +25,7 @@ from realm_core.evaluation.why import Why
 from realm_core.files import disk_errors, parse_json
 
 FORMAT = 1
+_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,16 @@ class PredictionFile:
             complete_bytes = len(first) if first == self._first_line else 0
         else:
             found = _header(first, self._path)
+            wanted = self._header.identity
             differing = [
-                name for name, value in self._header.identity.items() if found.identity.get(name, value) != value
+                name
+                for name in {**wanted, **found.identity}
+                if wanted.get(name, _MISSING) != found.identity.get(name, _MISSING)
             ]
-            if found.identity != self._header.identity:
+            if differing:
                 raise RealmError(
                     f"{self._path} holds predictions of another evaluation "
-                    f"(it differs in {', '.join(differing) or 'identity'}); choose another file."
+                    f"(it differs in {', '.join(differing)}); choose another file."
                 )
             complete_bytes = len(first)
         for line in file:

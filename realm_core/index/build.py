@@ -35,7 +35,7 @@ from realm_core.index.tasks import SHARD_ROWS, Index
 from realm_core.model.checkpoint import Model, load_model
 from realm_core.model.device import pick_device
 from realm_core.model.joining import Joiner
-from realm_core.object_store import forget, get_file, get_folder, is_published, is_shared, publish, put_file
+from realm_core.object_store import forget, get_file, get_folder, is_published, is_shared, publish, put_file, put_folder
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import exclusive, shared
 from realm_core.tensors import save_tensors
@@ -105,7 +105,9 @@ def build(
     with work.held(exclusive):
         if work.final.exists():
             forget(work.partial)
-            return _existing(work, activity, search)
+            existing = _existing(work, activity, search)
+            put_folder(existing)
+            return existing
         if work.partial.exists() and not work.is_ours():
             remove_folder(work.partial)
         work.open(activity)

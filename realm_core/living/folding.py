@@ -27,7 +27,7 @@ from realm_core.living.tasks import Fold
 from realm_core.living.view import CorpusView
 from realm_core.living.writing import LayerWriter, copy_rows, generation_manifest, vectors_of, write_vectors
 from realm_core.model.checkpoint import load_model
-from realm_core.object_store import publish, remove_published
+from realm_core.object_store import publish, put_folder, remove_published
 from realm_core.runs.activity import Activity
 
 # A base's manifest passes these on to the next; the defaults of a first base that only has documents.
@@ -90,9 +90,13 @@ def fold_locked(store: Store, state: CorpusState, activity: Activity, *, model_h
     write_json(
         store.folding_file, {"snapshot": str(_partial(folded.snapshot)), "generation": str(_partial(folded.generation))}
     )
-    if not folded.snapshot.exists():
+    if folded.snapshot.exists():
+        put_folder(folded.snapshot)
+    else:
         _publish_snapshot(view, folded.snapshot, activity)
-    if not folded.generation.exists():
+    if folded.generation.exists():
+        put_folder(folded.generation)
+    else:
         if model_hash is None:
             model_hash = str(view.layers[0].vectors.manifest.get("model_hash", ""))
         _publish_generation(view, folded, model_hash, activity)

@@ -42,9 +42,9 @@ class Store:
             self.states.mkdir(exist_ok=True)
 
     @contextmanager
-    def lock(self, what: str = EDITING) -> Iterator[None]:
-        """One process at a time edits, and one folds, while others read; another one waits."""
-        with exclusive(self.folder / f".{what}.lock"):
+    def lock(self, what: str = EDITING, refusal: str | None = None) -> Iterator[None]:
+        """One process at a time edits, and one folds, while others read; another one waits, or gets the refusal."""
+        with exclusive(self.folder / f".{what}.lock", refusal):
             yield
 
     def snapshot_folder(self, state: CorpusState) -> Path:
@@ -105,23 +105,23 @@ class Store:
         os.utime(folder)
         return True
 
-    def sweep(self, needed: Callable[[], Collection[str]], before_s: float) -> list[str]:
-        """Remove the segments that are not needed and that no edit has used since a time; returns their names.
+    def sweep(self, needed: Callable[[], Collection[str]], before_s: float) -> Iterator[str]:
+        """Remove the segments that are not needed and that no edit has used since a time; gives each name at once.
 
         needed: names of segments, read with the editing lock held. before_s: seconds since 1970. A state in a database
         may name a segment a moment after the edit that published it, so `before_s` must be well in the past.
+        `RealmError` while an edit is under way.
         """
-        with self.lock(), disk_errors(self.segments):
+        with self.lock(refusal=f"Documents in {self.folder} are being edited."), disk_errors(self.segments):
             self.sweep_half_written()
-            kept, swept = needed(), []
+            kept = needed()
             for folder in sorted(self.segments.iterdir()):
                 if folder.name.startswith(".") or folder.name in kept or folder.stat().st_mtime >= before_s:
                     continue
                 hidden = folder.with_name(f".{folder.name}.partial")  # a segment is there completely or not at all
                 os.rename(folder, hidden)
                 remove_folder(hidden)
-                swept.append(folder.name)
-        return swept
+                yield folder.name
 
     def sweep_half_written(self) -> None:
         """Remove unfinished segments of a killed edit or sweep; only under the editing lock."""

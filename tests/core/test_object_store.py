@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from realm_core import object_store
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError
 from realm_core.index.build import build, build_shard
 from realm_core.object_store import forget, get_folder, is_published, is_shared, publish, put_folder
 from realm_core.runs.activity import Activity
 from tests.core.conftest import Deployment
 from tests.core.processes import TOP
+from tests.given import InMemorySource
 from tests.s3 import S3, running_s3
 
 QUIET = Activity(quiet=True)
@@ -91,6 +94,7 @@ def test_only_published_folders_of_the_data_folder_are_shared(
     data = machine("first")
     assert is_shared(data / "corpora" / "towns" / "1") and is_shared(data / "indexes" / "i")
     assert not is_shared(data / "runs" / "r") and not is_shared(data.parent / "models" / "m")
+    assert not is_shared(data) and not is_shared(data / "models"), "forgetting it would empty the store"
     monkeypatch.delenv("REALM_STORE")
     assert not is_shared(data / "models" / "m")
     model_in(data)
@@ -139,6 +143,14 @@ object_store.publish(Path({str(left)!r}), Path({str(folder)!r}))
     machine("first")
     publish(left, folder)
     assert contents(get_folder(machine("second") / "models" / "m")) == contents(folder)
+
+
+def test_a_folder_without_files_is_got_as_one(disk: Path, machine: Machine) -> None:
+    made = machine("first") / "models" / ".m.tmp"
+    made.mkdir(parents=True)
+    publish(made, made.with_name("m"))
+    folder = get_folder(machine("second") / "models" / "m")
+    assert folder.is_dir() and contents(folder) == {}
 
 
 def test_half_a_description_is_none(disk: Path, machine: Machine) -> None:
@@ -196,6 +208,31 @@ def test_processes_that_want_the_same_get_it_once(disk: Path, machine: Machine) 
     assert contents(folder) == contents(there)
 
 
+# ── Made before there was a store, or removed from it ──────────────────────────────────────────────────────────────
+
+
+def test_publishing_it_again_puts_it(disk: Path, machine: Machine) -> None:
+    there = model_in(machine("first"))
+    forget(there)
+    with pytest.raises(RealmError, match="never overwritten"):
+        model_in(machine("first"))
+    assert contents(get_folder(machine("second") / "models" / "m")) == contents(there)
+
+
+def test_ingesting_it_again_puts_it(disk: Path, machine: Machine) -> None:
+    source = InMemorySource([RawArticle("Nile", "Nile", "", "The Nile is a river.")], name="rivers")
+
+    output = machine("first") / "corpora"
+
+    def ingested(at_most: int) -> Path:
+        return ingest(source, name="rivers", output=output, activity=QUIET, processes=1, articles_at_most=at_most)
+
+    snapshot = ingested(0)
+    for at_most in (0, 9):  # known by its fingerprint, and by its blocks alone
+        forget(snapshot)
+        assert ingested(at_most) == snapshot and not put_folder(snapshot)
+
+
 # ── An index ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -230,6 +267,16 @@ def test_an_index_is_made_of_the_shards_of_other_machines(
     shard(deployment, again.parent, 1)  # published already
     assert not (again / "mine").exists()
     assert contents(whole(deployment, again)) == contents(index)
+
+
+def test_building_it_again_puts_it(
+    disk: Path, machine: Machine, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.delenv("REALM_STORE")
+        index = whole(deployment, machine("first") / "indexes")
+    assert whole(deployment, index.parent) == index
+    assert contents(get_folder(machine("second") / "indexes" / "mine")) == contents(index)
 
 
 def test_shards_of_another_index_of_this_name_are_not_taken(

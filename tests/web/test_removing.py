@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,10 +13,11 @@ from django.test import Client
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from realm_core.object_store import put_folder
 from tests.web.conftest import Person
 from tests.web.operating import question_set
 from tests.web.pages import stored
-from webapp.artefacts import removing
+from webapp.artefacts import removing, retention
 from webapp.artefacts.registering import record_model
 from webapp.models import (
     AskedAnswer,
@@ -194,3 +196,81 @@ def test_an_old_removal_is_not_made_twice(unused: dict[str, removing.Artefact]) 
     removing.remove(model, by=None)
     after = IndexGeneration.every.get(pk=model.pk).removed_at
     assert before is not None and after is not None and after < before
+
+
+# ── In an object store ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def store(unused: dict[str, removing.Artefact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store that has what nothing uses."""
+    monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
+    assert all(put_folder(resolve(unused[name].path)) for name in ("index", "corpus", "model"))
+    return tmp_path / "store"
+
+
+def in_store(record: removing.Artefact) -> bool:
+    return (Path(os.environ["REALM_STORE"].removeprefix("file://")) / record.path / "done.json").exists()
+
+
+def left() -> list[str]:
+    return [path.name for path in resolve(".").rglob(".*.removed")]
+
+
+def test_what_another_machine_has_goes_from_the_store(unused: dict[str, removing.Artefact], store: Path) -> None:
+    for name in ("index", "corpus", "model"):
+        shutil.rmtree(resolve(unused[name].path))
+        removing.remove(unused[name], by=None)
+        assert not in_store(unused[name])
+    assert left() == []
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_while_the_store_is_away_it_is_kept_in_mind(
+    unused: dict[str, removing.Artefact], store: Path, here: bool
+) -> None:
+    removing.remove(unused["index"], by=None)
+    corpus = unused["corpus"]
+    if not here:
+        shutil.rmtree(resolve(corpus.path))
+    store.rename(store.with_name("away"))
+    store.write_text("no folder")
+    with pytest.raises(RealmError, match="cannot be removed"):
+        removing.remove(corpus, by=None)
+    assert not resolve(corpus.path).exists() and not resolve("spans/mine").exists()
+    retention.finish()
+    store.unlink()
+    store.with_name("away").rename(store)
+    assert in_store(corpus) and left() != []
+    retention.finish()
+    assert not in_store(corpus) and left() == []
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_what_was_made_again_since_stays_in_the_store(
+    unused: dict[str, removing.Artefact], store: Path, here: bool
+) -> None:
+    """Here, or on another machine, of which the record tells."""
+    index = unused["index"]
+    (resolve("indexes") / ".mine.removed").mkdir()
+    if not here:
+        shutil.rmtree(resolve(index.path))
+    else:
+        IndexGeneration.every.filter(pk=index.pk).update(removed_at=timezone.now())  # not recorded again yet
+    retention.finish()
+    assert in_store(index) and left() == []
+
+
+def test_what_a_fold_superseded_goes_wherever_it_is(unused: dict[str, removing.Artefact], store: Path) -> None:
+    made, corpus = unused["index"], unused["corpus"]
+    assert isinstance(made, IndexGeneration)
+    others = {"model": made.model, "corpus": stored.deployment().index.corpus, "rows": 3, "dim": 2}
+    last = IndexGeneration.objects.create(generation="last", path="indexes/last", **others)
+    IndexGeneration.objects.create(generation="first", path="indexes/first", folded_into=made, **others)
+    IndexGeneration.objects.filter(pk=made.pk).update(folded_into=last)
+    for record in (made, corpus):
+        shutil.rmtree(resolve(record.path))
+    later = timezone.now() + timedelta(days=2)
+    assert removing.remove_superseded(by="retention", now=later) == [str(made), str(corpus)]
+    assert not in_store(made) and not in_store(corpus)
+    assert removing.remove_superseded(by="retention", now=later) == []

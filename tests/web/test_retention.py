@@ -249,6 +249,16 @@ def test_what_a_removal_that_was_cut_short_has_left_goes_with_the_next(deployed:
     assert retention.removable() == []
 
 
+def test_one_that_cannot_be_removed_now_keeps_no_other(deployed: Deployment) -> None:
+    olds = [generation(number, deployed) for number in range(4)]
+    rule()
+    resolve("indexes/.old-1.removed").write_text("in the place of the hidden folder")
+    assert names(retention.remove(by=None)) == {olds[0].pk}
+    assert [resolve(index.path).exists() for index in olds] == [False, True, True, True]
+    resolve("indexes/.old-1.removed").unlink()
+    assert names(retention.remove(by=None)) == {olds[1].pk}
+
+
 def test_builds_that_nobody_goes_on_with_are_removed(deployed: Deployment) -> None:
     rule()
     for place in ("indexes", "corpora"):

@@ -334,3 +334,22 @@ def test_old_work_goes_if_the_rule_is_switched_on_and_no_backup_is_written(monke
     retention.change_rule(enabled=True, generations=3, run_days=30, answer_days=0, by=None)
     tasks.retain()
     assert asked == ["retention"]
+
+
+def test_a_removal_that_fails_keeps_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for module, name in (
+        (retention, "finish"),
+        (tasks.removing, "remove_superseded"),
+        (tasks.sweeping, "sweep"),
+        (retention, "remove"),
+    ):
+
+        def fail(name: str = name, **_by: str) -> list[Any]:
+            asked.append(name)
+            raise RealmError("The store does not answer.")
+
+        monkeypatch.setattr(module, name, fail)
+    retention.change_rule(enabled=True, generations=3, run_days=30, answer_days=0, by=None)
+    tasks.retain()
+    assert asked == ["finish", "remove_superseded", "sweep", "remove"]

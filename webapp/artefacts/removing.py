@@ -10,8 +10,8 @@ artefact.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import singledispatch
 from pathlib import Path
@@ -29,6 +29,8 @@ from webapp.models import AuditEntry, CorpusSnapshot, IndexGeneration, ModelVers
 from webapp.refusals import StateConflict
 from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import resolve
+
+log = logging.getLogger(__name__)
 
 Artefact = CorpusSnapshot | ModelVersion | IndexGeneration | QuestionSet
 SUPERSEDED_KEPT: Final = timedelta(days=1)  # what a fold made and a later one superseded
@@ -51,11 +53,15 @@ def uses(record: Artefact) -> list[str]:
 
 def size_bytes(record: Artefact) -> int:
     """Size of the files that would be removed."""
-    return sum(file.stat().st_size for path in _paths(record) for file in _files(path))
+    return sum(file.stat().st_size for path in _paths(record) if path.exists() for file in _files(path))
 
 
 def remove(record: Artefact, *, by: User | str | None) -> int:
-    """Remove it; returns the bytes freed. StillUsed if something uses it; RealmError while a backup is written."""
+    """Remove it, here and in the object store; returns the bytes freed here.
+
+    StillUsed if something uses it; RealmError while a backup is written, or if the store does not answer: the rest is
+    then removed by `retention.finish`.
+    """
     with lock_for_removal():
         with transaction.atomic():
             # Deploying it or starting a job on it takes the same lock.
@@ -66,28 +72,32 @@ def remove(record: Artefact, *, by: User | str | None) -> int:
             action = f"{WORDS[type(held)].replace(' ', '-')}.remove"
             AuditEntry.record(action, held, by=by, bytes=size, **{WORDS[type(held)].replace(" ", "_"): held.pk})
             _mark(held)
-        for path in paths:
-            if path.is_dir():
-                take_away(path)
-            else:
+        if isinstance(held, QuestionSet):
+            for path in paths:
                 with disk_errors(path):
                     path.unlink(missing_ok=True)
+        else:
+            take_away(*paths)
     return size
 
 
 def remove_superseded(*, by: User | str | None, now: datetime | None = None) -> list[str]:
     """Remove the indexes, with their corpora, that one fold made and a later one superseded; returns what they were.
 
-    Ingested corpora and their indexes stay. RealmError while a backup is written.
+    Ingested corpora and their indexes stay, and so does what cannot be removed now, until the next call.
     """
     before = (now or timezone.now()) - SUPERSEDED_KEPT
     made_by_fold = IndexGeneration.every.exclude(folded_into=None).values("folded_into")
     gone = []
     for index in IndexGeneration.every.filter(pk__in=made_by_fold, folded_into__created_at__lt=before):
         for record in (index, index.corpus):
-            if _paths(record) and not uses(record):
-                with suppress(StillUsed):  # since a moment ago
+            own = [path for path in _paths(record) if record.removed_at is None or path.exists()]
+            if own and not uses(record):
+                try:
                     remove(record, by=by)
+                except RealmError as error:
+                    log.info("%s is removed later: %s", record, error)
+                else:
                     gone.append(str(record))
     return gone
 
@@ -102,13 +112,16 @@ def _mark(record: Artefact) -> None:
 
 
 def _paths(record: Artefact) -> list[Path]:
-    """Its folders or files below the data folder; other places do not belong to the program."""
+    """Its folders, or its file, below the data folder, whether this machine has them or not.
+
+    Other places do not belong to the program.
+    """
     named: list[Artefact | SpanSet] = [record]
     if isinstance(record, CorpusSnapshot):
         named += record.span_sets.all()
     data = Path(settings.REALM_DATA).resolve()
     paths = [resolve(one.path) for one in named]
-    return [path for path in paths if path.exists() and path.resolve().is_relative_to(data)]
+    return [path for path in paths if path.resolve().is_relative_to(data)]
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -8,8 +8,8 @@ Questions asked without an account are deleted after `answer_days`, whether the 
 curator accepted remains.
 
 Each artefact is claimed before its removal: in a transaction that locks its row, checks again whether it may be
-removed, and writes to the audit trail. Its folder is then hidden by one rename. What an interrupted removal left is
-removed by the next one.
+removed, and writes to the audit trail. Its folder is then hidden by one rename; an empty one stands for what only the
+object store has. What an interrupted removal left is removed by the next one (`finish`).
 """
 
 from __future__ import annotations
@@ -33,22 +33,24 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors, remove_folder
 from realm_core.index.choice import MilvusServer
 from realm_core.index.milvus import drop
-from realm_core.object_store import forget
+from realm_core.object_store import forget, is_shared
 from webapp.models import (
     AskedAnswer,
     AuditEntry,
+    CorpusSnapshot,
     Deployment,
     Feedback,
     IndexGeneration,
     Job,
     JobKind,
     JobState,
+    ModelVersion,
     RetentionRule,
     Review,
 )
 from webapp.models.job import ACTIVE
 from webapp.storage.holding import lock_for_removal
-from webapp.storage.places import corpora_dir, indexes_dir, models_dir, resolve
+from webapp.storage.places import corpora_dir, indexes_dir, models_dir, portable, resolve, spans_dir
 
 log = logging.getLogger(__name__)
 
@@ -110,15 +112,25 @@ def remove(*, by: User | str | None, now: datetime | None = None) -> list[Remova
     rule, now = RetentionRule.current(), now or timezone.now()
     gone = []
     with lock_for_removal():
-        for left in _left():
-            _finish_logged(left)
+        _finish_left()
         for removal in removable(rule, now):
-            if _claim(removal, rule, now, by):
+            try:
+                if not _claim(removal, rule, now, by):
+                    continue
                 if not isinstance(removal.record, Job):  # that of a job may exist again, for the next attempt
                     _hide(removal.folder)
-                _finish_logged(_hidden(removal.folder))
-                gone.append(removal)
+            except RealmError as error:
+                log.error("%s is removed later: %s", removal.folder, error)
+                continue
+            _finish_logged(_hidden(removal.folder))
+            gone.append(removal)
     return gone
+
+
+def finish() -> None:
+    """Finish the removals that were interrupted, whatever the rule says. RealmError while a backup is being written."""
+    with lock_for_removal():
+        _finish_left()
 
 
 def forget_answers(*, by: User | str | None, now: datetime | None = None) -> int:
@@ -194,20 +206,41 @@ def _long_ago(rule: RetentionRule, now: datetime) -> datetime:
 # ---- removal
 
 
-def take_away(folder: Path) -> None:
-    """Remove a folder, which is hidden at once; EngineUnavailable if Milvus does not, and the next removal does it."""
-    _hide(folder)
-    _finish(_hidden(folder))
+def take_away(*folders: Path) -> None:
+    """Remove folders, all of which are hidden at once, here and in the object store.
+
+    RealmError if that or Milvus does not answer; `finish` removes the rest.
+    """
+    for folder in folders:
+        _hide(folder)
+    for folder in folders:
+        _finish(_hidden(folder))
 
 
 def _finish(hidden: Path) -> None:
-    """Remove a hidden folder; that of an index after what Milvus has of it, so that no vectors are forgotten there."""
+    """Remove a hidden folder; before, what Milvus and the store have of it, unless it was made again since."""
+    unfinished_one = hidden.with_name(hidden.name.removesuffix(_REMOVED))
+    published = unfinished_one.with_name(unfinished_one.name.removeprefix("."))
     server = settings.REALM_SEARCH
-    if isinstance(server, MilvusServer) and hidden.parent == indexes_dir():
-        drop(server, hidden.name.removeprefix(".").removesuffix(_REMOVED))
-    for name in (hidden.name.removesuffix(_REMOVED), hidden.name.removesuffix(_REMOVED).removeprefix(".")):
-        forget(hidden.with_name(name))  # an unfinished folder has the former name, a published one the latter
+    if not _is_wanted(published):
+        if isinstance(server, MilvusServer) and hidden.parent == indexes_dir():
+            drop(server, published.name)
+        forget(published)
+    if not unfinished_one.exists():
+        forget(unfinished_one)
     remove_folder(hidden)
+
+
+def _is_wanted(folder: Path) -> bool:
+    """Whether a folder is there, or recorded as being on another machine."""
+    path = portable(folder)
+    kinds = (CorpusSnapshot, ModelVersion, IndexGeneration)
+    return folder.exists() or any(kind.objects.filter(path=path).exists() for kind in kinds)
+
+
+def _finish_left() -> None:
+    for hidden in list(_left()):
+        _finish_logged(hidden)
 
 
 def _finish_logged(hidden: Path) -> None:
@@ -256,16 +289,19 @@ def _hidden(folder: Path) -> Path:
 
 
 def _hide(folder: Path) -> None:
-    """Hide a folder, if it still exists."""
-    if folder.is_dir():
-        remove_folder(_hidden(folder))
-        with disk_errors(folder):
-            os.rename(folder, _hidden(folder))
+    """Hide a folder. Where another machine has it, an empty one says that the store still has to forget it."""
+    hidden = _hidden(folder)
+    with disk_errors(folder):
+        if folder.is_dir():
+            remove_folder(hidden)
+            os.rename(folder, hidden)
+        elif is_shared(folder):
+            hidden.mkdir(parents=True, exist_ok=True)
 
 
 def _left() -> Iterator[Path]:
     """Hidden folders that were not removed completely."""
-    for place in (indexes_dir(), corpora_dir(), models_dir(), Path(settings.REALM_DATA) / "runs"):
+    for place in (indexes_dir(), corpora_dir(), models_dir(), spans_dir(), Path(settings.REALM_DATA) / "runs"):
         yield from place.glob(f".*{_REMOVED}")
     yield from corpora_dir().glob(f"*/.*{_REMOVED}")  # snapshots
 

@@ -64,20 +64,23 @@ def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[
     nothing is shown. The present state decides about a block that it has, and about one that has gone the collection
     that its document was in last: what was moved to a hidden one is not found in an earlier state either.
     """
-    if "\0" in block_id or _is_hidden(block_id, hidden):
-        return None
-    if _is_purged(block_id):
+    if _is_withheld(block_id, hidden):
         return None
     for corpus, texts in _corpora(asked):
         row = texts.row_of(block_id)
         if row is not None and _collection_of(texts, block := texts.block(row)) not in hidden:
-            source = _source(corpus, texts, block)
-            return None if _is_purged_document(corpus, source.article.id) else source
+            return None if _is_of_purged(corpus, texts, block) else _source(corpus, texts, block)
     return None
 
 
-def _is_purged_document(corpus: CorpusSnapshot, document_id: str) -> bool:
-    """Whether it was purged from the corpus, and not added again: another snapshot may have other blocks of it."""
+def _is_withheld(block_id: str, hidden: Collection[str]) -> bool:
+    """Whether a block is shown from no corpus: it is none, it is in a hidden collection, or it was purged."""
+    return "\0" in block_id or _is_hidden(block_id, hidden) or _is_purged(block_id)
+
+
+def _is_of_purged(corpus: CorpusSnapshot, texts: Texts, block: Block) -> bool:
+    """Whether its document was purged from the corpus, and not added again: another snapshot may have other blocks."""
+    document_id = texts.article(block.article_row).id
     rows = Document.objects.filter(index__corpus__name=corpus.name, document_id=document_id)
     return rows.filter(status=DocumentStatus.PURGED).exists() and not rows.exclude(status__in=GONE).exists()
 
@@ -132,13 +135,13 @@ def in_its_corpus(block_id: str, asked: AskedAnswer, *, hidden: Collection[str])
 
     None as well for one that was purged. hidden: collections whose blocks are not found, as in `find`.
     """
-    if "\0" in block_id or _is_hidden(block_id, hidden) or _is_purged(block_id):
+    if _is_withheld(block_id, hidden):
         return None
     texts = _of_answer(asked)
     row = texts.row_of(block_id) if texts is not None else None
     if texts is None or row is None or _collection_of(texts, block := texts.block(row)) in hidden:
         return None
-    return block
+    return None if _is_of_purged(asked.deployment.index.corpus, texts, block) else block
 
 
 def count_holding(answer: str, asked: AskedAnswer, scope: Scope | None) -> int | None:

@@ -29,6 +29,7 @@ from realm_core.model.identity import read_hashes, verified_weights
 from realm_core.object_store import get_folder
 from realm_core.pace import others_first
 from webapp.documents import bringing, purged
+from webapp.documents.service import EditConflict
 from webapp.evaluations import service as comparing
 from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, ModelVersion
 from webapp.refusals import StateConflict
@@ -144,7 +145,10 @@ def _activate(action: str, found: PairCheck, by: User | str | None, note: str, c
         raise RealmError(found.refusal)
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
-    purged.hold(found.index, by=by)
+    try:
+        purged.hold(found.index, by=by)
+    except EditConflict:
+        raise RealmError("Documents are being edited at this moment; deploy again.") from None
     with transaction.atomic():
         if Deployment.active() != found.instead_of:
             raise RealmError("Another deployment was activated meanwhile; check again.")

@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import Max
 
+from realm_core.errors import RealmError
 from webapp.documents.purging import Overtaken, advanced, cut, empty
 from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.service import EditConflict
@@ -48,7 +49,7 @@ def left(index: IndexGeneration) -> Left | None:
     purged = dict(changes.filter(kind=ChangeKind.PURGED).annotate(Max("pk")))
     if not purged:
         return None
-    row = index.states.filter(is_current=True).first()
+    row = _current(index)
     view = opened(index, row)
     there = view.with_ids(purged)
     put = changes.filter(kind__in=(ChangeKind.ADDED, ChangeKind.CHANGED), document__document_id__in=there)
@@ -61,21 +62,33 @@ def left(index: IndexGeneration) -> Left | None:
 
 def hold(index: IndexGeneration, *, by: User | str | None) -> int:
     """Mask what an index still has of what was purged; how many documents that were. EditConflict."""
+    for _ in range(_ATTEMPTS):
+        before = _current(index)
+        try:
+            return _masked(index, by)
+        except (Overtaken, IntegrityError):
+            continue
+        except RealmError:  # a purge meanwhile removes the segments of the state that was read
+            if _current(index) == before:
+                raise
+    raise EditConflict
+
+
+def _current(index: IndexGeneration) -> CorpusState | None:
+    return index.states.filter(is_current=True).first()
+
+
+def _masked(index: IndexGeneration, by: User | str | None) -> int:
     from realm_core.living.documents import Changes
     from realm_core.living.editing import edit
 
-    for _ in range(_ATTEMPTS):
-        found = left(index)
-        if found is None:
-            return 0
-        store = store_of(index)
-        after = edit(store, found.view.state, Changes(removed=tuple(found.places)), embedding_of(index.model))
-        try:
-            _commit(index, found, store.view(after), by)
-        except (Overtaken, IntegrityError):
-            continue
-        return len(found.places)
-    raise EditConflict
+    found = left(index)
+    if found is None:
+        return 0
+    store = store_of(index)
+    after = edit(store, found.view.state, Changes(removed=tuple(found.places)), embedding_of(index.model))
+    _commit(index, found, store.view(after), by)
+    return len(found.places)
 
 
 def _commit(index: IndexGeneration, found: Left, after: CorpusView, by: User | str | None) -> None:

@@ -2,9 +2,10 @@
 
 find their blocks → files rewritten (realm_core.living.purging) → one transaction: state, ledger, kept answers, receipt
 
-A kept answer that read them becomes what its other passages say, as `Answer.without` computes it. All indexes of a
-corpus share the folder of their edits, so the edits above each of them are rewritten, and the documents are masked in
-the bases of all. A base is not rewritten: where one holds a document, the receipt names its folders. A base that a fold
+A kept answer that read them becomes what its other passages say, as `Answer.without` computes it; one that was read
+from an index whose files are gone is found by the title and the address of the document. All indexes of a corpus share
+the folder of their edits, so the edits above each of them are rewritten, and the documents are masked in the bases of
+all. A base is not rewritten: where one holds a document, the receipt names its folders. A base that a fold
 made is folded again for that (`folding.py`), and removed a day after it was superseded
 (`webapp/artefacts/removing.py`). An index that is made later is masked before it answers (`purged.py`).
 """
@@ -12,7 +13,7 @@ made is folded again for that (`folding.py`), and removed a day after it was sup
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -182,14 +183,36 @@ def _standings(places: Sequence[_Place]) -> list[_Standing]:
 def _blocks_of(standings: Sequence[_Standing], document_ids: Sequence[str]) -> dict[str, set[str]]:
     """The block ids of each of the documents that is known, in all its versions."""
     blocks: dict[str, set[str]] = {}
+    named: dict[tuple[str, str], set[str]] = {}  # the ids of documents by title and address
     for view in (one.view for one in standings):
-        for document_id, row in view.with_ids(document_ids).items():
+        places = view.with_ids(document_ids)
+        for one in view.described(list(places.values())):
+            named.setdefault((one.title, one.url), set()).add(one.id)
+        for document_id, row in places.items():
             blocks.setdefault(document_id, set()).update(block.block_id for block in view.blocks_of_article(row))
     for document in _rows(standings[0].index, document_ids).prefetch_related("changes"):
         own = blocks.setdefault(document.document_id, set())
+        if document.status != DocumentStatus.PURGED:
+            named.setdefault((document.title, document.url), set()).add(document.document_id)
         for change in document.changes.all():
             own.update(change.blocks_gone, change.blocks_new)
+    for key, block_id in _read_from_others(standings):
+        for document_id in named.get(key, ()):
+            blocks[document_id].add(block_id)
     return blocks
+
+
+def _read_from_others(standings: Sequence[_Standing]) -> Iterator[tuple[tuple[str, str], str]]:
+    """Title, address and id of the blocks that stored answers read from indexes which are not opened any more.
+
+    Their files may be gone, and with them which document a block was of: title and address tell.
+    """
+    opened_ones = {one.index.pk for one in standings}
+    others = [one.pk for one in indexes_beside(standings[0].index) if one.pk not in opened_ones]
+    told = AskedAnswer.objects.filter(deployment__index__in=others).order_by()
+    for evidence in told.values_list("payload__evidence", flat=True).iterator():
+        for block in evidence:
+            yield (block["title"], block["url"]), block["block_id"]
 
 
 def _rows(index: IndexGeneration, document_ids: Sequence[str]) -> QuerySet[Document]:

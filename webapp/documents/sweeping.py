@@ -6,7 +6,8 @@ open one), of the states that stored answers were read from, as long as their in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from django.contrib.auth.models import User
 from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
+from realm_core.errors import RealmError
 from realm_core.files import read_json
 from realm_core.living.state import CorpusState as State
 from webapp.models import AskedAnswer, AuditEntry, CorpusState, IndexGeneration, Job, JobKind, JobState
@@ -23,18 +25,27 @@ from webapp.models.job import ACTIVE
 from webapp.serving.living import folders_of, store_of
 from webapp.storage.holding import lock_for_removal
 
+log = logging.getLogger(__name__)
+
 SUPERSEDED_KEPT: Final = timedelta(days=1)  # far longer than a question, a load of an engine or an edit takes
 
 
 def sweep(*, by: User | str | None, now: datetime | None = None) -> list[str]:
-    """Remove the segments that nothing needs; returns what was removed. RealmError while a backup is written."""
+    """Remove the segments that nothing needs; returns what was removed. RealmError while a backup is written.
+
+    A corpus that is being edited, or of which something cannot be read, is left to the next sweep.
+    """
     before = (now or timezone.now()) - SUPERSEDED_KEPT
     swept = []
     with lock_for_removal():
         for folder, indexes in _indexes_by_folder().items():
-            if not (folder / "segments").is_dir():
-                continue
-            names = store_of(indexes[0]).sweep(partial(_needed, indexes, before), before.timestamp())
+            names: list[str] = []
+            try:
+                if (folder / "segments").is_dir():
+                    for name in store_of(indexes[0]).sweep(partial(_needed, indexes, before), before.timestamp()):
+                        names.append(name)  # those before an error, too
+            except (RealmError, OSError) as error:
+                log.warning("The segments of %s are swept later: %s", folder.name, error)
             if names:
                 AuditEntry.record("segments.remove", folder.name, by=by, segments=names)
             swept += [f"Segment {name} of {folder.name}" for name in names]
@@ -55,10 +66,10 @@ def _indexes_by_folder() -> dict[Path, list[IndexGeneration]]:
     return found
 
 
-def _needed(indexes: Iterable[IndexGeneration], before: datetime) -> set[str]:
+def _needed(indexes: Sequence[IndexGeneration], before: datetime) -> set[str]:
     """The names of the segments that one of the indexes needs. before: states that were current since count."""
     states = [State.from_json(row.state) for index in indexes for row in _rows(index, before)]
-    return {segment for state in [*states, *_folding()] for segment in state.segments}
+    return {segment for state in [*states, *_folding(indexes)] for segment in state.segments}
 
 
 def _rows(index: IndexGeneration, before: datetime) -> Iterator[CorpusState]:
@@ -78,11 +89,15 @@ def _answered(index: IndexGeneration) -> set[str]:
     return {state_id for one in told if one for _, edited, state_id in [one.rpartition("+")] if edited}
 
 
-def _folding() -> Iterator[State]:
-    """The states that unfinished folds work on or have made."""
-    for job in Job.objects.filter(kind=JobKind.FOLD, state__in=(*ACTIVE, JobState.INTERRUPTED)).defer("log"):
+def _folding(indexes: Sequence[IndexGeneration]) -> Iterator[State]:
+    """The states that unfinished folds of the indexes work on or have made. RealmError if a file cannot be read."""
+    unfinished = Job.objects.filter(kind=JobKind.FOLD, state__in=(*ACTIVE, JobState.INTERRUPTED))
+    for job in unfinished.filter(parameters__index__in=[index.pk for index in indexes]).defer("log"):
         for file in (job.run_dir / "state.json", job.run_dir / "now.json"):
             if file.exists():
                 yield State.load(file)
         if (result := job.run_dir / "result.json").exists():
-            yield State.from_json(read_json(result)["state"])
+            told = read_json(result)
+            if not isinstance(told, dict) or "state" not in told:
+                raise RealmError(f"{result} names no corpus state.")
+            yield State.from_json(told["state"])

@@ -290,6 +290,20 @@ def test_predictions_of_another_evaluation_are_refused(
         evaluate(deployment, other, "--predictions", path)
 
 
+def test_one_that_was_begun_before_models_had_a_lexical_weight_goes_on(
+    deployment: Deployment, asked: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "p.jsonl"
+    evaluate(deployment, asked, "--predictions", path)
+    whole = path.read_bytes()
+    head, *lines = whole.splitlines(keepends=True)
+    header = json.loads(head)
+    header["identity"].pop("lexical_weight", None)
+    path.write_bytes(b"".join([json.dumps(header).encode() + b"\n", *lines[:-2]]))
+    evaluate(deployment, asked, "--predictions", path)
+    assert len(list(read_predictions(path))) == len(MANY)
+
+
 # ── BM25 and the same reader ────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -77,6 +77,7 @@ def test_wherever_it_was_cut_off_it_ends_the_same(tmp_path: Path) -> None:
         ({"model": "f" * 16}, "model"),
         ({"k": 6, "normalisation": "joint"}, "k, normalisation"),
         ({"questions": "other"}, "questions"),
+        ({"sample": 3, "why": True}, "sample, why"),  # which the file lacks
     ],
 )
 def test_a_file_of_another_evaluation_is_refused_and_kept(
@@ -90,6 +91,12 @@ def test_a_file_of_another_evaluation_is_refused_and_kept(
     ):
         pass
     assert path.read_bytes() == content
+
+
+def test_a_field_that_only_the_file_has_is_named(tmp_path: Path) -> None:
+    path = prediction_file(tmp_path / "p.jsonl", header(1, k=6, why=True), [prediction()])
+    with pytest.raises(RealmError, match=r"\(it differs in k, why\)"), PredictionFile(path, header(1)):
+        pass
 
 
 def test_a_name_is_not_the_identity(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def purges_the_base(store: Store) -> None:
 def sweeps(store: Store) -> None:
     state = store.current()
     assert state is not None
-    store.sweep(lambda: state.segments, math.inf)
+    list(store.sweep(lambda: state.segments, math.inf))
 
 
 WORK = {work.__name__: work for work in (edits, folds, purges, purges_the_base, sweeps)}

@@ -23,6 +23,7 @@ from realm_core.living.index import LivingIndex
 from realm_core.living.purging import Receipt, finish_purge, purge
 from realm_core.living.state import Base, CorpusState
 from realm_core.living.store import Store
+from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 from tests.core.living.building import (
     BLOCK_HASH,
@@ -77,6 +78,16 @@ def test_a_fold_is_opened_and_verified_by_what_opens_all_others(store: Store, st
     assert rebased == CorpusState(NAME, BLOCK_HASH, folded.base)
     assert documents_of(store.view(rebased)) == documents_of(store.view(state))
     assert fold(store, state, quiet()) == folded and fold(store, rebased, quiet()) == folded
+
+
+def test_folding_it_again_puts_it_into_the_store(
+    store: Store, state: CorpusState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded = fold(store, state, quiet())
+    monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
+    monkeypatch.setenv("REALM_DATA", str(store.corpora.parent))
+    assert fold(store, state, quiet()) == folded
+    assert not put_folder(folded.snapshot) and not put_folder(folded.generation)
 
 
 def test_links_of_the_base_stay_with_their_blocks(store: Store) -> None:

@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
-from realm_core.corpus.ingest import ingest
-from realm_core.corpus.records import RawArticle
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
-from tests.given import InMemorySource
-from tests.tiny import ARTICLES
+from tests.tiny import ARTICLES, tiny_snapshot
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed
 from webapp.artefacts.registering import record_corpus, record_index
+from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purged, purging
@@ -24,6 +23,7 @@ from webapp.documents import service as documents
 from webapp.documents.reading import Given, Text
 from webapp.documents.viewing import listed, show
 from webapp.models import AskedAnswer, CorpusState, Deployment, Document, GoneBlock, IndexGeneration, Purge
+from webapp.serving import living
 from webapp.serving.engine import load_engine
 from webapp.storage.places import resolve
 
@@ -41,9 +41,7 @@ def read_of(title: str) -> list[AskedAnswer]:
 def another_snapshot(folders: tuple[Path, Path, Path], root: Path) -> IndexGeneration:
     """An index of a later snapshot of the same corpus, in which the text of the Nile is another one."""
     texts = {**ARTICLES, "Nile": ARTICLES["Nile"] + " It is long."}
-    articles = [RawArticle(title, title, "", text) for title, text in texts.items()]
-    source = InMemorySource(articles, name="tiny")
-    corpus = ingest(source, name="tiny", output=folders[2].parent.parent, activity=Activity(quiet=True), processes=1)
+    corpus = tiny_snapshot(folders[2].parents[2], texts)
     record_corpus(corpus)
     return record_index(build(folders[0], corpus, root / "indexes", Activity(quiet=True), name="later"))
 
@@ -104,6 +102,8 @@ def test_above_a_snapshot_in_which_its_text_is_another_one(
     client.force_login(staff.user)
     assert not GoneBlock.objects.filter(block_id=block.block_id).exists()
     assert client.get(f"/api/v1/blocks/{block.block_id}").status_code == 404, "before it is deployed"
+    asked = AskedAnswer(deployment=Deployment(index=later, model=later.model), payload={})
+    assert articles.in_its_corpus(block.block_id, asked, hidden=()) is None, "nor for an answer of that snapshot"
     deploy_confirmed(later)
     assert_forgotten(client, staff)
     assert GoneBlock.objects.get(block_id=block.block_id).change.kind == "purged"
@@ -121,6 +121,23 @@ def test_answers_of_an_index_that_does_not_answer_now_are_cut(
     kept.refresh_from_db()
     assert kept.purged_at is not None
     assert "Nile" not in {block["title"] for block in kept.payload["evidence"]}
+
+
+def test_answers_of_an_index_that_was_removed_are_cut(
+    answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    """Its text was another one there, and nothing but the answers has it any more."""
+    kept = read_of("Nile")[0]
+    others = {block["title"] for block in kept.payload["evidence"]} - {"Nile"}
+    [block_id] = [block["block_id"] for block in kept.payload["evidence"] if block["title"] == "Nile"]
+    deploy_confirmed(another_snapshot(folders, tmp_path))
+    IndexGeneration.every.filter(pk=answering.index_id).update(removed_at=timezone.now())
+    assert block_id in purging.blocks_of(["Nile"])
+    assert purging.purge(["Nile"], by=None).answers == 1
+    kept.refresh_from_db()
+    assert {block["title"] for block in kept.payload["evidence"]} == others
+    assert articles.kept_copy(block_id, kept, AskedAnswer.objects.all(), ()) is None
+    assert GoneBlock.objects.get(block_id=block_id).change.kind == "purged"
 
 
 def test_one_that_was_added_again_is_another_document(
@@ -161,6 +178,41 @@ def test_a_purge_at_the_moment_of_a_deployment_stops_it(
     monkeypatch.setattr(purged, "hold", hold)
     deploy_confirmed(another_index)
     assert read_of("Nile") == []
+
+
+def test_a_purge_that_rewrites_what_is_being_masked_is_followed(
+    answering: Deployment, another_index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents.add([Given(Text("Turku is a city in Finland."), "turku", "Turku")], by=None)
+    deploy_confirmed(another_index)
+    with monkeypatch.context() as patch:
+        patch.setattr(purging, "_places", lambda index: [(index, None)])  # it does not see the other one yet
+        purging.purge(["Nile"], by=None)
+    opened, first = purged.opened, iter([True])
+
+    def opened_too_late(*which: Any) -> Any:
+        if next(first, False):
+            purging.purge(["turku"], by=None)
+            living._views.clear()
+        return opened(*which)
+
+    monkeypatch.setattr(purged, "opened", opened_too_late)
+    living._views.clear()
+    assert purged.hold(answering.index, by=None) == 1
+    assert purged.left(answering.index) is None
+
+
+def test_edits_without_end_are_told_to_who_deploys(
+    answering: Deployment, another_index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*_: Any) -> None:
+        raise purging.Overtaken
+
+    monkeypatch.setattr(purging, "_places", lambda index: [(index, None)])
+    purging.purge(["Nile"], by=None)
+    monkeypatch.setattr(purged, "_commit", overtaken)
+    with pytest.raises(RealmError, match=r"^Documents are being edited at this moment; deploy again\.$"):
+        deploy_confirmed(another_index)
 
 
 def test_an_index_that_cannot_be_read_stops_no_purge(answering: Deployment, another_index: IndexGeneration) -> None:

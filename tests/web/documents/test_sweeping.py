@@ -23,8 +23,9 @@ from webapp.documents import folding, sweeping
 from webapp.documents import service as documents
 from webapp.documents.reading import Given, Text
 from webapp.documents.viewing import show
-from webapp.models import AskedAnswer, AuditEntry, CorpusState, Deployment, IndexGeneration, Job
+from webapp.models import AskedAnswer, AuditEntry, CorpusSnapshot, CorpusState, Deployment, IndexGeneration, Job
 from webapp.serving.engine import load_engine
+from webapp.serving.living import store_of
 from webapp.storage.holding import keep_files
 from webapp.storage.places import living_dir
 
@@ -142,6 +143,42 @@ def test_an_unfinished_fold_keeps_what_it_began_with(edited: Deployment) -> None
     sweeping.sweep(by="retention")
     assert segments() == current()
     assert remove_superseded(by="retention") == []
+
+
+@pytest.mark.parametrize(("file", "content"), [("state.json", "{"), ("result.json", "{}"), ("result.json", "[]")])
+def test_a_fold_that_cannot_be_read_keeps_its_own_corpus_alone(
+    edited: Deployment, caplog: pytest.LogCaptureFixture, file: str, content: str
+) -> None:
+    own = edited.index
+    corpus = CorpusSnapshot.objects.create(
+        name="other", snapshot_id="o" * 16, path="corpora/other/o", source="x", language="en", articles=1, blocks=1
+    )
+    index = IndexGeneration.objects.create(
+        generation="other", model=own.model, corpus=corpus, path="indexes/other", rows=1, dim=2
+    )
+    job = Job.objects.create(kind="fold", state="interrupted", parameters={"index": index.pk})
+    job.run_dir.mkdir(parents=True)
+    (job.run_dir / file).write_text(content)
+    (living_dir() / "other" / "segments" / "a").mkdir(parents=True)
+    age()
+    assert len(sweeping.sweep(by="retention")) == 2 and segments() == {*current(), "a"}
+    assert f"The segments of other are swept later: {job.run_dir / file}" in caplog.text
+    Job.objects.filter(pk=job.pk).update(parameters={"index": own.pk})
+    assert sweeping.sweep(by="retention") == ["Segment a of other"]
+
+
+def test_what_was_removed_before_an_error_is_in_the_audit_trail(edited: Deployment) -> None:
+    age()
+    (living_dir() / "tiny" / "segments" / "zz").symlink_to("nowhere")
+    assert len(sweeping.sweep(by="retention")) == 2
+    assert len(AuditEntry.objects.get(action="segments.remove").details["segments"]) == 2
+
+
+def test_a_corpus_that_is_being_edited_is_left_to_the_next_sweep(edited: Deployment) -> None:
+    age()
+    with store_of(edited.index).lock():
+        assert sweeping.sweep(by="retention") == []
+    assert len(sweeping.sweep(by="retention")) == 2
 
 
 def read_now(deployment: Deployment) -> Deployment:
