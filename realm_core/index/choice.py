@@ -27,8 +27,8 @@ _ROWS_PER_LIST = 39  # at least, so that k-means has something to average
 _GRAPH_LISTS = 1 << 16  # from so many lists on, a graph over the centroids finds those of a query
 _PQ_ROWS = 1 << 14  # at least: each of a product quantiser's 256 codewords is the mean of some rows
 # Measured with benchmarks/any_size.py; docs/results.md has the figures.
-_PROBED_ROWS = 100_000  # codes that a query is compared with, some milliseconds of one core
-_LEAST_PROBES = 64
+_PROBED_ROWS = 40_000  # codes that a query is compared with, some milliseconds of one core
+_LEAST_PROBES = 24
 _CANDIDATES = {"SQ": 4, "PQ": 40}  # of a code's kind; the coarser it is, the more are scored exactly
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
