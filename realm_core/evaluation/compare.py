@@ -3,7 +3,8 @@
 Each file of predictions describes its evaluation, and figures, table and significance follow from it. There is one
 table per question set, with one row per run; every run is compared with the first one of its table, on the same
 questions. With more than one set, a table of exact match over all of them comes first. Runs with causes of right and
-wrong answers (`evaluate --why`) get a table of these, and with `--why-plot` a diagram.
+wrong answers (`evaluate --why`) get a table of these, and with `--why-plot` a diagram. `--coverage-plot` draws the
+risk–coverage curves, a panel per question set.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.chart import check_plot, stacked_bars
-from realm_core.evaluation.figures import RECALL_AT, Figures, summarise
+from realm_core.evaluation.chart import check_plot, curves, stacked_bars
+from realm_core.evaluation.figures import COVERAGE, RECALL_AT, Figures, summarise
 from realm_core.evaluation.predictions import Header, Prediction, read_header, read_predictions
 from realm_core.evaluation.significance import Difference, paired_difference
 from realm_core.evaluation.tasks import Compare
@@ -33,13 +34,15 @@ _SHORT = {"exact_match": "EM", "recall@5": "R@5"}  # in tables
 
 def main(task: Compare, activity: Activity) -> None:
     """Print the tables."""
-    if task.why_plot:
-        check_plot(task.why_plot)
+    for plot in filter(None, (task.why_plot, task.coverage_plot)):
+        check_plot(plot)
     runs = [Run.of(path) for path in task.predictions]
     bars = _bars(runs) if task.why_plot else {}
     print(markdown(runs))
     if task.why_plot and bars:
         stacked_bars(task.why_plot, bars, horizontal="share of the questions")
+    if task.coverage_plot:
+        curves(task.coverage_plot, _covered(runs), horizontal="% of the questions, the most confident first")
     activity.result(
         {
             "runs": [
@@ -172,6 +175,15 @@ def _bars(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
         # Two files may belong to the same evaluation.
         bars[name if name not in bars else f"{name}\n{run.path}"] = run.figures.causes
     return bars
+
+
+def _covered(runs: Sequence[Run]) -> dict[str, dict[str, list[tuple[float, float]]]]:
+    """{title of the panel: {label of the line: [(% of the questions, % of them right), …]}}."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(dict)
+    for run, label in zip(runs, labels(runs), strict=True):
+        points = [(100 * share, 100 * right) for share, right in zip(COVERAGE, run.figures.covered, strict=True)]
+        panels[f"{run.header.questions} ({run.figures.n:,}), % right"][label] = points
+    return panels
 
 
 def _significance(difference: Difference) -> list[str]:

@@ -13,6 +13,7 @@ from realm_core.evaluation.why import CAUSES
 
 RECALL_AT = (1, 5, 20, 100)
 SELECTED = (0.5, 0.8, 0.9)
+COVERAGE = tuple(number / 20 for number in range(1, 21))  # at which the risk–coverage curve is drawn
 _FINE = 2000  # bins to compute AUC and risk–coverage from
 
 
@@ -23,8 +24,9 @@ class Figures:
     withheld: share of questions whose best candidate was too unlikely to be given. recall: by k, the share of questions
     with an answer in one of the top k blocks. ece, reliability: calibration of the confidence; ece_probability: of
     p(y|x) used as a confidence. auc: how well the confidence separates right from wrong candidates. selective: by share
-    of the questions, the exact match of those with the highest confidence (the risk–coverage curve). ms: mean time per
-    question. causes: the number of questions by cause, see `why.CAUSES`; None if not all predictions have one.
+    of the questions, the exact match of those with the highest confidence; covered: the same at each of `COVERAGE`, the
+    risk–coverage curve. ms: mean time per question. causes: the number of questions by cause, see `why.CAUSES`; None if
+    not all predictions have one.
     """
 
     n: int
@@ -36,6 +38,7 @@ class Figures:
     ece_probability: float
     auc: float | None
     selective: dict[float, float]
+    covered: tuple[float, ...]
     reliability: tuple[Bin, ...]
     ms: float
     causes: dict[str, int] | None = None
@@ -92,6 +95,7 @@ def summarise(predictions: Iterable[Prediction]) -> Figures:
         ece_probability=of_probability.error(),
         auc=fine.auc(),
         selective={share: fine.selective(share) for share in SELECTED},
+        covered=tuple(fine.selective(share) for share in COVERAGE),
         reliability=tuple(calibration.bins()),
         ms=ms / n,
         causes=causes if sum(causes.values()) == n else None,

@@ -103,6 +103,9 @@ class Compare(Task):
 
     predictions: tuple[Path, ...] = runtime(help="files of predictions, made by `evaluate`", positional=True)
     why_plot: Path | None = runtime(None, help="draw the causes found by `evaluate --why`, a bar per file, as SVG")
+    coverage_plot: Path | None = runtime(
+        None, help="draw the exact match of the most confident answers by their share of the questions, as SVG"
+    )
 
 
 class Curves(Task):

@@ -17,6 +17,7 @@ import pytest
 
 from realm_core.errors import RealmError
 from realm_core.evaluation.compare import Run, labels, markdown
+from realm_core.evaluation.figures import COVERAGE
 from realm_core.evaluation.significance import mcnemar, paired_difference
 from realm_core.evaluation.why import CAUSES, Why
 from tests.core.evaluation.material import header, prediction, prediction_file
@@ -206,3 +207,18 @@ def test_samples_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
     paths = [prediction_file(tmp_path / f"{n}.jsonl", header(n, sample=n), [prediction()] * n) for n in (2, 3)]
     text = markdown([Run.of(path) for path in paths])
     assert "dev, 2 questions" in text and "dev, 3 questions" in text and "EM − first" not in text
+
+
+def test_curves_of_risk_and_coverage_have_a_panel_for_each_question_set(tmp_path: Path) -> None:
+    """Of ten answers the five most confident are right: half of the questions are answered without a mistake."""
+    answers = [prediction(number < 5, 0.95 - number / 20) for number in range(10)]
+    run = Run.of(prediction_file(tmp_path / "1.jsonl", header(10), answers))
+    assert dict(zip(COVERAGE, run.figures.covered, strict=True))[0.5] == 1.0
+    assert (run.figures.covered[-1], run.figures.covered[0]) == (0.5, 1.0)
+    assert list(run.figures.covered) == sorted(run.figures.covered, reverse=True)
+    drawing = tmp_path / "coverage.svg"
+    activity_of("compare", [run.path, "--coverage-plot", drawing])
+    text = drawing.read_text()
+    assert "(10), % right" in text and "the most confident first" in text
+    with pytest.raises(RealmError, match=r"must end in \.svg"):
+        activity_of("compare", [run.path, "--coverage-plot", tmp_path / "coverage.png"])
