@@ -303,6 +303,10 @@ def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
         else:
             return _NextStep(f"The index of {corpus} has gone meanwhile.")
         return _grown(schedule, step, corpus, by)
+    except AlreadyActive as active:  # somebody else started what comes next
+        if active.job.kind == JobKind.INGEST:
+            schedule.ingested_by = active.job
+        return _NextStep(f"Job {active.job.pk} does already what comes next.", Stage(active.job.kind), active.job)
     except RealmError as error:
         return _NextStep(str(error))
 
@@ -315,7 +319,7 @@ def _index(
         return _NextStep(f"{corpus.name} {corpus.snapshot_id} has no more articles than what answers.")
     known = Candidate(model, corpus).index()
     if known is None:
-        job = _started(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by)
+        job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
         return _NextStep(f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", Stage.INDEX, job)
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
@@ -355,14 +359,6 @@ def _check(
     return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
 
 
-def _started(kind: JobKind, parameters: dict[str, Any], by: User | str | None) -> Job:
-    """The job that does this: a new one, or one that somebody started already."""
-    try:
-        return start(kind, parameters, by=by)
-    except AlreadyActive as active:
-        return active.job
-
-
 def _is_wanted(schedule: Schedule) -> bool:
     """Whether a person wants what it builds to answer without a check: only `follow` leaves out the questions then."""
     return schedule.deploy and schedule.questions is None
@@ -378,7 +374,7 @@ def _grown(schedule: Schedule, step: _NextStep, corpus: CorpusSnapshot, by: User
     if not before:  # all of it was read, and what was behind the part is no article
         return step
     articles = growth.next_articles(before, corpus.share, Deployment.active())
-    job = _started(JobKind.INGEST, parameters | {"articles_at_most": articles}, by)
+    job = start(JobKind.INGEST, parameters | {"articles_at_most": articles}, by=by)
     schedule.ingested_by = job
     what = f"the first {articles:,} articles" if articles else "all of it"
     return _NextStep(f"{step.says} Now ingesting {what}.", Stage.INGEST, job)
