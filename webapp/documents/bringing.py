@@ -1,7 +1,8 @@
 """Documents that were edited above an index which answered before: brought over to the corpus that answers now.
 
 A deployment of another index begins with the unchanged base of that index. What was added, changed or removed above the
-index that answered before stays there, until it is brought over by one edit or another.
+index that answered before stays there, until it is brought over by one edit or another. A schedule does that before the
+index of a later snapshot answers (`carry`).
 """
 
 from __future__ import annotations
