@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from torch import Tensor
@@ -31,7 +31,7 @@ from realm_core.object_store import publish, put_folder, remove_published
 from realm_core.runs.activity import Activity
 
 # A base's manifest passes these on to the next; the defaults of a first base that only has documents.
-_ABOUT = {"source": "documents", "language": "en", "licence": "", "attribution": ""}
+_ABOUT: Final = {"source": "documents", "language": "en", "licence": "", "attribution": "", "share": 1.0}
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ SUBJECTS: dict[str, set[str]] = {
     "mcp": {"asking", "articles", "collections"},
     "questions": {"asking", "feedback"},
     "deployments": {"documents", "evaluations"},
-    "schedules": {"jobs", "evaluations", "deployments", "artefacts"},
+    "schedules": {"jobs", "evaluations", "deployments", "documents", "artefacts"},
     "accounts": set(),
     "operations": {"feedback", "jobs"},
 }

@@ -19,7 +19,9 @@ from realm_core.living.scope import Scope
 from realm_core.serving.filled import Filling
 from realm_core.serving.provenance import Answer
 from tests.web.pages import fillings, stored
-from webapp.models import Deployment
+from webapp.deployments import service as deploying
+from webapp.deployments.service import Finding, PairCheck, Verdict
+from webapp.models import Deployment, IndexGeneration, ModelVersion
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,19 @@ def _log_in(user: User) -> Person:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
     return Person(user.username, user, client)
+
+
+@pytest.fixture
+def quality(monkeypatch: pytest.MonkeyPatch) -> list[Verdict]:
+    """What the check of a pair finds of how it answers, instead of reading files that are not there."""
+    found = [Verdict.GOOD]
+
+    def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairCheck:
+        findings = (Finding("Quality", found[0], "As said."),)
+        return PairCheck(model or index.model, index, Deployment.active(), findings)
+
+    monkeypatch.setattr(deploying, "check", check)
+    return found
 
 
 @dataclass

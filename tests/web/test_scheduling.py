@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import LazySettings
 from django.utils import timezone
 
 from realm_core.errors import RealmError
-from realm_core.files import write_json
 from realm_core.model.tasks import OWN
 from tests.web.conftest import Person
 from tests.web.operating import evaluation, question_set
 from tests.web.pages import stored
-from webapp.deployments import service as deploying
-from webapp.deployments.service import Finding, PairCheck, Verdict
-from webapp.jobs.service import start
+from webapp.deployments.service import Verdict
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
@@ -99,7 +94,7 @@ def ended(schedule: Schedule, state: str = JobState.SUCCEEDED) -> None:
     if state != JobState.SUCCEEDED:
         return
     if job.kind == JobKind.INGEST:
-        newer_snapshot()
+        Job.objects.filter(pk=job.pk).update(result={"corpus": newer_snapshot().pk})
     elif job.kind == JobKind.INDEX:
         about = job.parameters
         IndexGeneration.objects.create(
@@ -108,19 +103,6 @@ def ended(schedule: Schedule, state: str = JobState.SUCCEEDED) -> None:
     else:
         index = IndexGeneration.objects.get(pk=job.parameters["index"])
         evaluation(index, QuestionSet.objects.get(pk=job.parameters["questions"]), normalisation=OWN)
-
-
-@pytest.fixture
-def quality(monkeypatch: pytest.MonkeyPatch) -> list[Verdict]:
-    """What the look at a pair finds of how it answers, instead of reading files that are not there."""
-    found = [Verdict.GOOD]
-
-    def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairCheck:
-        findings = (Finding("Quality", found[0], "As said."),)
-        return PairCheck(model or index.model, index, Deployment.active(), findings)
-
-    monkeypatch.setattr(deploying, "check", check)
-    return found
 
 
 def week(**values: Any) -> Schedule:
@@ -165,41 +147,6 @@ def test_what_leaves_a_doubt_waits_for_a_person(quality: list[Verdict], verdict:
     assert one.last_outcome == "new is built, and was not deployed: As said."
 
 
-def test_parts_of_a_corpus_answer_until_all_of_it_does(
-    quality: list[Verdict], settings: LazySettings, tmp_path: Path
-) -> None:
-    """Also where nothing was measured: a person wants it."""
-    settings.REALM_DATA, quality[0] = tmp_path, Verdict.DOUBT
-    parameters = {"source": "vital", "corpus_name": "vital-en", "articles_at_most": scheduling.FIRST_ARTICLES}
-    one = scheduling.follow(start(JobKind.INGEST, parameters, by=None), "vital-en", deploy=True)
-    asked_for, answering = [], []
-    for number, share in enumerate((0.01, 0.2, 1.0)):
-        one.refresh_from_db()
-        ingest = one.last_job
-        assert ingest is not None and ingest.kind == JobKind.INGEST
-        asked_for.append(ingest.parameters["articles_at_most"])
-        about = {"name": "vital-en", "source": "vital", "language": "en", "articles": 2, "blocks": 3, "job": ingest}
-        path = f"corpora/part-{number}"
-        corpus = CorpusSnapshot.objects.create(snapshot_id=f"{number}" * 16, path=path, **about)
-        (tmp_path / path).mkdir(parents=True)
-        write_json(tmp_path / path / "manifest.json", {"share": share} if share < 1 else {})
-        Job.objects.filter(pk=ingest.pk).update(state=JobState.SUCCEEDED)
-        (job,) = advance()
-        assert (job.kind, job.parameters["corpus"]) == ("index", corpus.pk)
-        IndexGeneration.objects.create(
-            generation=f"part-{number}", model_id=job.parameters["model"], corpus=corpus, path="i", rows=3, dim=2
-        )
-        Job.objects.filter(pk=job.pk).update(state=JobState.SUCCEEDED)
-        advance()
-        active = Deployment.active()
-        assert active is not None
-        answering.append(active.index.generation)
-    assert asked_for == [2000, 16_000, 0], "a fifth times eight is more than all of it"
-    assert answering == ["part-0", "part-1", "part-2"]
-    one.refresh_from_db()
-    assert one.stage == "" and one.last_outcome.startswith("part-2 is built and deployed") and advance() == []
-
-
 @pytest.mark.parametrize("jobs_done", [0, 1, 2])
 def test_a_run_whose_job_fails_is_over_and_says_so(quality: list[Verdict], jobs_done: int) -> None:
     before, one = Deployment.active(), week()
@@ -217,7 +164,8 @@ def test_the_same_text_again_is_nothing_new() -> None:
     one = schedule(ingest=True)
     run_now(one, by=None)
     assert one.last_job is not None
-    Job.objects.filter(pk=one.last_job.pk).update(state=JobState.SUCCEEDED)  # the snapshot that was there
+    there = {"corpus": CorpusSnapshot.objects.get().pk}
+    Job.objects.filter(pk=one.last_job.pk).update(state=JobState.SUCCEEDED, result=there)
     assert advance() == []
     one.refresh_from_db()
     assert one.last_outcome.startswith("Nothing new to index") and one.stage == ""

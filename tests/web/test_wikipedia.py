@@ -16,10 +16,11 @@ import pytest
 from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.utils import timezone
 
 from realm_core.errors import RealmError
 from tests.web.documents.conftest import answering, deployed, folders  # noqa: F401  (fixtures)
-from webapp.models import AuditEntry, Deployment, Job, Schedule
+from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, Schedule
 from webapp.models.schedule import Stage
 from webapp.sources import dumps
 from webapp.sources.dumps import fetch, newest
@@ -258,19 +259,36 @@ def test_to_answer_soon_it_begins_with_a_part(
     assert Job.objects.get().parameters["articles_at_most"] == 2000 and Schedule.objects.get().deploy
 
 
+def test_what_answers_is_never_replaced_by_less(
+    mirror: Mirror,
+    answering: Deployment,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Next month's dump of a Wikipedia that answers is ingested as a whole."""
+    monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
+    CorpusSnapshot.objects.update(name="simplewiki", articles=250_000)
+    call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--deploy")
+    assert f"ingests {NAME}" in (said := capsys.readouterr().out) and "and it answers." in said
+    assert not Job.objects.get().parameters["articles_at_most"] and Schedule.objects.get().deploy
+
+
 def test_page_and_rest_say_how_much_is_in(
     answering: Deployment,  # noqa: F811
     client: Client,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """An answer goes on saying it where the files of its corpus have gone."""
+
     def ask() -> dict[str, Any]:
         told: dict[str, Any] = client.post("/api/v1/ask", {"question": "What is Mars?"}, "application/json").json()
         return told
 
     assert ask()["corpus_share"] == 1 and " is in so far" not in client.get("/").content.decode()
-    monkeypatch.setattr("webapp.serving.share._share_in", lambda _folder: 0.0312)
+    CorpusSnapshot.objects.update(share=0.0312)
     assert re.search(r"3\.1.% of <bdi>tiny</bdi> is in so far", client.get("/").content.decode())
     answer = ask()
     assert answer["corpus_share"] == 0.0312
+    CorpusSnapshot.objects.update(path="corpora/gone", removed_at=timezone.now())
+    assert client.get(f"/api/v1/answers/{answer['id']}").json()["corpus_share"] == 0.0312
     page = client.get(f"/answers/{answer['id']}/").content.decode()
     assert re.search(r"answered from the first 3\.1.% of <bdi>tiny</bdi>", page)

@@ -34,6 +34,7 @@ def record_corpus(folder: Path, *, job: Job | None = None) -> CorpusSnapshot:
             "language": manifest.get("language", ""),
             "articles": manifest["articles"],
             "blocks": manifest["blocks"],
+            "share": manifest.get("share", 1.0),
             "licence": manifest.get("licence", ""),
             "attribution": manifest.get("attribution", ""),
             "job": job,

@@ -22,7 +22,6 @@ from webapp.rest.serializers import (
     RecordSerializer,
     person_field,
 )
-from webapp.serving.share import share_of
 
 
 def _ids(help_text: str) -> serializers.ManyRelatedField:
@@ -34,12 +33,8 @@ class CorpusSerializer(RecordSerializer):
     """A corpus snapshot."""
 
     indexes = _ids("Indexes of it.")
-    share = serializers.SerializerMethodField(help_text="What part of its source it holds; 1: all of it.")
     span_sets = _ids("Salient spans of it.")
     model_versions = _ids("Models that were trained on it.")
-
-    def get_share(self, corpus: CorpusSnapshot) -> float:
-        return share_of(corpus)
 
     class Meta:
         model = CorpusSnapshot

@@ -25,7 +25,6 @@ from webapp.models import (
     SpanSet,
 )
 from webapp.pages.guards import staff_member, staff_only
-from webapp.serving.share import share_of
 from webapp.storage.places import resolve
 
 _PAGE_SIZE: Final = 25
@@ -121,7 +120,6 @@ def corpus_page(request: HttpRequest, pk: int) -> HttpResponse:
         "manage/corpus.html",
         {
             "corpus": corpus,
-            "share": share_of(corpus),
             "folder": resolve(corpus.path),
             "indexes": corpus.indexes.select_related("model"),
             "span_sets": corpus.span_sets.select_related("job"),

@@ -26,7 +26,6 @@ from webapp.rest.base import (
 )
 from webapp.rest.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
 from webapp.rest.unchanging import UNCHANGED, UNLESS, KeptView
-from webapp.serving.share import share_at
 
 _ORDERS: Final = ("created_at", "latency_ms")
 _FILTERS: Final = (
@@ -51,7 +50,7 @@ def answer_json(asked: AskedAnswer, without: list[str] | None = None) -> dict[st
         ],
         "purged_at": None if asked.purged_at is None else asked.purged_at.isoformat(),
         "question_language": foreign_language(asked.question),
-        "corpus_share": share_at(asked.deployment_id),
+        "corpus_share": Deployment.objects.values_list("index__corpus__share", flat=True).get(pk=asked.deployment_id),
         # The time of rendering is known only afterwards, and this response must not change later.
         "serving_ms": {stage: spent_ms for stage, spent_ms in asked.serving_ms.items() if stage != "render"},
         **reading,

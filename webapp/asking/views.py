@@ -30,7 +30,6 @@ from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable
-from webapp.serving.share import share_of
 
 # Answered correctly from the default corpus; each from another field.
 EXAMPLES: Final = (
@@ -157,8 +156,7 @@ def _box(
 
 def _part(corpus: CorpusSnapshot) -> float | None:
     """The share of its source that a corpus holds; None: all of it."""
-    share = share_of(corpus)
-    return share if share < 1 else None
+    return corpus.share if corpus.share < 1 else None
 
 
 def _foreign(asked: AskedAnswer) -> dict[str, str] | None:

@@ -6,6 +6,8 @@
 A pair that cannot work is refused. A possible mistake (the pair measures worse than the active deployment, or was never
 compared with it) needs a person's confirmation, which is recorded in the audit trail. The confirmation is the digest of
 the findings that the person read: it does not cover findings of a later check.
+
+A program deploys in two steps: `made_ready` does all that takes long, `deploy_ready` takes a short transaction.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -35,7 +37,8 @@ from webapp.models import AuditEntry, Deployment, Evaluation, IndexGeneration, M
 from webapp.refusals import StateConflict
 from webapp.storage.places import resolve
 
-_QUALITY_ON = "Quality on "
+_QUALITY = "Quality"
+_EDITED = "Edited documents"
 CONFIRMATION = "I have read this and want it to answer all the same."
 
 
@@ -58,12 +61,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class PairCheck:
-    """A pair and the findings. instead_of: the active deployment, None if there is none."""
+    """A pair and the findings.
+
+    instead_of: the active deployment, None if there is none. edited: key of the corpus state above its index, None: no
+    document was edited.
+    """
 
     model: ModelVersion
     index: IndexGeneration
     instead_of: Deployment | None
     findings: tuple[Finding, ...]
+    edited: int | None = None
 
     @property
     def refusal(self) -> str:
@@ -76,15 +84,19 @@ class PairCheck:
         return tuple(one.says for one in self.findings if one.verdict is Verdict.DOUBT)
 
     @property
-    def measured_worse(self) -> bool:
-        """Whether it answers worse on questions that both were asked, or these cannot be compared."""
-        return any(one.verdict is Verdict.DOUBT and one.about.startswith(_QUALITY_ON) for one in self.findings)
+    def only_unmeasured(self) -> bool:
+        """Whether nothing is doubted but how well it answers, because that was never measured."""
+        return all(one.about == _QUALITY for one in self.findings if one.verdict is not Verdict.GOOD)
 
     @property
     def digest(self) -> str:
         """Digest of what a person confirms: this pair, in the place of that deployment, with these doubts."""
         said = [self.model.pk, self.index.pk, self.instead_of.pk if self.instead_of else None, *self.doubts]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+
+class OutOfDate(RealmError):
+    """What a check found has changed since."""
 
 
 class NotConfirmed(StateConflict, RealmError):
@@ -106,11 +118,53 @@ def check(index: IndexGeneration, model: ModelVersion | None = None) -> PairChec
     """
     model = model or index.model
     active = Deployment.active()
+    edited = None if active is None else _edited_state(active.index)
     findings = [_fit(model, index), *_files(model, index), *_edits(index, active)]
     if all(one.verdict is not Verdict.BAD for one in findings):
         findings += _purged(index)
         findings += _quality(model, index, active)
-    return PairCheck(model, index, active, tuple(findings))
+    return PairCheck(model, index, active, tuple(findings), edited)
+
+
+def made_ready(
+    index: IndexGeneration, *, model: ModelVersion | None = None, by: str, unmeasured: bool = False
+) -> PairCheck:
+    """Check a pair and, if there is nothing against it, prepare its index for `deploy_ready`. May take minutes.
+
+    What was edited in the corpus that answers is brought over to the index if that is of the same corpus, and what was
+    purged is masked in it. unmeasured: it may answer although it was never measured.
+    RealmError or EditConflict if documents cannot be brought over: then it must not answer.
+    """
+    found = check(index, model)
+    doubts = {one.about for one in found.findings if one.verdict is not Verdict.GOOD}
+    if doubts - {_EDITED} - ({_QUALITY} if unmeasured else set()):
+        return found
+    earlier = None if found.instead_of is None else found.instead_of.index
+    if _EDITED in doubts and earlier is not None and earlier.corpus.name == index.corpus.name:
+        for path in (earlier.path, earlier.corpus.path):
+            get_folder(resolve(path))
+        bringing.carry(earlier, index, by=by)
+        brought = Finding(
+            _EDITED, Verdict.GOOD, "What was edited in the corpus that answers now is so in this one, too."
+        )
+        findings = tuple(brought if one.about == _EDITED else one for one in found.findings)
+        found = replace(found, findings=findings)
+    purged.hold(index, by=by)
+    return found
+
+
+def deploy_ready(found: PairCheck, *, by: str, note: str = "") -> Deployment:
+    """Deploy a pair that is ready, in one short transaction: a caller may have begun it. Its doubts are accepted.
+
+    RealmError if it cannot answer; OutOfDate if something changed since.
+    """
+    if found.refusal:
+        raise RealmError(found.refusal)
+    with transaction.atomic():
+        active = Deployment.locked()
+        if active is not None and _edited_state(active.index) != found.edited:
+            raise OutOfDate("Documents were edited meanwhile; check again.")
+        return _put_in_place("deploy", found, active, by, note)
 
 
 def deploy(
@@ -150,22 +204,34 @@ def _activate(action: str, found: PairCheck, by: User | str | None, note: str, c
     except EditConflict:
         raise RealmError("Documents are being edited at this moment; deploy again.") from None
     with transaction.atomic():
-        if Deployment.active() != found.instead_of:
-            raise RealmError("Another deployment was activated meanwhile; check again.")
-        if purged.left(found.index) is not None:
-            raise RealmError("Documents were purged meanwhile; check again.")
-        person = by if isinstance(by, User) else None
-        deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
-        AuditEntry.record(
-            action,
-            f"{found.model} over {found.index.generation}",
-            by=by,
-            deployment=deployment.pk,
-            instead_of=found.instead_of.pk if found.instead_of else None,
-            found={one.about: one.says for one in found.findings},
-            confirmed=[CONFIRMATION, *found.doubts] if found.doubts else [],
-        )
+        return _put_in_place(action, found, Deployment.locked(), by, note)
+
+
+def _put_in_place(
+    action: str, found: PairCheck, active: Deployment | None, by: User | str | None, note: str
+) -> Deployment:
+    """Activate a checked pair in the place of `active`, which is locked."""
+    if active != found.instead_of:
+        raise OutOfDate("Another deployment was activated meanwhile; check again.")
+    if purged.left(found.index) is not None:
+        raise OutOfDate("Documents were purged meanwhile; check again.")
+    person = by if isinstance(by, User) else None
+    deployment = Deployment.activate(found.index, model=found.model, by=person, note=note)
+    AuditEntry.record(
+        action,
+        f"{found.model} over {found.index.generation}",
+        by=by,
+        deployment=deployment.pk,
+        instead_of=found.instead_of.pk if found.instead_of else None,
+        found={one.about: one.says for one in found.findings},
+        confirmed=[CONFIRMATION, *found.doubts] if found.doubts else [],
+    )
     return deployment
+
+
+def _edited_state(index: IndexGeneration) -> int | None:
+    """Key of the current corpus state above an index, read now."""
+    return index.states.filter(is_current=True).values_list("pk", flat=True).first()
 
 
 # ---- findings
@@ -224,7 +290,7 @@ def _edits(index: IndexGeneration, active: Deployment | None) -> Iterator[Findin
             f"{number:,} document{' that was' if number == 1 else 's that were'} added, changed or removed in the "
             "corpus that answers now will not be so in this one, until you bring them over under Documents."
         )
-        yield Finding("Edited documents", Verdict.DOUBT, says)
+        yield Finding(_EDITED, Verdict.DOUBT, says)
 
 
 def _purged(index: IndexGeneration) -> list[Finding]:
@@ -242,7 +308,7 @@ def _purged(index: IndexGeneration) -> list[Finding]:
 
 def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | None) -> list[Finding]:
     """The quality compared with the active deployment, on each question set that both were measured on."""
-    about = "Quality"
+    about = _QUALITY
     if active is None:
         return [Finding(about, Verdict.GOOD, "Nothing answers now, so there is nothing to be compared with.")]
     if active.model_id == model.pk and active.index.corpus_id == index.corpus_id:
@@ -257,7 +323,7 @@ def _quality(model: ModelVersion, index: IndexGeneration, active: Deployment | N
 
 
 def _compared(now: Evaluation, new: Evaluation) -> Finding:
-    about = f"{_QUALITY_ON}{new.questions.name}"
+    about = f"{_QUALITY} on {new.questions.name}"
     try:
         difference = comparing.difference(now, new)
     except RealmError as error:

@@ -1,18 +1,20 @@
 """Documents that were edited above an index which answered before: brought over to the corpus that answers now.
 
 A deployment of another index begins with the unchanged base of that index. What was added, changed or removed above the
-index that answered before stays there, until it is brought over by one edit or another.
+index that answered before stays there, until it is brought over by one edit or another. A schedule does that before the
+index of a later snapshot answers (`carry`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
+from django.db.models import Max
 
+from realm_core.errors import RealmError
 from webapp.documents import service
 from webapp.documents.reading import MOST_DOCUMENTS, Taken
 from webapp.documents.viewing import active, opened
@@ -54,26 +56,51 @@ class Brought:
 _MOST_LOOKED_AT: Final = 50  # deployments, the latest first
 
 
+class CannotBring(RealmError):
+    """A document that was moved to another collection would be in its former one."""
+
+
 def edited_above(earlier: IndexGeneration, later: IndexGeneration) -> int:
-    """How many documents were edited above `earlier` and not above `later`. Opens no corpus."""
-    return _edited(earlier, later).count()
+    """How many documents were edited above `earlier` and not, or not as lately, above `later`. Opens no corpus."""
+    return len(_edited(earlier, later))
 
 
-def _edited(earlier: IndexGeneration, later: IndexGeneration) -> QuerySet[Document]:
-    """The rows of documents edited above `earlier` and not above `later`. One purged above both was purged at once."""
-    every = Document.objects.exclude(status=DocumentStatus.PURGED)
-    here = every.filter(index=later).values("document_id")
-    return every.filter(index=earlier).exclude(document_id__in=here)
+def _edited(earlier: IndexGeneration, later: IndexGeneration) -> list[Document]:
+    """The rows of documents edited above `earlier` and not above `later`. One purged above both was purged at once.
+
+    Edited above both, the later edit counts, unless both left the same: that one was brought over already.
+    """
+    every = Document.objects.exclude(status=DocumentStatus.PURGED).annotate(last_change=Max("changes"))
+    here = {row.document_id: row for row in every.filter(index=later)}
+
+    def waits(row: Any) -> bool:
+        other: Any = here.get(row.document_id)
+        if other is None:
+            return True
+        return (row.last_change or 0) > (other.last_change or 0) and _left(row) != _left(other)
+
+    return [row for row in every.filter(index=earlier).order_by("pk") if waits(row)]
+
+
+def _left(row: Document) -> tuple[str, str] | None:
+    """What an edit left of a document; None: nothing."""
+    return None if row.status == DocumentStatus.REMOVED else (row.content_hash, row.collection)
 
 
 def waiting() -> Waiting | None:
     """What there is to bring over from the index that answered last before the present one; None: nothing."""
     index = active().index
     earlier = _earlier(index)
-    if earlier is None:
-        return None
-    view = opened(index, index.current_state)
-    rows = list(_edited(earlier, index).order_by("pk"))
+    found = None if earlier is None else _waiting(earlier, index)
+    return found if found else None
+
+
+def _waiting(earlier: IndexGeneration, index: IndexGeneration) -> Waiting:
+    """What was edited above `earlier` and is not so above `index`."""
+    view = opened(index, index.states.filter(is_current=True).first())
+    rows = _edited(earlier, index)
+    # In the corpus's own collection is one that names the earlier corpus, too.
+    own = {earlier.corpus.name} - {index.corpus.name}
     places = view.with_ids([row.document_id for row in rows])
     documents: list[Document] = []
     removed: list[str] = []
@@ -84,26 +111,66 @@ def waiting() -> Waiting | None:
         elif (
             place is None
             or service.content_hash(view.document(place)) != row.content_hash
-            or row.collection not in (earlier.corpus.name, view.collection_of(place))
+            or row.collection not in {*own, view.collection_of(place)}
         ):
             documents.append(row)
     replaced = {*(row.document_id for row in documents), *removed}
     twins = _twins(view, documents, replaced)
-    found = Waiting(
+    return Waiting(
         earlier,
         tuple(row.document_id for row in documents if row.document_id not in twins),
         tuple(removed),
         tuple(twins.items()),
     )
-    return found if len(found) else None
 
 
 def bring(*, by: User | None) -> Brought:
     """Bring over what waits by edits of at most `MOST_DOCUMENTS` documents. Errors as these have."""
     found = waiting()
-    if found is None:
-        return Brought()
-    view = opened(found.index, found.index.current_state)
+    return Brought() if found is None else _brought(found, by=by)
+
+
+def carry(earlier: IndexGeneration, later: IndexGeneration, *, by: User | str | None) -> Brought:
+    """Make the edits above the index that answers above one of the same corpus that does not answer yet.
+
+    Nothing that was removed or moved to another collection is public from the moment at which `later` answers.
+    CannotBring, and the errors of an edit: then `later` must not answer.
+    """
+    found = _waiting(earlier, later)
+    _refuse_exposed(found, later)
+    brought = _brought(found, by=by, above=later)
+    _remember_removed(earlier, later)
+    return brought
+
+
+def _refuse_exposed(found: Waiting, later: IndexGeneration) -> None:
+    """CannotBring if what was moved to another collection would stay where it was, under another id."""
+    view = opened(later, later.states.filter(is_current=True).first())
+    moved = dict(
+        Document.objects.filter(index=found.index, document_id__in=[one for one, _ in found.twins]).values_list(
+            "document_id", "collection"
+        )
+    )
+    places = view.with_ids([twin for _, twin in found.twins])
+    for document_id, twin in found.twins:
+        if view.collection_of(places[twin]) != moved[document_id]:
+            raise CannotBring(
+                f"The document {document_id} cannot be brought over to {later.generation}: {twin} has its title and "
+                "text there, in another collection."
+            )
+
+
+def _remember_removed(earlier: IndexGeneration, later: IndexGeneration) -> None:
+    """Keep what was removed in mind, also where `later` does not have it: a later corpus may have it again."""
+    known = set(Document.objects.filter(index=later).values_list("document_id", flat=True))
+    for row in _edited(earlier, later):
+        if row.status == DocumentStatus.REMOVED and row.document_id not in known:
+            row.pk, row.index, row._state.adding = None, later, True
+            row.save()
+
+
+def _brought(found: Waiting, *, by: User | str | None, above: IndexGeneration | None = None) -> Brought:
+    view = opened(found.index, found.index.states.filter(is_current=True).first())
     formats = dict(
         Document.objects.filter(index=found.index, document_id__in=found.documents).values_list("document_id", "format")
     )
@@ -114,7 +181,7 @@ def bring(*, by: User | None) -> Brought:
     for start in range(0, max(len(ids), bool(removed)), MOST_DOCUMENTS):
         part = ids[start : start + MOST_DOCUMENTS]
         taken = [Taken(view.document(places[one]), formats[one]) for one in part]
-        changes += service.put(taken, removed, by=by).changes
+        changes += service.put(taken, removed, by=by, above=above).changes
         removed = ()
     left_out = tuple(f"{one} is left out: {twin} has its title and text here." for one, twin in found.twins)
     return Brought(tuple(changes), left_out)

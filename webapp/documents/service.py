@@ -25,6 +25,7 @@ from webapp.models import (
     ChangeKind,
     CorpusChange,
     CorpusState,
+    Deployment,
     Document,
     DocumentStatus,
     GoneBlock,
@@ -107,12 +108,16 @@ def remove(document_ids: Sequence[str], *, by: User | None, kept: Kept | None = 
     return _edit(_Edit((), ids, look, by, kept), {})
 
 
-def put(taken: Sequence[Taken], removed: Sequence[str], *, by: User | None) -> Edited:
+def put(
+    taken: Sequence[Taken], removed: Sequence[str], *, by: User | str | None, above: IndexGeneration | None = None
+) -> Edited:
     """Write documents that were read already, in the place of those with their ids, and take others out; all or none.
 
-    Ids that are not there are not missed. Unreadable, EditConflict; EngineUnavailable where nothing is deployed.
+    A document whose id is not there is added; one to be taken out must be there.
+    above: an index that does not answer yet; None: the one that answers.
+    Unreadable, EditConflict; EngineUnavailable where nothing is deployed.
     """
-    return _edit(_Edit(tuple(taken), tuple(removed), lambda view: None, by, None), {})
+    return _edit(_Edit(tuple(taken), tuple(removed), lambda view: None, by, None, above), {})
 
 
 def content_hash(document: LivingDocument) -> str:
@@ -154,13 +159,21 @@ def _collection(document_id: str) -> str:
 
 @dataclass(frozen=True)
 class _Edit:
-    """taken: documents to write. removed: ids to remove. look: refuses what does not fit a state."""
+    """taken: documents to write. removed: ids to remove. look: refuses what does not fit a state.
+
+    above: as in `put`.
+    """
 
     taken: tuple[Taken, ...]
     removed: tuple[str, ...]
     look: Callable[[CorpusView], None]
-    by: User | None
+    by: User | str | None
     kept: Kept | None
+    above: IndexGeneration | None = None
+
+    @property
+    def person(self) -> User | None:
+        return self.by if isinstance(self.by, User) else None
 
 
 def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
@@ -170,9 +183,12 @@ def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
     changes = Changes(tuple(one.document for one in edit.taken), edit.removed)
     for _ in range(_ATTEMPTS):
         began = time.perf_counter()
-        deployment = active()  # a fold that overtakes an edit changes the index
-        index = deployment.index
-        store, embed = store_of(index), embedding_of(deployment.model)
+        if edit.above is not None:
+            index, model = edit.above, edit.above.model
+        else:
+            deployment = active()  # a fold or a deployment that overtakes an edit changes the index
+            index, model = deployment.index, deployment.model
+        store, embed = store_of(index), embedding_of(model)
         row = index.states.filter(is_current=True).first()
         view = opened(index, row)
         edit.look(view)
@@ -205,6 +221,11 @@ def _commit(
     ids = [*(one.document.id for one in edit.taken), *edit.removed]
     try:
         with transaction.atomic():
+            if edit.above is None:
+                # A deployment locks this row, too: it sees this edit, or this edit goes above what it deployed.
+                answering = Deployment.objects.select_for_update(no_key=True).filter(is_active=True, index=index)
+                if not answering.exists():
+                    raise _Overtaken
             if before.state == after.state:
                 edited = Edited(row, ids)
             else:
@@ -230,7 +251,7 @@ def _written(
         row = state_row(index, before.state, None)
     if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
         raise _Overtaken
-    current = state_row(index, after.state, edit.by)
+    current = state_row(index, after.state, edit.person)
     formats = {one.document.id: one.format for one in edit.taken}
     was, now = before.with_ids(ids), after.with_ids(ids)
     changes = []
@@ -239,7 +260,7 @@ def _written(
         new = after.document(now[document_id]) if document_id in now else None
         if old == new:
             continue
-        document = _document(index, old, new, formats.get(document_id, ""), edit.by)
+        document = _document(index, old, new, formats.get(document_id, ""), edit.person)
         old_blocks = _block_ids(before, was.get(document_id))
         new_blocks = _block_ids(after, now.get(document_id))
         document.blocks = len(new_blocks)
@@ -253,7 +274,7 @@ def _written(
                 after=current,
                 blocks_gone=[one for one in old_blocks if after.row_of(one) is None],
                 blocks_new=[one for one in new_blocks if before.row_of(one) is None],
-                by=edit.by,
+                by=edit.person,
             )
         )
         AuditEntry.record(_ACTIONS[kind], document, by=edit.by, state=after.state.id, blocks=document.blocks)

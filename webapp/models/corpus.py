@@ -17,6 +17,9 @@ class CorpusSnapshot(models.Model):
     language = models.CharField(max_length=20)
     articles = models.PositiveIntegerField()
     blocks = models.PositiveIntegerField()
+    share = models.FloatField(
+        default=1.0, help_text="What part of its source it holds, by its manifest when it was recorded; 1: all of it."
+    )
     licence = models.CharField(max_length=200, blank=True)
     attribution = models.TextField(blank=True)
     job = models.ForeignKey(

@@ -51,6 +51,12 @@ class Deployment(models.Model):
         """The active deployment, with model and index loaded."""
         return cls.objects.filter(is_active=True).select_related("model", "index__corpus", "index__model").first()
 
+    @classmethod
+    def locked(cls) -> Deployment | None:
+        """`active`, whose row nobody else locks until the transaction ends: no document is edited in its corpus."""
+        held = cls.objects.select_for_update(of=("self",), no_key=True).filter(is_active=True)
+        return held.select_related("model", "index__corpus", "index__model").first()
+
     def earlier(self, most: int) -> list[Deployment]:
         """Up to `most` earlier pairs, different from this one, that can be deployed again: the newest first."""
         pairs = {(self.model_id, self.index_id)}

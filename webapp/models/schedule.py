@@ -75,6 +75,22 @@ class Schedule(models.Model):
     last_run_at = models.DateTimeField(null=True, blank=True)
     last_outcome = models.CharField(max_length=300, blank=True, help_text="What came of it, in a sentence.")
     last_job = models.ForeignKey("webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    # What the present or last run is about; others may ingest, fold and deploy the same corpus meanwhile.
+    ingested_by = models.ForeignKey(
+        "webapp.Job", on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
+    )
+    corpus = models.ForeignKey(
+        "webapp.CorpusSnapshot", on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
+    )
+    answering = models.ForeignKey(
+        "webapp.Deployment",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="+",
+        help_text="The run's own latest deployment; before that, the one that was active when it began.",
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )

@@ -3,24 +3,31 @@
     run_due ──▶ ingest, if wanted ──▶ index, if the snapshot has none ──▶ check, if wanted ──▶ deploy, if wanted
 
 A corpus of which only a part was ingested, as `manage.py wikipedia --deploy` does first, is followed by a larger part
-until all of it is in. Each stage is a job. `advance`, which the scheduler calls, continues when the job has ended; the
-schedule's row has the current stage, so a scheduler that dies loses nothing. An index is deployed only if it is found
-to answer no worse: what needs a person's confirmation is left to a person.
+until all of it is in (`growth.py`). Each stage is a job. `advance`, which the scheduler calls, continues when the job
+has ended; the schedule's row has the current stage, so a scheduler that dies loses nothing. An index is deployed only
+if it is found to answer no worse: what needs a person's confirmation is left to a person. What was edited in the corpus
+that answers is brought over first. A step is one transaction, without the check of a pair, which reads all its files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from webapp.deployments import service as deploying
+from webapp.deployments.service import PairCheck
+from webapp.documents.service import EditConflict
 from webapp.evaluations.service import Candidate, measure_missing
 from webapp.jobs.service import AlreadyActive, carried_over, start
 from webapp.models import (
@@ -36,11 +43,10 @@ from webapp.models import (
     Trigger,
 )
 from webapp.models.schedule import Stage
-from webapp.serving.share import share_of
+from webapp.schedules import growth
 
-_WEEK_H = 7 * 24
-FIRST_ARTICLES = 2000  # of a corpus that answers part by part
-_GROWTH = 8  # each part is so many times the one before, so what is embedded again is a seventh of the whole
+_WEEK_H: Final = 7 * 24
+_ATTEMPTS: Final = 3  # at one step, if what was checked for it changes at the same time
 
 
 def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
@@ -97,6 +103,8 @@ def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
         deploy=deploy,
         stage=Stage.INGEST,
         last_job=job,
+        ingested_by=job,
+        answering=Deployment.active(),
         last_run_at=timezone.now(),
         last_outcome=f"Job {job.pk} ingests {corpus_name}."[:300],
     )
@@ -104,7 +112,7 @@ def follow(job: Job, corpus_name: str, *, deploy: bool) -> Schedule:
 
 def run_now(schedule: Schedule, *, by: User | str | None) -> Job | None:
     """Run it now, whatever the time. None: no job was started; `last_outcome` says why."""
-    return _run(schedule, _model_of(schedule), by=by)
+    return _step(partial(_run, schedule, _model_of(schedule), by=by))
 
 
 def run_due(now: datetime | None = None) -> list[Job]:
@@ -118,19 +126,23 @@ def run_due(now: datetime | None = None) -> list[Job]:
     for schedule in Schedule.objects.filter(enabled=True, due_at__lte=now):
         mine = Schedule.objects.filter(pk=schedule.pk, due_at=schedule.due_at)
         schedule.due_at = next_due(schedule, now)
-        with transaction.atomic():  # a scheduler that dies here leaves it due
-            if not mine.update(due_at=schedule.due_at):
-                continue
-            job = _run(schedule, _model_of(schedule), by=schedule.audit_name)
+        job = _step(partial(_run_once, schedule, mine))  # a scheduler that dies here leaves it due
         if job is not None:
             started.append(job)
     return started
 
 
+def _run_once(schedule: Schedule, mine: QuerySet[Schedule], ready: PairCheck | None) -> Job | None:
+    """Run what is due, unless another scheduler was faster."""
+    if not mine.update(due_at=schedule.due_at):
+        return None
+    return _run(schedule, _model_of(schedule), ready, by=schedule.audit_name)
+
+
 def model_made(model: ModelVersion) -> list[Job]:
     """Run the schedules that wait for a new model; returns the jobs started."""
     waiting = Schedule.objects.filter(enabled=True, trigger=Trigger.NEW_MODEL)
-    jobs = [_run(schedule, model, by=schedule.audit_name) for schedule in waiting]
+    jobs = [_step(partial(_run, schedule, model, by=schedule.audit_name)) for schedule in waiting]
     return [job for job in jobs if job is not None]
 
 
@@ -147,19 +159,57 @@ def next_due(schedule: Schedule, after: datetime) -> datetime | None:
 
 def advance() -> list[Job]:
     """Continue schedules whose job has ended; returns the jobs started."""
-    started = []
-    for pk in Schedule.objects.exclude(stage=Stage.REST).values_list("pk", flat=True):
-        with transaction.atomic():  # a scheduler that dies here changes nothing
-            schedule = Schedule.objects.select_for_update(of=("self",)).select_related("last_job").get(pk=pk)
-            if schedule.stage == Stage.REST or (schedule.last_job is not None and schedule.last_job.is_active):
-                continue
-            if schedule.last_job is not None and schedule.last_job.state == JobState.INTERRUPTED:
-                continue  # it resumes by itself, or on a person's request
-            step = _after(schedule)
-            _note(schedule, step)
-        if step.job is not None:
-            started.append(step.job)
-    return started
+    waiting = Schedule.objects.exclude(stage=Stage.REST).values_list("pk", flat=True)
+    jobs = [_step(partial(_advance, pk)) for pk in waiting]
+    return [job for job in jobs if job is not None]
+
+
+def _advance(pk: int, ready: PairCheck | None) -> Job | None:
+    schedule = Schedule.objects.select_for_update(of=("self",)).select_related("last_job").filter(pk=pk).first()
+    if (
+        schedule is None
+        or schedule.stage == Stage.REST
+        or (schedule.last_job is not None and schedule.last_job.is_active)
+    ):
+        return None
+    if schedule.last_job is not None and schedule.last_job.state == JobState.INTERRUPTED:
+        return None  # it resumes by itself, or on a person's request
+    step = _after(schedule, ready)
+    _note(schedule, step)
+    return step.job
+
+
+class _NotReady(Exception):
+    """A step deploys a pair that was not checked, or that has changed since. unmeasured: as in `made_ready`."""
+
+    def __init__(self, index: IndexGeneration, model: ModelVersion, by: str, unmeasured: bool) -> None:
+        super().__init__(str(index))
+        self.index, self.model, self.by, self.unmeasured = index, model, by, unmeasured
+
+
+def _step(take: Callable[[PairCheck | None], Job | None]) -> Job | None:
+    """Take a step of a run in a transaction, so that a process which dies has changed nothing; the job that it started.
+
+    Where it deploys a pair, it is taken again when that was checked, outside of the transaction: reading, fetching and
+    masking whole artefacts takes minutes, in which others write. If that changes all the time, the next call goes on.
+    """
+    ready: PairCheck | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            with transaction.atomic():
+                return take(ready)
+        except _NotReady as pair:
+            with suppress(EditConflict):
+                ready = _checked(pair)
+    return None
+
+
+def _checked(pair: _NotReady) -> PairCheck:
+    try:
+        return deploying.made_ready(pair.index, model=pair.model, by=pair.by, unmeasured=pair.unmeasured)
+    except RealmError as error:
+        refused = deploying.Finding("Edited documents", deploying.Verdict.BAD, str(error))
+        return PairCheck(pair.model, pair.index, Deployment.active(), (refused,))
 
 
 @dataclass(frozen=True)
@@ -171,7 +221,9 @@ class _NextStep:
     job: Job | None = None
 
 
-def _run(schedule: Schedule, model: ModelVersion | None, *, by: User | str | None) -> Job | None:
+def _run(
+    schedule: Schedule, model: ModelVersion | None, ready: PairCheck | None, *, by: User | str | None
+) -> Job | None:
     """Start a run of the schedule, unless one is in progress; record its outcome."""
     last = schedule.last_job
     several = schedule.ingest or schedule.questions is not None  # only one run at a time goes through several stages
@@ -179,8 +231,9 @@ def _run(schedule: Schedule, model: ModelVersion | None, *, by: User | str | Non
         schedule.last_outcome = f"The run before is not over: job {last.pk} is {Stage(schedule.stage).label}."
         schedule.save(update_fields=["last_outcome"])
         return None
+    schedule.ingested_by, schedule.corpus, schedule.answering = None, None, Deployment.active()
     try:
-        step = _begin(schedule, model, by)
+        step = _begin(schedule, model, by, ready)
     except AlreadyActive as active:
         step = _NextStep(f"The same is being done already by job {active.job.pk}.")
     except RealmError as error:
@@ -194,10 +247,11 @@ def _note(schedule: Schedule, step: _NextStep) -> None:
     schedule.stage, schedule.last_outcome = step.stage, step.says[:300]
     if step.job is not None:
         schedule.last_job = step.job
-    schedule.save(update_fields=["stage", "last_run_at", "last_outcome", "last_job"])
+    about = ["ingested_by", "corpus", "answering"]
+    schedule.save(update_fields=["stage", "last_run_at", "last_outcome", "last_job", *about])
 
 
-def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None) -> _NextStep:
+def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None, ready: PairCheck | None) -> _NextStep:
     if model is None:
         return _NextStep("No model is deployed, so there is none to build an index by.")
     corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()  # the newest
@@ -205,13 +259,15 @@ def _begin(schedule: Schedule, model: ModelVersion | None, by: User | str | None
         return _NextStep(f"There is no corpus called {schedule.corpus_name} any more.")
     if schedule.ingest:
         job = start(JobKind.INGEST, source_of(corpus), by=by)
+        schedule.ingested_by = job
         return _NextStep(f"Reading the source of {corpus.name} again.", Stage.INGEST, job)
-    return _index(schedule, corpus, model, by)
+    schedule.corpus, schedule.ingested_by = corpus, _ingest_of(corpus)
+    return _grown(schedule, _index(schedule, corpus, model, by, ready), corpus, by)
 
 
 def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
     """Parameters of an ingest that reads the corpus's source again. RealmError if the source is not known."""
-    made_by = Job.objects.filter(kind=JobKind.INGEST, corpora__name=corpus.name).defer("log").first()
+    made_by = _ingest_of(corpus)
     if made_by is not None:
         return carried_over(made_by) | {"corpus_name": corpus.name}
     if corpus.source in PACKAGES:  # the default corpus, which no job made
@@ -219,40 +275,61 @@ def source_of(corpus: CorpusSnapshot) -> dict[str, Any]:
     raise RealmError(f"No job ingested {corpus.name}, so it is not known what to read again; ingest it by a job once.")
 
 
-def _after(schedule: Schedule) -> _NextStep:
+def _ingest_of(corpus: CorpusSnapshot) -> Job | None:
+    """The latest job that ingested a corpus of this name."""
+    return Job.objects.filter(kind=JobKind.INGEST, corpora__name=corpus.name).defer("log").first()
+
+
+def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
     """The step after a stage's job has ended."""
     job, by, stage = schedule.last_job, schedule.audit_name, Stage(schedule.stage)
-    model = _model_of(schedule)
-    corpus = CorpusSnapshot.objects.filter(name=schedule.corpus_name).first()
-    if job is None or model is None or corpus is None:
-        return _NextStep("Its job, its model or its corpus has gone meanwhile.")
-    if job.state != JobState.SUCCEEDED:
+    if stage is Stage.INGEST and job is not None and job.state == JobState.SUCCEEDED:
+        schedule.corpus = CorpusSnapshot.objects.filter(pk=job.result.get("corpus")).first()
+    model, corpus = _model_of(schedule), schedule.corpus
+    if job is not None and job.state != JobState.SUCCEEDED:
         return _NextStep(f"Job {job.pk} ({stage.label}) has {job.get_state_display()}. {job.error}".strip())
+    if job is None or model is None or corpus is None or corpus.removed_at is not None:
+        return _NextStep("Its job, its model or its corpus has gone meanwhile.")
+    if _is_wanted(schedule) and (other := growth.deployed_by_others(schedule)) is not None:
+        return _NextStep(
+            f"It stopped before {corpus.name} {corpus.snapshot_id}: deployment {other.pk}, which it did not make, "
+            "answers by now."
+        )
     try:
         if stage is Stage.INGEST:
-            step = _index(schedule, corpus, model, by)
+            step = _index(schedule, corpus, model, by, ready)
         elif (index := Candidate(model, corpus).index()) is not None:
-            step = _check(schedule, index, model, by)
+            step = _check(schedule, index, model, by, ready)
         else:
             return _NextStep(f"The index of {corpus} has gone meanwhile.")
-        return _larger_part(step, corpus, by) if step.job is None and _is_wanted(schedule) else step
+        return _grown(schedule, step, corpus, by)
+    except AlreadyActive as active:  # somebody else started what comes next
+        if active.job.kind == JobKind.INGEST:
+            schedule.ingested_by = active.job
+        return _NextStep(f"Job {active.job.pk} does already what comes next.", Stage(active.job.kind), active.job)
     except RealmError as error:
         return _NextStep(str(error))
 
 
-def _index(schedule: Schedule, corpus: CorpusSnapshot, model: ModelVersion, by: User | str | None) -> _NextStep:
+def _index(
+    schedule: Schedule, corpus: CorpusSnapshot, model: ModelVersion, by: User | str | None, ready: PairCheck | None
+) -> _NextStep:
+    active = Deployment.active()
+    if _is_wanted(schedule) and not growth.is_larger(corpus, active):
+        return _NextStep(f"{corpus.name} {corpus.snapshot_id} has no more articles than what answers.")
     known = Candidate(model, corpus).index()
     if known is None:
         job = start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=by)
         return _NextStep(f"Building the index of {corpus.name} {corpus.snapshot_id} by {model}.", Stage.INDEX, job)
-    active = Deployment.active()
     answers = active is not None and (active.index_id, active.model_id) == (known.pk, model.pk)
     if answers or not (schedule.questions or schedule.deploy):
         return _NextStep(f"Nothing new to index: {known.generation} is of the newest snapshot, and fits {model}.")
-    return _check(schedule, known, model, by)
+    return _check(schedule, known, model, by, ready)
 
 
-def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: User | str | None) -> _NextStep:
+def _check(
+    schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: User | str | None, ready: PairCheck | None
+) -> _NextStep:
     """Ask the new pair, and then the active one, the questions that they lack; then deploy it."""
     active = Deployment.active()
     if schedule.questions is not None:
@@ -265,11 +342,20 @@ def _check(schedule: Schedule, index: IndexGeneration, model: ModelVersion, by: 
                 return _NextStep(f"{index.generation} is built. {stage.label.capitalize()}.", stage, started[0])
     if not schedule.deploy:
         return _NextStep(f"{index.generation} is built and waits to be deployed.")
-    found = deploying.check(index, model)
-    if found.refusal or (found.doubts and (found.measured_worse or not _is_wanted(schedule))):
-        says = found.refusal or " ".join(found.doubts)
+    wanted = _is_wanted(schedule)
+    if wanted and not growth.is_larger(index.corpus, active):
+        return _NextStep(f"{index.generation} is built, and has no more articles than what answers.")
+    not_ready = _NotReady(index, model, schedule.audit_name, wanted)
+    if ready is None or (ready.index, ready.model, ready.instead_of) != (index, model, active):
+        raise not_ready
+    if not (ready.only_unmeasured if wanted else not (ready.refusal or ready.doubts)):
+        says = ready.refusal or " ".join(ready.doubts)
         return _NextStep(f"{index.generation} is built, and was not deployed: {says}")
-    deployment = deploying.deploy(index, model=model, by=by, note=f"By {schedule.audit_name}", confirmed=found.digest)
+    try:
+        note = f"By {schedule.audit_name}"
+        schedule.answering = deployment = deploying.deploy_ready(ready, by=schedule.audit_name, note=note)
+    except deploying.OutOfDate:
+        raise not_ready from None
     return _NextStep(f"{index.generation} is built and deployed, as deployment {deployment.pk}.")
 
 
@@ -278,16 +364,19 @@ def _is_wanted(schedule: Schedule) -> bool:
     return schedule.deploy and schedule.questions is None
 
 
-def _larger_part(step: _NextStep, corpus: CorpusSnapshot, by: User | str | None) -> _NextStep:
-    """The step after the last one, where a corpus is a part of its source: a larger part of that is ingested."""
-    share = share_of(corpus)
-    if share == 1 or corpus.job is None:
+def _grown(schedule: Schedule, step: _NextStep, corpus: CorpusSnapshot, by: User | str | None) -> _NextStep:
+    """A run's last step where its corpus is a part of a source that is wanted: a larger part is ingested instead."""
+    ingest = schedule.ingested_by
+    if step.job is not None or not _is_wanted(schedule) or corpus.share == 1 or ingest is None:
         return step
-    parameters = carried_over(corpus.job)
-    articles = parameters["articles_at_most"] * _GROWTH
-    whole = share * _GROWTH >= 1
-    job = start(JobKind.INGEST, parameters | {"articles_at_most": 0 if whole else articles}, by=by)
-    what = "all of it" if whole else f"the first {articles:,} articles"
+    parameters = carried_over(ingest)
+    before = parameters.get("articles_at_most", 0)
+    if not before:  # all of it was read, and what was behind the part is no article
+        return step
+    articles = growth.next_articles(before, corpus.share, Deployment.active())
+    job = start(JobKind.INGEST, parameters | {"articles_at_most": articles}, by=by)
+    schedule.ingested_by = job
+    what = f"the first {articles:,} articles" if articles else "all of it"
     return _NextStep(f"{step.says} Now ingesting {what}.", Stage.INGEST, job)
 
 

@@ -13,7 +13,7 @@ from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.corpus.store import Snapshot
 from realm_core.errors import RealmError
-from realm_core.files import sha256_of_file
+from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index.generation import Generation
 from realm_core.index.search import ExactSearch
 from realm_core.living.documents import Changes, Document
@@ -103,6 +103,15 @@ def test_links_of_the_base_stay_with_their_blocks(store: Store) -> None:
     folded.verify()
     [(start, end)] = folded.links(0)
     assert folded.block(0).text[start:end] == "second"
+
+
+def test_a_fold_of_a_part_of_a_source_is_such_a_part(store: Store) -> None:
+    plain = base_of(store, FIRST)
+    assert plain.base is not None
+    manifest = store.corpora / NAME / plain.base.snapshot / "manifest.json"
+    write_json(manifest, read_json(manifest) | {"share": 0.25}, sealed=True)
+    state = edit(store, plain, Changes(removed=("a",)), CountingEmbedder())
+    assert read_json(fold(store, state, quiet()).snapshot / "manifest.json")["share"] == 0.25
 
 
 def test_a_fold_of_nothing_is_refused(store: Store) -> None:

@@ -13,6 +13,7 @@ from webapp.documents.viewing import active, current_view
 from webapp.jobs.service import start
 from webapp.models import JobKind
 from webapp.refusals import StateConflict
+from webapp.schedules import growth
 from webapp.schedules import service as schedules
 from webapp.serving.embedding import embedding_of
 from webapp.serving.engine import EngineUnavailable
@@ -57,16 +58,18 @@ class Command(BaseCommand):
                 "corpus_name": dump.wiki,
                 "licence": _LICENCE,
             }
-            if options["deploy"]:
-                parameters["articles_at_most"] = schedules.FIRST_ARTICLES
+            first = growth.first_articles(dump.wiki) if options["deploy"] else 0
+            if first:
+                parameters["articles_at_most"] = first
             job = start(JobKind.INGEST, parameters, by=None)
             schedules.follow(job, dump.wiki, deploy=options["deploy"])
         except (RealmError, StateConflict, EngineUnavailable) as error:
             raise CommandError(str(error), returncode=2) from None
         except KeyboardInterrupt:
             raise CommandError("Stopped; the same command goes on from here.", returncode=3) from None
-        part = f"the first {schedules.FIRST_ARTICLES:,} articles of " if options["deploy"] else ""
-        then = ", and it answers; larger parts follow, until all of it does" if options["deploy"] else ""
+        part = f"the first {first:,} articles of " if first else ""
+        then = ", and it answers" if options["deploy"] else ""
+        then += "; larger parts follow, until all of it does" if first else ""
         self.stdout.write(
             f"Job {job.pk} ingests {part}{source.name}; then a job indexes {dump.wiki}{then}. What is deployed answers "
             "meanwhile. Manage › Jobs and Manage › Schedules show how far it is."

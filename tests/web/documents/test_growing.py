@@ -1,0 +1,217 @@
+"""What a schedule deploys has the edits of what answered, from the first moment on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import realm_core.living.editing
+from realm_core.corpus.ingest import ingest
+from realm_core.corpus.records import RawArticle
+from realm_core.index.build import build
+from realm_core.runs.activity import Activity
+from tests.given import InMemorySource
+from tests.tiny import ARTICLES
+from webapp.artefacts.registering import record_corpus, record_index
+from webapp.deployments import service as deploying
+from webapp.documents import bringing, purged
+from webapp.documents import service as documents
+from webapp.documents.reading import Given, Text
+from webapp.documents.viewing import current_view, show
+from webapp.models import (
+    CorpusSnapshot,
+    CorpusState,
+    Deployment,
+    Document,
+    IndexGeneration,
+    Job,
+    JobKind,
+    JobState,
+    Schedule,
+)
+from webapp.models.schedule import Stage
+from webapp.schedules import service as scheduling
+from webapp.serving.engine import holder
+
+pytestmark = pytest.mark.both_databases
+
+TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
+MARS = Given(Text("Mars is red."), "Mars", "Mars")
+BACH = "Johann Sebastian Bach"
+
+Snapshots = Callable[[dict[str, str]], IndexGeneration]
+
+
+@pytest.fixture
+def snapshots(answering: Deployment, folders: tuple[Path, Path, Path], tmp_path: Path) -> Snapshots:
+    """Indexes of later snapshots of the corpus that answers, by their texts."""
+
+    def made(texts: dict[str, str]) -> IndexGeneration:
+        articles = [RawArticle(texts.get(f"id of {title}", title), title, "", text) for title, text in texts.items()]
+        source = InMemorySource(articles, name="tiny")
+        quiet = Activity(quiet=True)
+        corpus = ingest(source, name="tiny", output=tmp_path / "corpora", activity=quiet, processes=1)
+        record_corpus(corpus)
+        name = f"later-{IndexGeneration.objects.count()}"
+        return record_index(build(folders[0], corpus, tmp_path / "indexes", quiet, name=name))
+
+    return made
+
+
+@pytest.fixture
+def later(snapshots: Snapshots) -> IndexGeneration:
+    """With another text of the Nile and one article more."""
+    return snapshots({**ARTICLES, "Nile": ARTICLES["Nile"] + " It is long.", "Oslo": "Oslo is in Norway."})
+
+
+@pytest.fixture
+def edited(answering: Deployment) -> None:
+    """Four documents: one added, one changed, one removed, one moved to another collection."""
+    documents.add([TURKU], by=None)
+    documents.change("Mars", MARS, by=None)
+    documents.remove(["Nile"], by=None)
+    move_bach("board")
+
+
+def move_bach(collection: str) -> None:
+    bach = show(BACH)
+    documents.change(BACH, Given(Text(bach.text), title=bach.listed.title, collection=collection), by=None)
+
+
+def advance(index: IndexGeneration) -> Schedule:
+    """A run that is wanted, and whose index has just been built, takes its next step."""
+    job = Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED, parameters={"corpus": index.corpus_id})
+    schedule = scheduling.follow(job, index.corpus.name, deploy=True)
+    Schedule.objects.filter(pk=schedule.pk).update(stage=Stage.INDEX, corpus=index.corpus)
+    scheduling.advance()
+    holder().refresh(wait=True)
+    schedule.refresh_from_db()
+    return schedule
+
+
+def active() -> IndexGeneration:
+    deployment = Deployment.active()
+    assert deployment is not None
+    return deployment.index
+
+
+def test_edits_are_there_from_the_first_moment_on(
+    edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+    activate = Deployment.activate
+
+    def watched(index: IndexGeneration, **about: Any) -> Deployment:
+        row = CorpusState.objects.get(index=index, is_current=True)
+        view = bringing.opened(index, row)
+        seen.append({one: view.collection_of(row) for one, row in view.with_ids(["Nile", BACH, "turku"]).items()})
+        return activate(index, **about)
+
+    monkeypatch.setattr(Deployment, "activate", watched)
+    schedule = advance(later)
+    assert active() == later, schedule.last_outcome
+    assert seen == [{BACH: "board", "turku": "tiny"}]
+    assert show("Mars").text == "Mars is red." and show("turku").licence == "CC0" and show("Oslo").text
+    assert show("Nile").listed.status == "removed" and bringing.waiting() is None
+
+
+def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
+    edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a document whose earlier edit was brought over a moment ago."""
+    hold, edits = purged.hold, [lambda: documents.remove(["Mars"], by=None), lambda: move_bach("tiny")]
+
+    def edited_behind(index: IndexGeneration, **about: Any) -> int:
+        while edits:
+            edits.pop()()
+        return hold(index, **about)
+
+    monkeypatch.setattr(purged, "hold", edited_behind)
+    schedule = advance(later)
+    assert active() == later and not edits, schedule.last_outcome
+    assert show("Mars").listed.status == "removed" and show(BACH).collection == "tiny"
+
+
+def test_whoever_edits_all_the_time_puts_it_off(
+    edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, numbers = purged.hold, iter(range(99))
+
+    def edited_behind(index: IndexGeneration, **about: Any) -> int:
+        documents.add([replace(TURKU, document_id=f"turku-{(number := next(numbers))}", title=f"{number}")], by=None)
+        return hold(index, **about)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(purged, "hold", edited_behind)
+        schedule = advance(later)
+    assert active() != later and schedule.stage == Stage.INDEX
+    scheduling.advance()
+    assert active() == later
+
+
+def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
+    edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit = realm_core.living.editing.edit
+
+    def overtaken(*about: Any) -> Any:
+        monkeypatch.setattr(realm_core.living.editing, "edit", edit)
+        advance(later)
+        return edit(*about)
+
+    monkeypatch.setattr(realm_core.living.editing, "edit", overtaken)
+    documents.remove(["Mars"], by=None)
+    assert active() == later and show("Mars").listed.status == "removed"
+    assert "Mars" not in current_view()[1].with_ids(["Mars", "Nile"])
+
+
+def test_what_was_removed_stays_so_where_it_was_away_for_a_while(edited: None, snapshots: Snapshots) -> None:
+    without = {title: text for title, text in ARTICLES.items() if title != "Nile"}
+    advance(snapshots({**without, "Oslo": "Oslo is in Norway."}))
+    assert show("Nile").listed.status == "removed"
+    again = snapshots({**ARTICLES, "Oslo": "Oslo is in Norway.", "Bergen": "Bergen is in Norway."})
+    advance(again)
+    assert active() == again and show("Nile").listed.status == "removed"
+
+
+def test_what_cannot_be_kept_private_is_not_deployed(edited: None, snapshots: Snapshots) -> None:
+    """The same text has another id in the later corpus."""
+    texts = {**ARTICLES, f"id of {BACH}": "Q1339"}
+    later = snapshots({**texts, "Oslo": "Oslo is in Norway."})
+    schedule = advance(later)
+    assert active() != later and schedule.stage == ""
+    assert f"was not deployed: The document {BACH} cannot be brought over" in schedule.last_outcome
+
+
+def test_edits_of_another_corpus_are_left_to_a_person(edited: None, later: IndexGeneration) -> None:
+    CorpusSnapshot.objects.filter(pk=later.corpus_id).update(name="other")
+    later.refresh_from_db()
+    schedule = advance(later)
+    assert active() != later and "was not deployed: 4 documents that were added" in schedule.last_outcome
+    assert not Document.objects.filter(index=later).exists()
+
+
+def test_a_fold_meanwhile_keeps_its_edits_in_what_follows(edited: None, later: IndexGeneration) -> None:
+    """What is above the fold counts as well as what the fold took in."""
+    assert deploying.check(later).doubts
+    first = active()
+    corpus = CorpusSnapshot.objects.create(
+        snapshot_id="f" * 16, name="tiny", path=first.corpus.path, source="s", language="en", articles=12, blocks=12
+    )
+    into = IndexGeneration.objects.create(
+        generation="folded", model=first.model, corpus=corpus, path=first.path, rows=12, dim=first.dim
+    )
+    CorpusState.objects.filter(index=first).update(index=into)
+    Document.objects.filter(index=first).update(index=into)
+    job = Job.objects.create(kind=JobKind.INDEX, state=JobState.SUCCEEDED, parameters={"corpus": later.corpus_id})
+    schedule = scheduling.follow(job, "tiny", deploy=True)
+    Schedule.objects.filter(pk=schedule.pk).update(stage=Stage.INDEX, corpus=later.corpus)
+    IndexGeneration.objects.filter(pk=first.pk).update(folded_into=into)
+    Deployment.activate(into)
+    scheduling.advance()
+    holder().refresh(wait=True)
+    assert active() == later and show("Nile").listed.status == "removed" and show(BACH).collection == "board"
