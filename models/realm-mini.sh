@@ -90,14 +90,6 @@ realm index --model "$work/retriever" --corpus "$(echo "$work"/corpora/default/*
   --run "$work/run-4" --output "$work/taught-2"
 [ -d "$work/packed" ] || realm pack --model "$work/taught-2" --name realm-mini --output "$work/packed" --query delta4 \
   --reader delta4 --normalisation block+null
-# An adapter beside the packed weights, taught by the last realm-base with the rows of its third and fourth passes.
-[ -e "$work/rows-fifth.jsonl" ] ||
-  { cat "$REALM_BASE_WORK/rows-fourth.jsonl"; shuf -n 5500 --random-source=<(yes) "$REALM_BASE_WORK/rows-third.jsonl"; } \
-    > "$work/rows-fifth.jsonl"
-[ -d "$work/taught-3" ] || realm train-reader --model "$work/packed" --teacher "$REALM_BASE_WORK/realm-base" \
-  --rows "$work/rows-fifth.jsonl" --config models/recipes/mini-fifth.toml --run "$work/run-5" --output "$work/taught-3"
-[ -d "$work/realm-mini" ] || realm calibrate --model "$work/taught-3" --index "$work/indexes/vital" --corpus "$vital" \
+[ -d "$work/realm-mini" ] || realm calibrate --model "$work/packed" --index "$work/indexes/vital" --corpus "$vital" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
-  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.3 \
-  --other-index "$REALM_BASE_WORK/indexes/beginnings" --other-corpus "$(echo "$REALM_BASE_WORK"/corpora/beginnings/*/)" \
-  --other-questions "$REALM_BASE_WORK"/open-dev/*.jsonl --output "$work/realm-mini"
+  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --output "$work/realm-mini"

@@ -50,7 +50,7 @@ MODELS = Path(__file__).resolve().parents[3] / "models"
 RECIPES: dict[str, type[Settings]] = {
     **dict.fromkeys(("base-first-rows", "base-passages", "base-people", "base-agreed"), MineConfig),
     **dict.fromkeys(("base-open", "base-passages-more", "base-people-more"), MineConfig),
-    **dict.fromkeys(("base-first", "base-second", "mini-third", "mini-fourth", "mini-fifth"), ReaderConfig),
+    **dict.fromkeys(("base-first", "base-second", "mini-third", "mini-fourth"), ReaderConfig),
     **dict.fromkeys(("base-third", "base-fourth"), ReaderConfig),
     **dict.fromkeys(("mini-first", "mini-second"), FinetuneConfig),
 }
