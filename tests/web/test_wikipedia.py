@@ -219,14 +219,14 @@ def test_what_is_not_what_the_mirror_says_is_removed(mirror: Mirror) -> None:
     assert NAME not in left()
 
 
-def test_the_command(
-    mirror: Mirror,
-    answering: Deployment,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """It says how long it takes; then jobs go on, one behind the other."""
+@pytest.fixture
+def estimating(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """A model answers, whose speed is measured for a moment only."""
     monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
+
+
+def test_the_command(mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says how long it takes; then jobs go on, one behind the other."""
     call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--estimate")
     said = capsys.readouterr().out
     assert "0.3 MB to fetch" in said and "At most about 212 blocks" in said and "blocks a second" in said
@@ -248,25 +248,17 @@ def test_the_command(
 
 
 def test_to_answer_soon_it_begins_with_a_part(
-    mirror: Mirror,
-    answering: Deployment,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
     call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--deploy")
     assert "ingests the first 2,000 articles of simplewiki" in capsys.readouterr().out
     assert Job.objects.get().parameters["articles_at_most"] == 2000 and Schedule.objects.get().deploy
 
 
 def test_what_answers_is_never_replaced_by_less(
-    mirror: Mirror,
-    answering: Deployment,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    mirror: Mirror, estimating: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Next month's dump of a Wikipedia that answers is ingested as a whole."""
-    monkeypatch.setattr("webapp.management.commands.wikipedia._MEASURED_S", 0.01)
     CorpusSnapshot.objects.update(name="simplewiki", articles=250_000)
     call_command("wikipedia", "--language=simple", f"--mirror={mirror.url}", "--deploy")
     assert f"ingests {NAME}" in (said := capsys.readouterr().out) and "and it answers." in said
