@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from realm_core.errors import RealmError
 from webapp.documents import fetching
 from webapp.documents.reading import BASE_FORMAT, Given, Taken, Unreadable, checked, read
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
@@ -30,6 +31,7 @@ from webapp.models import (
     DocumentStatus,
     GoneBlock,
     IndexGeneration,
+    ModelVersion,
 )
 from webapp.refusals import StateConflict
 from webapp.serving.embedding import embedding_of
@@ -177,41 +179,50 @@ class _Edit:
 
 
 def _edit(edit: _Edit, timings_ms: dict[str, float]) -> Edited:
-    from realm_core.living.documents import Changes, DocumentRefused
-    from realm_core.living.editing import edit as edit_corpus
-
-    changes = Changes(tuple(one.document for one in edit.taken), edit.removed)
     for _ in range(_ATTEMPTS):
-        began = time.perf_counter()
         if edit.above is not None:
             index, model = edit.above, edit.above.model
         else:
             deployment = active()  # a fold or a deployment that overtakes an edit changes the index
             index, model = deployment.index, deployment.model
-        store, embed = store_of(index), embedding_of(model)
         row = index.states.filter(is_current=True).first()
-        view = opened(index, row)
-        edit.look(view)
         try:
-            after = edit_corpus(store, view.state, changes, embed)
-        except DocumentRefused as error:
-            raise Unreadable(str(error)) from None
-        published = time.perf_counter()
-        try:
-            edited = _commit(index, edit, row, view, store.view(after))
+            return _attempt(edit, index, model, row, timings_ms)
         except _Overtaken:
             continue
-        committed = time.perf_counter()
-        holder().follow()
-        done = time.perf_counter()
-        timings_ms |= {
-            "publish": (published - began) * 1e3,
-            "commit": (committed - published) * 1e3,
-            "open": (done - committed) * 1e3,
-        }
-        edited.timings_ms.update(timings_ms)
-        return edited
+        except RealmError:  # a purge meanwhile removes the segments of the state that was read
+            if index.states.filter(is_current=True).first() == row:
+                raise
     raise EditConflict
+
+
+def _attempt(
+    edit: _Edit, index: IndexGeneration, model: ModelVersion, row: CorpusState | None, timings_ms: dict[str, float]
+) -> Edited:
+    from realm_core.living.documents import Changes, DocumentRefused
+    from realm_core.living.editing import edit as edit_corpus
+
+    changes = Changes(tuple(one.document for one in edit.taken), edit.removed)
+    began = time.perf_counter()
+    store, embed = store_of(index), embedding_of(model)
+    view = opened(index, row)
+    edit.look(view)
+    try:
+        after = edit_corpus(store, view.state, changes, embed)
+    except DocumentRefused as error:
+        raise Unreadable(str(error)) from None
+    published = time.perf_counter()
+    edited = _commit(index, edit, row, view, store.view(after))
+    committed = time.perf_counter()
+    holder().follow()
+    done = time.perf_counter()
+    edited.timings_ms.update(
+        timings_ms,
+        publish=(published - began) * 1e3,
+        commit=(committed - published) * 1e3,
+        open=(done - committed) * 1e3,
+    )
+    return edited
 
 
 def _commit(

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
+from realm_core.files import remove_folder
 from realm_core.living import purging as files
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed
@@ -31,7 +32,8 @@ from webapp.models import (
     IndexGeneration,
     Purge,
 )
-from webapp.serving.engine import holder, load_engine
+from webapp.serving import living
+from webapp.serving.engine import EngineUnavailable, holder, load_engine
 
 TURKU = Given(Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0")
 OULU = replace(TURKU, document_id="oulu", title="Oulu", source=Text("Oulu is a city."))
@@ -161,6 +163,37 @@ def test_an_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.Mo
     monkeypatch.setattr(purging, "opened", opened)
     purging.purge(["turku"], by=None)
     assert show("oulu").text == "Oulu is a city." and holding("founded in 1280") == []
+
+
+def forget_open_files() -> None:
+    living._views.clear()
+    living._shared_store.cache_clear()
+
+
+def test_an_edit_that_a_purge_overtakes_is_repeated(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The purge removes the segments of the state that the edit is about to read."""
+    documents.add([TURKU], by=None)
+    documents.add([OULU], by=None)
+    opened, purges = documents.opened, [lambda: purging.purge(["turku"], by=None)]
+
+    def opened_too_late(*which: Any) -> Any:
+        while purges:
+            purges.pop()()
+            forget_open_files()  # another process has purged it
+        return opened(*which)
+
+    monkeypatch.setattr(documents, "opened", opened_too_late)
+    documents.remove(["oulu"], by=None)
+    assert not purges and show("oulu").listed.status == "removed" and show("turku").listed.status == "purged"
+    assert holding("founded in 1280") == []
+
+
+def test_an_edit_of_what_cannot_be_read_is_refused(answering: Deployment) -> None:
+    documents.add([TURKU], by=None)
+    remove_folder(living.store_of(answering.index).segments)
+    forget_open_files()
+    with pytest.raises(EngineUnavailable):
+        documents.remove(["turku"], by=None)
 
 
 def test_a_first_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
