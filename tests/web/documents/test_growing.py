@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import realm_core.living.editing
 from realm_core.corpus.ingest import ingest
 from realm_core.corpus.records import RawArticle
 from realm_core.index.build import build
+from realm_core.object_store import put_folder
 from realm_core.runs.activity import Activity
 from tests.given import InMemorySource
 from tests.tiny import ARTICLES
@@ -35,7 +37,9 @@ from webapp.models import (
 )
 from webapp.models.schedule import Stage
 from webapp.schedules import service as scheduling
+from webapp.serving import living
 from webapp.serving.engine import holder
+from webapp.storage.places import resolve
 
 pytestmark = pytest.mark.both_databases
 
@@ -151,6 +155,24 @@ def test_whoever_edits_all_the_time_puts_it_off(
     assert active() != later and schedule.stage == Stage.INDEX
     scheduling.advance()
     assert active() == later
+
+
+def test_indexes_that_are_only_in_the_object_store_are_fetched(
+    edited: None, later: IndexGeneration, snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine that deploys has neither built the index that answers nor the one that follows."""
+    advance(later)
+    monkeypatch.setenv("REALM_DATA", str(tmp_path))
+    monkeypatch.setenv("REALM_STORE", f"file://{tmp_path / 'store'}")
+    another = snapshots({**ARTICLES, "Bergen": "Bergen is in Norway."})
+    for path in (later.path, later.corpus.path, another.path, another.corpus.path):
+        put_folder(resolve(path))
+        shutil.rmtree(resolve(path))
+    living._views.clear()
+    living._shared_store.cache_clear()
+    schedule = advance(another)
+    assert active() == another, schedule.last_outcome
+    assert show("Nile").listed.status == "removed" and show(BACH).collection == "board" and show("Bergen").text
 
 
 def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
