@@ -114,6 +114,21 @@ def test_a_fold_of_a_part_of_a_source_is_such_a_part(store: Store) -> None:
     assert read_json(fold(store, state, quiet()).snapshot / "manifest.json")["share"] == 0.25
 
 
+def test_a_fold_keeps_the_rights_of_every_document(store: Store) -> None:
+    """In its table of documents: those that the base declares by address need not be declared any more."""
+    almanac = "https://almanac.example/"
+    plain = base_of(store, [FIRST[0], replace(FIRST[1], url=f"{almanac}two"), FIRST[2]])
+    assert plain.base is not None
+    manifest = store.corpora / NAME / plain.base.snapshot / "manifest.json"
+    own = {"address": almanac, "licence": "Public domain", "attribution": "An almanac"}
+    write_json(manifest, read_json(manifest) | {"licence": "CC BY 4.0", "rights": [own]}, sealed=True)
+    state = edit(store, plain, Changes(removed=("a",)), CountingEmbedder())
+    folded = fold(store, state, quiet())
+    kept = documents_of(store.view(rebase(store, state, folded, state, CountingEmbedder())))
+    assert {one.id: one.licence for one in kept} == {"b": "Public domain", "c": "CC BY 4.0"}
+    assert {one.attribution for one in kept if one.id == "b"} == {"An almanac"}
+
+
 def test_a_fold_of_nothing_is_refused(store: Store) -> None:
     with pytest.raises(RealmError, match="holds no document"):
         fold(store, CorpusState(NAME, BLOCK_HASH), quiet())
