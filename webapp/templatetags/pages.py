@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from django.utils.safestring import SafeString, mark_safe
 from realm_core.text.masked import MASK, between_masks
 
 register = template.Library()
+
+_PAGE = re.compile(r"\b[Pp]age (\d+)\)?$")  # as `webapp.documents.reading` names the sections of a PDF
 
 _LICENCE_PAGES = {
     "CC BY-SA 4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
@@ -60,6 +63,19 @@ def web_address(address: str) -> str:
         return address if urlsplit(address).scheme in {"http", "https"} else ""
     except ValueError:  # such as an unclosed bracket
         return ""
+
+
+@register.filter
+def pdf_page(address: str, section: str) -> str:
+    """The address of the page of a PDF that a section's name ends with; empty where it is no such one.
+
+    Viewers open `#page=3` at the third page (RFC 8118, section 3).
+    """
+    found = _PAGE.search(section)
+    web = web_address(address)
+    if found is None or not web or "pdf" not in urlsplit(web).path.lower():
+        return ""
+    return f"{web.partition('#')[0]}#page={found[1]}"
 
 
 @register.filter

@@ -72,6 +72,28 @@ def test_blocks_stand_in_order_of_posterior_with_the_answer_marked(outsider: Per
     assert page.one("p", "block__section") == "Career › Breakthrough"
 
 
+@pytest.mark.parametrize(
+    ("url", "section", "opens"),
+    [
+        ("https://example.org/turku.pdf", "Page 3", "https://example.org/turku.pdf#page=3"),
+        (
+            "https://example.org/pdf/1706.03762?v=2#top",
+            "Harbour (page 12)",
+            "https://example.org/pdf/1706.03762?v=2#page=12",
+        ),
+        ("https://example.org/turku.pdf", "Harbour", None),
+        ("https://example.org/turku.html", "Page 3", None),
+        ("javascript:alert('pdf')", "Page 3", None),
+        ("", "Page 3", None),
+    ],
+)
+def test_a_passage_of_a_pdf_opens_it_at_its_page(outsider: Person, url: str, section: str, opens: str | None) -> None:
+    read = replace(ODYSSEY[0], url=url, section=section)
+    part = block_part(_source(outsider, stored.store(stored.payload((read, *ODYSSEY[1:])))), read.block_id)
+    links = [attributes["href"] for attributes, text in Page(part).all("a") if text == section]
+    assert links == ([] if opens is None else [opens]) and section in part
+
+
 def test_bars_are_as_long_as_the_numbers(outsider: Person) -> None:
     source = _source(outsider, stored.store())
     for block in ODYSSEY:
