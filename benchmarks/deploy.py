@@ -24,7 +24,6 @@ import datetime
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -40,7 +39,7 @@ from benchmarks.askers import Asked, Askers, Change, asker, change_over, operate
 from benchmarks.inputs import TOP, Inputs, prepare, run_activity
 from benchmarks.machine import describe
 from benchmarks.rounds import summary
-from benchmarks.web import memory, server
+from benchmarks.web import memory, run_command, server
 from benchmarks.windows import Window, Windows, longer, share_longer
 from realm_core.errors import RealmError
 from realm_core.files import read_json, write_json
@@ -99,11 +98,13 @@ def _measure(inputs: Inputs, arguments: argparse.Namespace, stack: ExitStack) ->
         "DJANGO_SUPERUSER_PASSWORD": "benchmark",
     }
     other = (arguments.other or _fine_tuned(inputs, Path(data))).absolute(), _copy(inputs.index, Path(data))
-    _run(environment, "manage.py", "migrate", "--no-input", "--verbosity=0")
+    run_command(environment, "manage.py", "migrate", "--no-input", "--verbosity=0")
     for model, index in (other, (inputs.model, inputs.index)):
-        _run(environment, "-m", "benchmarks.record", str(model), str(inputs.corpus), str(index))
-    _run(environment, "manage.py", "createsuperuser", "--no-input", "--username=operator", "--email=o@example.org")
-    token = _run(environment, "manage.py", "create_token", "operator", "--scope=operate").strip()
+        run_command(environment, "-m", "benchmarks.record", str(model), str(inputs.corpus), str(index))
+    run_command(
+        environment, "manage.py", "createsuperuser", "--no-input", "--username=operator", "--email=o@example.org"
+    )
+    token = run_command(environment, "manage.py", "create_token", "operator", "--scope=operate").strip()
     rounds: list[Round] = []
     for number in range(arguments.rounds):
         with server(environment, Path(data) / "web.log", processes=arguments.processes) as (process, port):
@@ -257,16 +258,6 @@ def _copy(index: Path, folder: Path) -> Path:
     shutil.copytree(index, copy)
     write_json(copy / "manifest.json", read_json(copy / "manifest.json") | {"generation": copy.name}, sealed=True)
     return copy
-
-
-def _run(environment: dict[str, str], *command: str) -> str:
-    """What a command printed."""
-    done = subprocess.run(
-        [sys.executable, *command], cwd=TOP, env=environment, stdout=subprocess.PIPE, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise RealmError(f"{' '.join(command[:2])} did not succeed; the reason stands above.")
-    return done.stdout
 
 
 if __name__ == "__main__":

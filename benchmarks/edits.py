@@ -15,9 +15,7 @@ import argparse
 import datetime
 import http.client
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,9 +24,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.askers import Askers
-from benchmarks.inputs import TOP, Inputs, prepare
+from benchmarks.inputs import Inputs, prepare
 from benchmarks.machine import describe
-from benchmarks.web import database, request, server
+from benchmarks.web import database, request, run_command, server
 from realm_core.errors import RealmError
 from realm_core.files import write_json
 from workers.guards import HOST
@@ -75,8 +73,10 @@ def main() -> int:
 def _measure(inputs: Inputs, arguments: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as data:
         environment = database(inputs, Path(data), arguments.threads) | {"DJANGO_SUPERUSER_PASSWORD": "benchmark"}
-        _run(environment, "createsuperuser", "--no-input", "--username=operator", "--email=o@example.org")
-        token = _run(environment, "create_token", "operator", "--scope=operate").strip()
+        run_command(
+            environment, "manage.py", "createsuperuser", "--no-input", "--username=operator", "--email=o@example.org"
+        )
+        token = run_command(environment, "manage.py", "create_token", "operator", "--scope=operate").strip()
         questions = [word for one in inputs.first_questions(_QUESTIONS) for word in (one, _QUESTION)]
         seen: defaultdict[str, set[str]] = defaultdict(set)
         with server(environment, Path(data) / "web.log") as (_, port):
@@ -131,9 +131,8 @@ def _round(inputs: Inputs, arguments: argparse.Namespace, number: int, ask: _Ask
     done: list[dict[str, Any]] = []
     for name, edition in steps:
         body = None if name == "remove" else _document(inputs, arguments.blocks, edition)
-        method, address = (
-            ("POST", "") if name == "add" else ("DELETE" if name == "remove" else "PUT", f"/{document_id}")
-        )
+        method = {"add": "POST", "change": "PUT", "remove": "DELETE"}[name]
+        address = f"/{document_id}" if document_id else ""
         start = time.perf_counter()
         told = _edit(ask.port, token, method, address, body)
         answered = time.perf_counter()
@@ -167,21 +166,6 @@ def _edit(port: int, token: str, method: str, address: str, body: dict[str, str]
     if response.status not in (200, 201, 204):
         raise RealmError(f"{method} /api/v1/documents{address}: {told.get('detail')}")
     return told
-
-
-def _run(environment: dict[str, str], *command: str) -> str:
-    """What a command of manage.py printed."""
-    done = subprocess.run(
-        [sys.executable, "manage.py", *command],
-        cwd=TOP,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RealmError(f"manage.py {command[0]} did not succeed; the reason stands above.")
-    return done.stdout
 
 
 if __name__ == "__main__":

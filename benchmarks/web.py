@@ -67,6 +67,16 @@ def database(inputs: Inputs, data: Path, threads: int) -> dict[str, str]:
     return environment
 
 
+def run_command(environment: dict[str, str], *command: str) -> str:
+    """What a Python command has printed; RealmError if it did not succeed."""
+    done = subprocess.run(
+        [sys.executable, *command], cwd=TOP, env=environment, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RealmError(f"{' '.join(command[:2])} did not succeed; the reason stands above.")
+    return done.stdout
+
+
 @contextmanager
 def server(
     environment: dict[str, str], log: Path, *, processes: int = 1, application: str = "webapp.wsgi"
