@@ -70,6 +70,7 @@ urlpatterns = [
     *mcp.site,
     *asking.site,
     *articles.site,
+    *documents.site,
     *feedback.site,
     *explaining.site,
     *filling.site,

@@ -16,7 +16,7 @@ from django.utils import timezone
 from realm_core.errors import RealmError
 from realm_core.runs.folder import RunFolder
 from webapp.artefacts import removing, retention
-from webapp.documents import folding, purging, sweeping
+from webapp.documents import folding, originals, purging, sweeping
 from webapp.documents.fetching import TASK as FETCH
 from webapp.documents.fetching import clear_away
 from webapp.environment import envint
@@ -163,6 +163,8 @@ def retain() -> None:
             gone += removing.remove_superseded(by="retention")
         with _next_time():
             gone += sweeping.sweep(by="retention")
+        with _next_time():
+            gone += originals.sweep()
         if RetentionRule.current().enabled:
             with _next_time():
                 gone += [removal.name for removal in retention.remove(by="retention")]

@@ -20,14 +20,21 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
+import webapp.serving.engine
+import webapp.serving.living
+from tests.core.documents.pdfs import column, pdf
 from tests.migrated import migrated
 from tests.tiny import tiny_deployment
 from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus, record_index, record_model
+from webapp.asking.service import ask
 from webapp.deployments.service import deploy
+from webapp.documents import service as documents
+from webapp.documents.reading import File, Given, Text
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
 from webapp.operations import backups
+from webapp.serving.engine import holder
 from webapp.storage.holding import lock_for_removal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
@@ -48,6 +55,36 @@ def index(data: Path) -> IndexGeneration:
     model, index, corpus = tiny_deployment(data / "tiny")
     record_corpus(corpus)
     return record_index(index, model=record_model(model))
+
+
+def test_edited_documents_are_restored_with_their_texts_and_pdfs(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webapp.serving.engine, "_holder", None)
+    model, built, corpus = tiny_deployment(tmp_path / "elsewhere")
+    record_corpus(corpus)
+    deploy(record_index(built, model=record_model(model)), by=None)
+    holder().refresh(wait=True)
+    report = pdf([column(["The castle of Turku was founded in 1280."])], title="Castles")
+    documents.add([Given(Text("Oulu is a city by the sea."), "oulu", "Oulu")], by=None)
+    documents.change("oulu", Given(Text("Oulu is a city in the north."), "oulu", "Oulu"), by=None)
+    documents.add([Given(File(report, "castles.pdf"), "castles")], by=None)
+    holder().close()
+    call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
+    call_command("flush", interactive=False, verbosity=0)
+    shutil.rmtree(data)
+    data.mkdir()
+    call_command("restore", str(tmp_path / "backup.tar"), stdout=StringIO())
+
+    webapp.serving.living._views.clear()
+    webapp.serving.living._shared_store.cache_clear()
+    monkeypatch.setattr(webapp.serving.engine, "_holder", None)
+    holder().refresh(wait=True)
+    texts = {block["title"]: block["text"] for block in ask("Where is Oulu?", k=20, asker=None).payload["evidence"]}
+    assert texts["Oulu"] == "Oulu is a city in the north." and "1280" in texts["Castles"]
+    opened = Client().get("/documents/original/", {"id": "castles"})
+    assert b"".join(opened.streaming_content) == report  # type: ignore[attr-defined]
+    holder().close()
 
 
 def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: Path) -> None:

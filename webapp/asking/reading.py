@@ -46,6 +46,7 @@ class BlockView:
     posterior_tenths: int
     contribution_tenths: int
     gone: CorpusChange | None  # the change that removed it from the search
+    original: str  # address of the kept PDF that it is from, at its page; empty: there is none
 
     @property
     def support_tenths(self) -> int:
@@ -94,11 +95,15 @@ class Reading:
 
 
 def read(
-    payload: dict[str, Any], without: Collection[str] = (), gone: Mapping[str, CorpusChange] | None = None
+    payload: dict[str, Any],
+    without: Collection[str] = (),
+    gone: Mapping[str, CorpusChange] | None = None,
+    originals: Mapping[str, str] | None = None,
 ) -> Reading:
     """The reading of a stored answer, without some of its blocks; unknown ids of blocks are ignored.
 
-    gone: blocks that are no longer searched, each with the change that removed it.
+    gone: blocks that are no longer searched, each with the change that removed it. originals: addresses of the kept PDFs
+    that blocks are from.
     """
     from realm_core.serving.provenance import Answer
 
@@ -127,6 +132,7 @@ def read(
                 posterior_tenths=posteriors.get(block.block_id, 0),
                 contribution_tenths=shares.get(block.block_id, 0),
                 gone=gone.get(block.block_id) if gone else None,
+                original=originals.get(block.block_id, "") if originals else "",
             )
         )
     return Reading(

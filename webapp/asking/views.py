@@ -25,6 +25,7 @@ from webapp.asking import service as asking
 from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
 from webapp.asking.offering import offered
 from webapp.asking.reading import read
+from webapp.documents import originals
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
@@ -174,7 +175,8 @@ def _foreign(asked: AskedAnswer) -> dict[str, str] | None:
 
 def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str]) -> dict[str, Any]:
     """The context of the answer's page, including the visitor's own feedback."""
-    reading = read(asked.payload, without, GoneBlock.in_evidence(asked))
+    pdfs = originals.of_evidence(asked.payload["evidence"], access_of(request.user).hidden)
+    reading = read(asked.payload, without, GoneBlock.in_evidence(asked), pdfs)
     said = asker_of(request).word_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
     timings_ms = {**reading.full.timings_ms, **asked.serving_ms}

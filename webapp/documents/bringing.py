@@ -171,16 +171,14 @@ def _remember_removed(earlier: IndexGeneration, later: IndexGeneration) -> None:
 
 def _brought(found: Waiting, *, by: User | str | None, above: IndexGeneration | None = None) -> Brought:
     view = opened(found.index, found.index.states.filter(is_current=True).first())
-    formats = dict(
-        Document.objects.filter(index=found.index, document_id__in=found.documents).values_list("document_id", "format")
-    )
+    rows = {row.document_id: row for row in Document.objects.filter(index=found.index, document_id__in=found.documents)}
     places = view.with_ids(found.documents)
     changes: list[CorpusChange] = []
     removed = found.removed
     ids = [document_id for document_id in found.documents if document_id in places]
     for start in range(0, max(len(ids), bool(removed)), MOST_DOCUMENTS):
         part = ids[start : start + MOST_DOCUMENTS]
-        taken = [Taken(view.document(places[one]), formats[one]) for one in part]
+        taken = [Taken(view.document(places[one]), rows[one].format, original=rows[one].original) for one in part]
         changes += service.put(taken, removed, by=by, above=above).changes
         removed = ()
     left_out = tuple(f"{one} is left out: {twin} has its title and text here." for one, twin in found.twins)

@@ -24,6 +24,7 @@ from django.db.models import Case, QuerySet, When
 from django.utils import timezone
 
 from realm_core.errors import RealmError
+from webapp.documents import originals
 from webapp.documents.reading import BASE_FORMAT
 from webapp.documents.service import EditConflict, state_row
 from webapp.documents.viewing import DocumentMissing, active, opened
@@ -133,6 +134,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
                     commit(state, receipt, [one.view.state for one in standings[1:]])
         except Overtaken:
             continue
+        originals.discard(file["path"] for file in made[0].files if originals.is_one(file["path"]))
         holder().follow()
         return made[0]
     raise EditConflict
@@ -238,6 +240,7 @@ def _commit(
                 for one, view in zip(standings, after, strict=True)
                 if one.index == index or one.row is not None or view.state != one.view.state
             }
+            files = originals.told(_rows(index, [*blocks]).exclude(original="").values_list("original", flat=True))
             changes = []
             for document_id, own in blocks.items():
                 # What another document has word for word stays with that one.
@@ -257,7 +260,9 @@ def _commit(
             GoneBlock.follow(changes)
             answers = cut({block_id for change in changes for block_id in change.blocks_gone})
             ids = sorted(blocks)
-            purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **_told(receipt))
+            told = _told(receipt)
+            told["files"] += files
+            purge = Purge.objects.create(index=index, document_ids=ids, answers=answers, by=by, **told)
             AuditEntry.record("document.purge", purge, by=by, documents=purge.document_ids, receipt=str(purge.pk))
             return purge
     except IntegrityError:  # a first edit at the same moment
@@ -308,6 +313,7 @@ def empty(document: Document) -> None:
     """Store the row of a document without anything but its id and its collection."""
     document.title, document.status, document.blocks = PURGED_TITLE, DocumentStatus.PURGED, 0
     document.url = document.licence = document.attribution = document.language = document.content_hash = ""
+    document.original = ""
     document.date, document.tags = None, []
     document.save()
 

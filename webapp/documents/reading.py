@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ LONGEST_COLLECTION: Final = LONGEST_NAME
 MOST_TAGS: Final = 50
 LONGEST_TAG: Final = 100
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
+_PDF: Final = "pdf"
+_PAGE: Final = re.compile(r"\b[Pp]age (\d+)\)?$")  # as `_with_sections` names the sections of a PDF
 
 
 class Unreadable(RealmError):
@@ -86,10 +89,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Taken:
-    """A document in the corpus's format, and the format that it was read from."""
+    """A document in the corpus's format, and the format that it was read from.
+
+    pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept.
+    """
 
     document: Document
     format: str
+    pdf: bytes | None = None
+    original: str = ""
 
 
 def checked(given: Sequence[Given]) -> None:
@@ -169,10 +177,11 @@ def _read(given: Given, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken
         raise Unreadable(str(error)) from error
     if len(found) > 1 and given.document_id:
         raise Unreadable(f"{name} holds {len(found):,} documents, which cannot all have the id {given.document_id!r}.")
-    return [_taken(one, given, corpus, alone=len(found) == 1) for one in found]
+    pdf = content if found[0].format == _PDF else None
+    return [_taken(one, given, corpus, pdf, alone=len(found) == 1) for one in found]
 
 
-def _taken(read: Read, given: Given, corpus: CorpusSnapshot, *, alone: bool) -> Taken:
+def _taken(read: Read, given: Given, corpus: CorpusSnapshot, pdf: bytes | None, *, alone: bool) -> Taken:
     from realm_core.living.documents import Document, DocumentRefused, cleaned
 
     title = (given.title if alone else "") or read.title
@@ -196,7 +205,7 @@ def _taken(read: Read, given: Given, corpus: CorpusSnapshot, *, alone: bool) -> 
         raise Unreadable(str(error)) from None
     if len(document.id) > LONGEST_ID:
         raise Unreadable(f"The document {document.id[:50]!r}… has an id of more than {LONGEST_ID} characters.")
-    return Taken(replace(document, language=document.language[:LONGEST_LANGUAGE]), read.format)
+    return Taken(replace(document, language=document.language[:LONGEST_LANGUAGE]), read.format, pdf)
 
 
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:
@@ -214,3 +223,9 @@ def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section,
         pieces.append(one.text)
         length += len(one.text) + 1
     return "\n".join(pieces), tuple(sections)
+
+
+def page_of(section: str) -> int | None:
+    """The page of a PDF that the name of a section ends with."""
+    found = _PAGE.search(section)
+    return None if found is None else int(found[1])

@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
-from webapp.documents import fetching
+from webapp.documents import fetching, originals
 from webapp.documents.reading import BASE_FORMAT, Given, Taken, Unreadable, checked, read
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
@@ -51,13 +51,14 @@ class Edited:
     """The result of an edit. state: the row that is now current; None if no document was ever edited.
 
     document_ids: of all inputs or removed documents. changes: one per document that has changed.
-    timings_ms: read, publish (with embedding), commit, open.
+    timings_ms: read, publish (with embedding), commit, open. replaced: paths of the kept PDFs that were theirs before.
     """
 
     state: CorpusState | None
     document_ids: list[str]
     changes: list[CorpusChange] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
 
 
 class DocumentExists(StateConflict):
@@ -147,8 +148,12 @@ def _put(given: Sequence[Given], *, by: User | None, kept: Kept | None, changed_
         if changed_id is not None and not there:
             raise DocumentMissing(changed_id)
 
+    taken = [one if one.pdf is None else replace(one, original=originals.keep(one.pdf)) for one in taken]
     read_ms = (time.perf_counter() - began) * 1e3
-    return _edit(_Edit(tuple(taken), (), look, by, kept), {"read": read_ms})
+    try:
+        return _edit(_Edit(tuple(taken), (), look, by, kept), {"read": read_ms})
+    finally:  # nothing names those of an edit that was refused, or that changed nothing
+        originals.discard(one.original for one in taken)
 
 
 def _collection(document_id: str) -> str:
@@ -214,6 +219,7 @@ def _attempt(
     published = time.perf_counter()
     edited = _commit(index, edit, row, view, store.view(after))
     committed = time.perf_counter()
+    originals.discard(edited.replaced)
     holder().follow()
     done = time.perf_counter()
     edited.timings_ms.update(
@@ -263,15 +269,18 @@ def _written(
     if not CorpusState.objects.filter(pk=row.pk, is_current=True).update(is_current=False):
         raise _Overtaken
     current = state_row(index, after.state, edit.person)
-    formats = {one.document.id: one.format for one in edit.taken}
+    taken = {one.document.id: one for one in edit.taken}
     was, now = before.with_ids(ids), after.with_ids(ids)
     changes = []
+    replaced = []
     for document_id in ids:
         old = before.document(was[document_id]) if document_id in was else None
         new = after.document(now[document_id]) if document_id in now else None
         if old == new:
             continue
-        document = _document(index, old, new, formats.get(document_id, ""), edit.person)
+        document = _row(index, old, new)
+        replaced.append(document.original)
+        _tell(document, old, new, taken.get(document_id), edit.person)
         old_blocks = _block_ids(before, was.get(document_id))
         new_blocks = _block_ids(after, now.get(document_id))
         document.blocks = len(new_blocks)
@@ -290,7 +299,7 @@ def _written(
         )
         AuditEntry.record(_ACTIONS[kind], document, by=edit.by, state=after.state.id, blocks=document.blocks)
     GoneBlock.follow(changes)
-    return Edited(current, list(ids), changes)
+    return Edited(current, list(ids), changes, replaced=replaced)
 
 
 _ACTIONS: Final = {
@@ -313,17 +322,23 @@ def _kind(old: LivingDocument | None, new: LivingDocument | None) -> ChangeKind:
     return ChangeKind.ADDED if old is None else ChangeKind.CHANGED
 
 
-def _document(
-    index: IndexGeneration, old: LivingDocument | None, new: LivingDocument | None, read_from: str, by: User | None
-) -> Document:
-    """The new row of a document, not saved yet."""
+def _row(index: IndexGeneration, old: LivingDocument | None, new: LivingDocument | None) -> Document:
+    """The row of a document as it was, a new one if it had none."""
     shown = new or old
     assert shown is not None
     document = Document.objects.filter(index=index, document_id=shown.id).first()
-    if document is None:
-        document = Document(index=index, document_id=shown.id, format=BASE_FORMAT)
+    return document or Document(index=index, document_id=shown.id, format=BASE_FORMAT)
+
+
+def _tell(
+    document: Document, old: LivingDocument | None, new: LivingDocument | None, taken: Taken | None, by: User | None
+) -> None:
+    """Let a row say what the document is now. It is not saved. taken: what it was read from, unless it was removed."""
+    shown = new or old
+    assert shown is not None
     if new is not None:
-        document.format = read_from
+        document.format = taken.format if taken else ""
+    document.original = taken.original if taken else ""
     if old is None:
         document.added_by = by
     document.title, document.url, document.licence = shown.title, shown.url, shown.licence
@@ -335,7 +350,6 @@ def _document(
         ChangeKind.CHANGED: DocumentStatus.CHANGED,
         ChangeKind.REMOVED: DocumentStatus.REMOVED,
     }[_kind(old, new)]
-    return document
 
 
 def _block_ids(view: CorpusView, row: int | None) -> list[str]:

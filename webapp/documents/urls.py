@@ -4,7 +4,7 @@ from django.urls import path
 
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import api, ledger_views, purge_api, purge_views, views
+from webapp.documents import api, ledger_views, original_views, purge_api, purge_views, views
 
 _uploads = takes(api.BODY_BYTES, Action.OPERATE)
 
@@ -20,6 +20,10 @@ console = [
     path("documents/purges/<uuid:pk>/", purge_views.purge_page, name="manage-purge"),
     path("documents/changes/", ledger_views.change_list, name="manage-document-changes"),
     path("documents/changes/<int:pk>/", ledger_views.change_page, name="manage-document-change-page"),
+]
+
+site = [
+    path("documents/original/", original_views.original, name="document-original"),
 ]
 
 rest = [

@@ -71,6 +71,9 @@ class Document(models.Model):
     collection = models.CharField(max_length=100, help_text="Its name.")
     blocks = models.PositiveIntegerField(help_text="As searched; 0 once it is removed.")
     content_hash = models.CharField(max_length=64, help_text="SHA-256 of title and text.")
+    original = models.CharField(
+        max_length=100, blank=True, help_text="Path of the PDF that it was read from, which is kept; empty: none."
+    )
     status = models.CharField(max_length=10, choices=DocumentStatus.choices, default=DocumentStatus.CURRENT)
     added_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"

@@ -2,7 +2,7 @@
 
     about.json       the migrations of the rows, and the list of files
     records.jsonl    all rows, portable between SQLite and PostgreSQL
-    data/…           corpora, models, indexes, question sets, span sets, predictions; the secret key
+    data/…           corpora, models, indexes, documents that were edited, question sets, span sets, predictions; the secret key
 
 The rows are read first, in one snapshot; the files that they name never change, and retention waits meanwhile, so
 nothing else has to stop. Files outside the data folder and run folders (logs, checkpoints) are left out.
@@ -38,6 +38,8 @@ from realm_core.files import parse_json
 from webapp.models import (
     AuditEntry,
     CorpusSnapshot,
+    CorpusState,
+    Document,
     Evaluation,
     IndexGeneration,
     Job,
@@ -46,11 +48,13 @@ from webapp.models import (
     SpanSet,
 )
 from webapp.models.process import Process
+from webapp.serving.living import folders_of
 from webapp.storage.holding import keep_files
+from webapp.storage.places import portable
 
 _PATHS: Final = (
     *((CorpusSnapshot, "path"), (ModelVersion, "path"), (IndexGeneration, "path")),
-    *((QuestionSet, "path"), (SpanSet, "path"), (Evaluation, "predictions")),
+    *((QuestionSet, "path"), (SpanSet, "path"), (Evaluation, "predictions"), (Document, "original")),
 )
 _KEY: Final = "secret_key"
 _APPS: Final = ("auth", "sessions", "webapp", "admin")
@@ -75,6 +79,7 @@ def back_up(target: Path) -> list[str]:
             with _one_instant():
                 _write_records(Path(folder, _RECORDS))
                 named = {path for record, field in _PATHS for path in _values(record, field) if path}
+                named |= _segments()
             inside = sorted(path for path in named if not Path(path).is_absolute())
             if (data / _KEY).exists():
                 inside.append(_KEY)
@@ -227,6 +232,22 @@ def _write_records(target: Path) -> None:
 
 def _values(record: type[Model], field: str) -> Iterator[str]:
     return record._default_manager.values_list(field, flat=True).iterator()
+
+
+def _segments() -> set[str]:
+    """The folders of the segments of all current states, and of those of earlier states that are there.
+
+    Stored answers were read from earlier states; the sweep removes what none of them needs.
+    """
+    from realm_core.living.state import CorpusState as State
+
+    needed: set[str] = set()
+    for row in CorpusState.objects.select_related("index__corpus").iterator():
+        folder = folders_of(row.index)[0] / "segments"
+        places = [folder / name for name in State.from_json(row.state).segments]
+        is_there = row.is_current and row.index.removed_at is None and row.index.corpus.removed_at is None
+        needed |= {portable(place) for place in places if is_there or place.is_dir()}
+    return needed
 
 
 def _migrations() -> list[str]:

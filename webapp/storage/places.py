@@ -64,6 +64,11 @@ def fetched_dir() -> Path:
     return Path(settings.REALM_DATA) / "fetched"
 
 
+def originals_dir() -> Path:
+    """Folder of the PDFs that documents were read from."""
+    return Path(settings.REALM_DATA) / "originals"
+
+
 def bm25_dir() -> Path:
     """Folder of BM25's indexes, one per corpus, made on first use."""
     return Path(settings.REALM_DATA) / "bm25"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,10 +12,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from realm_core.text.masked import MASK, between_masks
+from webapp.documents.reading import page_of
 
 register = template.Library()
-
-_PAGE = re.compile(r"\b[Pp]age (\d+)\)?$")  # as `webapp.documents.reading` names the sections of a PDF
 
 _LICENCE_PAGES = {
     "CC BY-SA 4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
@@ -71,11 +69,11 @@ def pdf_page(address: str, section: str) -> str:
 
     Viewers open `#page=3` at the third page (RFC 8118, section 3).
     """
-    found = _PAGE.search(section)
+    page = page_of(section)
     web = web_address(address)
-    if found is None or not web or "pdf" not in urlsplit(web).path.lower():
+    if page is None or not web or "pdf" not in urlsplit(web).path.lower():
         return ""
-    return f"{web.partition('#')[0]}#page={found[1]}"
+    return f"{web.partition('#')[0]}#page={page}"
 
 
 @register.filter

@@ -1,0 +1,141 @@
+"""The PDF that a document was read from: evidence opens it at its page, and it goes with the document."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.core.documents.pdfs import column, pdf
+from tests.web.conftest import Person
+from tests.web.documents.conftest import deploy_confirmed
+from tests.web.pages.pages import Page, block_part
+from webapp.asking import service as asking
+from webapp.documents import bringing, originals, purging
+from webapp.documents import service as documents
+from webapp.documents.reading import File, Given, Text, Unreadable
+from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
+from webapp.storage.holding import keep_files
+from webapp.storage.places import originals_dir
+
+PAGES = [column(["Turku is a city in Finland."]), column(["The castle of Turku was founded in 1280."])]
+REPORT = pdf(PAGES, title="Castles of Finland")
+GIVEN = Given(File(REPORT, "report.pdf", "application/pdf"), "turku/report", licence="CC0")
+ADDRESS = "/documents/original/?id=turku%2Freport"
+
+
+def files() -> list[Path]:
+    return sorted(originals_dir().glob("*")) if originals_dir().exists() else []
+
+
+def links(person: Person, asked: AskedAnswer) -> dict[str, str]:
+    """Where the sections of each block of the report lead to, by section."""
+    source = person.client.get(f"/answers/{asked.pk}/").content.decode()
+    found: dict[str, str] = {}
+    for block in asked.payload["evidence"]:
+        if block["title"] == "Castles of Finland":
+            anchors = Page(block_part(source, block["block_id"])).all("a")
+            found |= {text: attributes["href"] for attributes, text in anchors if text == block["section"]}
+    return found
+
+
+def opened(person: Person) -> Any:
+    return person.client.get("/documents/original/", {"id": "turku/report"})
+
+
+@pytest.mark.both_databases
+def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person, outsider: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    [file] = files()
+    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
+    pages = links(outsider, asked)
+    assert pages and all(address == f"{ADDRESS}#page={section[-1]}" for section, address in pages.items())
+
+    response = opened(outsider)
+    assert response.status_code == 200 and response["Content-Type"] == "application/pdf"
+    assert b"".join(response.streaming_content) == REPORT == file.read_bytes()
+    assert response["Content-Disposition"] == 'inline; filename="Castles of Finland.pdf"'
+    assert response["X-Content-Type-Options"] == "nosniff" and "private" in response["Cache-Control"]
+    page = staff.client.get("/manage/documents/document/", {"id": "turku/report"}).content.decode()
+    assert ADDRESS in page
+
+
+def test_it_goes_with_what_was_read_from_it(answering: Deployment, staff: Person, outsider: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    [first] = files()
+    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
+    other = pdf([*PAGES, column(["Its cathedral is older."])], title="Castles of Finland")
+    documents.change("turku/report", replace(GIVEN, source=File(other, "other.pdf")), by=staff.user)
+    [second] = files()
+    assert second != first and b"".join(opened(outsider).streaming_content) == other
+
+    documents.change("turku/report", replace(GIVEN, title="Turku", source=Text("A city.")), by=staff.user)
+    assert files() == [] and opened(outsider).status_code == 404 and links(outsider, asked) == {}
+
+    documents.change("turku/report", GIVEN, by=staff.user)
+    assert len(files()) == 1 and links(outsider, asked) != {}  # word for word what the answer was read from
+    documents.remove(["turku/report"], by=staff.user)
+    assert files() == [] and opened(outsider).status_code == 404
+
+
+def test_an_edit_that_does_not_happen_leaves_none(answering: Deployment, staff: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    before = files()
+    assert documents.change("turku/report", GIVEN, by=staff.user).changes == []
+    with pytest.raises(Unreadable):
+        documents.add([replace(GIVEN, document_id="twin")], by=staff.user)
+    assert files() == before and Document.objects.get().original == f"originals/{before[0].name}"
+
+
+def test_only_those_who_may_read_its_collection_open_it(answering: Deployment, staff: Person, outsider: Person) -> None:
+    documents.add([replace(GIVEN, collection="board")], by=staff.user)
+    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
+    assert opened(outsider).status_code == 200 and links(outsider, asked)
+    Collection.objects.update_or_create(name="board", defaults={"private": True})
+    assert opened(outsider).status_code == 404
+    assert opened(staff).status_code == 200 and links(staff, asked)
+
+
+def test_a_purge_removes_it_and_its_receipt_says_so(answering: Deployment, staff: Person, outsider: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    [file] = files()
+    purge = purging.purge(["turku/report"], by=staff.user)
+    assert files() == [] and opened(outsider).status_code == 404
+    assert [one["path"] for one in purge.files if one["path"].startswith("originals/")] == [f"originals/{file.name}"]
+    assert Document.objects.get(document_id="turku/report").original == ""
+
+
+def test_it_is_brought_over_to_another_index(another_index: IndexGeneration, staff: Person, outsider: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    deploy_confirmed(another_index)
+    assert opened(outsider).status_code == 404
+    bringing.bring(by=staff.user)
+    assert opened(outsider).status_code == 200 and len(files()) == 1
+    documents.remove(["turku/report"], by=staff.user)
+    assert len(files()) == 1  # of the index that answered before
+
+
+def test_the_sweep_removes_what_dead_edits_left(answering: Deployment, staff: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    [named] = files()
+    lost, partial = originals_dir() / "lost.pdf", originals_dir() / ".x.partial"
+    for path in (lost, partial):
+        path.write_bytes(b"%PDF")
+    assert originals.sweep() == []  # an edit may be about to name them
+    for path in (lost, partial, named):
+        os.utime(path, (time.time() - 7200,) * 2)
+    assert originals.sweep() == ["originals/.x.partial", "originals/lost.pdf"] and files() == [named]
+
+
+def test_none_is_removed_while_a_backup_is_written(answering: Deployment, staff: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    [file] = files()
+    with keep_files():
+        documents.remove(["turku/report"], by=staff.user)
+        assert files() == [file]
+    os.utime(file, (time.time() - 7200,) * 2)
+    assert originals.sweep() == [f"originals/{file.name}"]

@@ -1,0 +1,123 @@
+"""The PDFs that documents were read from, kept so that evidence opens them at its page.
+
+Each upload is a file of its own, `originals/NAME.pdf` in the data folder, which the row of its document names. A file that
+no row names goes: at once when an edit or a purge has replaced it, and with the sweep if the edit's process died.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from realm_core.errors import RealmError
+from realm_core.files import disk_errors, sha256_of_file, sync
+from webapp.documents.reading import page_of
+from webapp.documents.viewing import active, current_view
+from webapp.models import Document
+from webapp.serving.engine import EngineUnavailable
+from webapp.storage.holding import lock_for_removal
+from webapp.storage.places import originals_dir, portable, resolve
+
+log = logging.getLogger(__name__)
+
+EDIT_TAKES: Final = timedelta(hours=1)  # at most, from the file to the row that names it
+
+
+def keep(content: bytes) -> str:
+    """Write a PDF; its path in the data folder. RealmError if the disk refuses."""
+    folder = originals_dir()
+    path, partial = folder / f"{uuid.uuid4().hex}.pdf", folder / f".{uuid.uuid4().hex}.partial"
+    with disk_errors(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_bytes(content)
+            sync(partial)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    return portable(path)
+
+
+def discard(paths: Iterable[str]) -> None:
+    """Remove those of the files that no row names. While a backup is written they are left to the sweep."""
+    wanted = {path for path in paths if path}
+    if not wanted:
+        return
+    try:
+        with lock_for_removal():
+            for path in _unnamed(wanted):
+                resolve(path).unlink(missing_ok=True)
+    except (RealmError, OSError) as error:
+        log.warning("Kept PDFs that nothing names any more are removed later: %s", error)
+
+
+def sweep(now: datetime | None = None) -> list[str]:
+    """Remove what edits that died have left; the removed paths. RealmError while a backup is written."""
+    before = ((now or timezone.now()) - EDIT_TAKES).timestamp()
+    with lock_for_removal():
+        old = [path for path in originals_dir().glob("*") if path.stat().st_mtime < before]
+        unnamed = _unnamed({portable(path) for path in old})
+        for name in unnamed:
+            resolve(name).unlink(missing_ok=True)
+    return sorted(unnamed)
+
+
+def _unnamed(paths: set[str]) -> set[str]:
+    return paths - set(Document.objects.filter(original__in=paths).values_list("original", flat=True))
+
+
+def is_one(path: str) -> bool:
+    """Whether a path in the data folder is that of a kept PDF."""
+    return resolve(path).parent == originals_dir()
+
+
+def told(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Files that a purge removes, as its receipt names them."""
+    there = [path for path in sorted(set(paths)) if resolve(path).exists()]
+    return [
+        {"path": path, "sha256": sha256_of_file(resolve(path)), "successor": None, "successor_sha256": None}
+        for path in there
+    ]
+
+
+def find(document_id: str, hidden: Collection[str]) -> tuple[str, Path] | None:
+    """Title and file of a document of the deployed corpus; None: there is none, or it is in a hidden collection."""
+    rows = Document.objects.filter(index=active().index, document_id=document_id).exclude(collection__in=hidden)
+    row = rows.exclude(original="").first()
+    if row is None or not (path := resolve(row.original)).exists():
+        return None
+    return row.title, path
+
+
+def address_of(document_id: str) -> str:
+    """The address of a document's PDF. Its id may hold any characters, so it is not part of the path."""
+    return f"{reverse('document-original')}?{urlencode({'id': document_id})}"
+
+
+def of_evidence(evidence: Iterable[Mapping[str, Any]], hidden: Collection[str]) -> dict[str, str]:
+    """The addresses at which blocks of evidence stand in kept PDFs, with their pages, by block id.
+
+    Only of blocks that are still searched: the kept PDF is of the document as it is now.
+    """
+    pages = {block["block_id"]: page for block in evidence if (page := page_of(block["section"])) is not None}
+    if not pages:
+        return {}
+    try:
+        index, (_, view) = active().index, current_view()
+    except EngineUnavailable:
+        return {}
+    rows = {block_id: row for block_id in pages if (row := view.row_of(block_id)) is not None}
+    documents = {block_id: view.article(view.block(row).article_row).id for block_id, row in rows.items()}
+    named = Document.objects.filter(index=index, document_id__in=documents.values()).exclude(original="")
+    kept = set(named.exclude(collection__in=hidden).values_list("document_id", flat=True))
+    # Viewers open `#page=3` at the third page (RFC 8118, section 3).
+    return {one: f"{address_of(own)}#page={pages[one]}" for one, own in documents.items() if own in kept}
