@@ -102,8 +102,8 @@ def read(
 ) -> Reading:
     """The reading of a stored answer, without some of its blocks; unknown ids of blocks are ignored.
 
-    gone: blocks that are no longer searched, each with the change that removed it. originals: addresses of the kept PDFs
-    that blocks are from.
+    gone: blocks that are no longer searched, each with the change that removed it.
+    originals: addresses of the kept PDFs that blocks are from.
     """
     from realm_core.serving.provenance import Answer
 

@@ -1,7 +1,7 @@
 """The PDFs that documents were read from, kept so that evidence opens them at its page.
 
-Each upload is a file of its own, `originals/NAME.pdf` in the data folder, which the row of its document names. A file that
-no row names goes: at once when an edit or a purge has replaced it, and with the sweep if the edit's process died.
+Each upload is a file of its own, `originals/NAME.pdf` in the data folder, which the row of its document names. A file
+that no row names goes: at once when an edit or a purge has replaced it, and with the sweep if the edit's process died.
 """
 
 from __future__ import annotations

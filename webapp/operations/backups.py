@@ -2,7 +2,7 @@
 
     about.json       the migrations of the rows, and the list of files
     records.jsonl    all rows, portable between SQLite and PostgreSQL
-    data/…           corpora, models, indexes, documents that were edited, question sets, span sets, predictions; the secret key
+    data/…           corpora, models, indexes, edited documents, question sets, span sets, predictions; the secret key
 
 The rows are read first, in one snapshot; the files that they name never change, and retention waits meanwhile, so
 nothing else has to stop. Files outside the data folder and run folders (logs, checkpoints) are left out.
