@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from csp.constants import SELF, UNSAFE_INLINE
+from csp.decorators import csp_update
 from django.http import FileResponse, Http404, HttpRequest
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -13,6 +15,8 @@ from webapp.pages.guards import allowed
 from webapp.serving.engine import EngineUnavailable
 
 
+# A browser's viewer of PDFs is a plugin with style of its own, which this address's own policy must let in.
+@csp_update({"object-src": [SELF], "style-src": [UNSAFE_INLINE]})  # type: ignore[untyped-decorator,unused-ignore]
 @allowed(Action.READ)
 @never_cache
 @require_safe

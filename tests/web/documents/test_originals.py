@@ -60,6 +60,8 @@ def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person
     assert b"".join(response.streaming_content) == REPORT == file.read_bytes()
     assert response["Content-Disposition"] == 'inline; filename="Castles of Finland.pdf"'
     assert response["X-Content-Type-Options"] == "nosniff" and "private" in response["Cache-Control"]
+    policy = response["Content-Security-Policy"]
+    assert "object-src 'self'" in policy and "script-src 'self'" in policy and "default-src 'none'" in policy
     page = staff.client.get("/manage/documents/document/", {"id": "turku/report"}).content.decode()
     assert ADDRESS in page
 
