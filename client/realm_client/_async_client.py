@@ -14,6 +14,7 @@ from realm_client import _operating as operating
 from realm_client import _records as records
 from realm_client._calls import (
     JSON_LINES,
+    PDF,
     TIMEOUT,
     Batch,
     Call,
@@ -197,6 +198,10 @@ class AsyncClient:
     async def document(self, document_id: str) -> records.Document:
         """A document with its text."""
         return await self._do(Call("GET", f"/documents/{segment(document_id)}", records.Document))
+
+    async def document_original(self, document_id: str) -> bytes:
+        """The PDF that a document was read from. NotFound: none is kept."""
+        return await self._do(Call("GET", f"/originals/{segment(document_id)}", bytes, headers={"Accept": PDF}))
 
     async def add_document(
         self,

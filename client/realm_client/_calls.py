@@ -22,6 +22,7 @@ Json = dict[str, Any]
 Filters = str | int | bool | datetime
 
 JSON_LINES: Final = "application/jsonl"
+PDF: Final = "application/pdf"
 TIMEOUT: Final = httpx.Timeout(60.0, connect=10.0)  # seconds; the server refuses questions that would wait longer
 PREFIX: Final = "/api/v1"
 # Limits of one request of a long batch: the server takes a MiB and ten thousand questions.

@@ -14,6 +14,7 @@ from realm_client import _operating as operating
 from realm_client import _records as records
 from realm_client._calls import (
     JSON_LINES,
+    PDF,
     TIMEOUT,
     Batch,
     Call,
@@ -195,6 +196,10 @@ class Client:
     def document(self, document_id: str) -> records.Document:
         """A document with its text."""
         return self._do(Call("GET", f"/documents/{segment(document_id)}", records.Document))
+
+    def document_original(self, document_id: str) -> bytes:
+        """The PDF that a document was read from. NotFound: none is kept."""
+        return self._do(Call("GET", f"/originals/{segment(document_id)}", bytes, headers={"Accept": PDF}))
 
     def add_document(
         self,

@@ -329,7 +329,10 @@ class Passage:
 
 @dataclass(frozen=True)
 class Document:
-    """A document with its text; without text and passages once it is removed. corpus: the state that this is of."""
+    """A document with its text; without text and passages once it is removed. corpus: the state that this is of.
+
+    original: the address of the PDF that it was read from (`document_original` gets it); None: none is kept.
+    """
 
     id: str
     title: str
@@ -348,6 +351,7 @@ class Document:
     text: str
     passages: tuple[Passage, ...]
     corpus: str
+    original: str | None = None
 
 
 @dataclass(frozen=True)

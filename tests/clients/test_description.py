@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("corpus", "model", "index", "question_set", "span_set", "evaluation", "deployment"), (7,)),
     **dict.fromkeys(("remove_corpus", "remove_model", "remove_index", "remove_question_set"), (7,)),
     "deploy": (4,),
-    **dict.fromkeys(("document", "remove_document"), ("d-1",)),
+    **dict.fromkeys(("document", "document_original", "remove_document"), ("d-1",)),
     "add_document": (NewDocument("A text.", title="A title"),),
     "add_documents": ([NewDocument("A text.", title="A title")],),
     "change_document": ("d-1", NewDocument("A text.", title="A title")),

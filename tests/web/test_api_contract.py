@@ -58,7 +58,7 @@ def _one_transaction() -> Iterator[None]:
 
 
 # Documents, collections and purges need the files of a corpus: tests/web/documents/test_contract.py.
-@schema.exclude(path_regex="^/api/v1/(documents|collections|purges)").parametrize()
+@schema.exclude(path_regex="^/api/v1/(documents|originals|collections|purges)").parametrize()
 @hypothesis.settings(
     max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
 )

@@ -226,8 +226,14 @@ class DocumentView(_DocumentsView):
         except DocumentMissing:
             raise Http404 from None
         about = {name: getattr(shown, name) for name in _ABOUT}
-        passages = [asdict(block) for block in shown.blocks]
-        return Response(_listed_json(shown.listed) | about | {"passages": passages, "corpus": current_corpus_id()})
+        row = shown.listed.row
+        kept = row is not None and row.original
+        about |= {
+            "passages": [asdict(block) for block in shown.blocks],
+            "corpus": current_corpus_id(),
+            "original": reverse("api-original", args=[document_id], request=request) if kept else None,
+        }
+        return Response(_listed_json(shown.listed) | about)
 
     @extend_schema(
         operation_id="change_document",

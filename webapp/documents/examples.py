@@ -43,6 +43,7 @@ DOCUMENT: Final[dict[str, Any]] = LISTED | {
         }
     ],
     "corpus": _CORPUS,
+    "original": None,
 }
 
 EDIT: Final[dict[str, Any]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from csp.constants import SELF, UNSAFE_INLINE
 from csp.decorators import csp_update
-from django.http import FileResponse, Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -20,7 +21,7 @@ from webapp.serving.engine import EngineUnavailable
 @allowed(Action.READ)
 @never_cache
 @require_safe
-def original(request: HttpRequest) -> FileResponse:
+def original(request: HttpRequest) -> HttpResponse:
     """The kept PDF of a document, for those who may read its collection."""
     try:
         found = originals.find(request.GET.get("id", ""), access_of(request.user).hidden)
@@ -28,5 +29,10 @@ def original(request: HttpRequest) -> FileResponse:
         found = None
     if found is None:
         raise Http404
-    title, path = found
-    return FileResponse(open(path, "rb"), filename=f"{title}.pdf", content_type="application/pdf")
+    return pdf_response(*found)
+
+
+def pdf_response(title: str, content: bytes) -> HttpResponse:
+    """A PDF that a browser shows by itself, and saves under its title."""
+    shown = content_disposition_header(as_attachment=False, filename=f"{title}.pdf")
+    return HttpResponse(content, content_type="application/pdf", headers={"Content-Disposition": shown})

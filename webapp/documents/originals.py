@@ -11,7 +11,6 @@ import os
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 from django.urls import reverse
@@ -89,13 +88,16 @@ def told(paths: Iterable[str]) -> list[dict[str, Any]]:
     ]
 
 
-def find(document_id: str, hidden: Collection[str]) -> tuple[str, Path] | None:
-    """Title and file of a document of the deployed corpus; None: there is none, or it is in a hidden collection."""
+def find(document_id: str, hidden: Collection[str]) -> tuple[str, bytes] | None:
+    """Title and PDF of a document of the deployed corpus; None: there is none, or it is in a hidden collection."""
     rows = Document.objects.filter(index=active().index, document_id=document_id).exclude(collection__in=hidden)
     row = rows.exclude(original="").first()
-    if row is None or not (path := resolve(row.original)).exists():
+    if row is None:
         return None
-    return row.title, path
+    try:
+        return row.title, resolve(row.original).read_bytes()  # at most `LARGEST_FILE_BYTES`
+    except FileNotFoundError:  # an edit has replaced it meanwhile
+        return None
 
 
 def address_of(document_id: str) -> str:

@@ -133,6 +133,9 @@ class DocumentSerializer(ListedDocumentSerializer):
     text = serializers.CharField()
     passages = DocumentBlockSerializer(many=True)
     corpus = serializers.CharField(help_text="The corpus state, named as in answers.")
+    original = serializers.URLField(
+        allow_null=True, help_text="Address of the PDF that it was read from; null: none is kept."
+    )
 
 
 class EditSerializer(serializers.Serializer[Any]):

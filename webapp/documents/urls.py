@@ -4,7 +4,7 @@ from django.urls import path
 
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import api, ledger_views, original_views, purge_api, purge_views, views
+from webapp.documents import api, ledger_views, original_api, original_views, purge_api, purge_views, views
 
 _uploads = takes(api.BODY_BYTES, Action.OPERATE)
 
@@ -31,5 +31,6 @@ rest = [
     path("documents/bulk", _uploads(api.BulkView.as_view()), name="api-documents-bulk"),
     path("purges", purge_api.PurgesView.as_view(), name="api-purges"),
     path("purges/<uuid:purge_id>", purge_api.PurgeView.as_view(), name="api-purge"),
+    path("originals/<path:document_id>", original_api.OriginalView.as_view(), name="api-original"),
     path("documents/<path:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

@@ -10,14 +10,15 @@ from django.test import Client
 from schemathesis import Case
 
 from tests.attacks.texts import SHORT
+from tests.core.documents.pdfs import column, pdf
 from tests.web.conftest import Person
 from tests.web.test_api_contract import CHECKS, EXAMPLES, _one_transaction, description  # noqa: F401  (a fixture)
 from webapp.documents import fetching
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import File, Given, Text
 from webapp.models import ApiToken, Deployment, Document, Fetch, FetchState
 
-schema = description().include(path_regex="^/api/v1/(documents|collections|purges)")
+schema = description().include(path_regex="^/api/v1/(documents|originals|collections|purges)")
 
 
 @pytest.fixture
@@ -45,7 +46,9 @@ def test_documents_keep_to_the_description(
     assert staff.user is not None
     if "document_id" in case.path_parameters:
         number = Document.objects.count()
-        added = Given(Text(f"Turku is a city, looked at {number} times."), f"turku-{number}", "Turku", licence="CC0")
+        text = f"Turku is a city, looked at {number} times."
+        report = File(pdf([column([text])], title="Turku"), "report.pdf")
+        added = Given(report if number % 2 else Text(text), f"turku-{number}", "Turku", licence="CC0")
         documents.add([added], by=staff.user)
         case.path_parameters["document_id"] = added.document_id
     _, token = ApiToken.issue(staff.user, "test", ["operate"])

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from tests.core.documents.pdfs import column, pdf
 from tests.web.conftest import Person
 from tests.web.documents.conftest import deploy_confirmed
+from tests.web.operating import TokenClient
 from tests.web.pages.pages import Page, block_part
 from webapp.asking import service as asking
 from webapp.documents import bringing, originals, purging
@@ -57,13 +59,34 @@ def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person
 
     response = opened(outsider)
     assert response.status_code == 200 and response["Content-Type"] == "application/pdf"
-    assert b"".join(response.streaming_content) == REPORT == file.read_bytes()
+    assert response.content == REPORT == file.read_bytes()
     assert response["Content-Disposition"] == 'inline; filename="Castles of Finland.pdf"'
     assert response["X-Content-Type-Options"] == "nosniff" and "private" in response["Cache-Control"]
     policy = response["Content-Security-Policy"]
     assert "object-src 'self'" in policy and "script-src 'self'" in policy and "default-src 'none'" in policy
     page = staff.client.get("/manage/documents/document/", {"id": "turku/report"}).content.decode()
     assert ADDRESS in page
+
+
+def test_programs_get_it_by_its_address(answering: Deployment, staff: Person, outsider: Person) -> None:
+    assert staff.user is not None
+    program = TokenClient(staff.user, "operate")
+    file = SimpleUploadedFile("report.pdf", REPORT, "application/pdf")
+    sent = {"file": file, "id": "turku/report", "licence": "CC0", "collection": "board"}
+    assert program.post("/api/v1/documents", sent).status_code == 201
+    told = outsider.client.get("/api/v1/documents/turku/report").json()
+    assert told["original"] == "http://testserver/api/v1/originals/turku/report"
+    assert {one["section"] for one in told["passages"]} <= {"Page 1", "Page 2"}
+    response = outsider.client.get(told["original"], headers={"Accept": "application/pdf"})
+    assert response.status_code == 200 and response["Content-Type"] == "application/pdf"
+    assert response.content == REPORT
+
+    Collection.objects.update_or_create(name="board", defaults={"private": True})
+    assert outsider.client.get(told["original"]).status_code == 404
+    assert program.get(told["original"]).status_code == 200
+    documents.change("turku/report", replace(GIVEN, title="Turku", source=Text("A city.")), by=staff.user)
+    assert program.get(told["original"], headers={"Accept": "application/pdf"}).status_code == 404
+    assert program.get("/api/v1/documents/turku/report").json()["original"] is None
 
 
 def test_it_goes_with_what_was_read_from_it(answering: Deployment, staff: Person, outsider: Person) -> None:
@@ -73,7 +96,7 @@ def test_it_goes_with_what_was_read_from_it(answering: Deployment, staff: Person
     other = pdf([*PAGES, column(["Its cathedral is older."])], title="Castles of Finland")
     documents.change("turku/report", replace(GIVEN, source=File(other, "other.pdf")), by=staff.user)
     [second] = files()
-    assert second != first and b"".join(opened(outsider).streaming_content) == other
+    assert second != first and opened(outsider).content == other
 
     documents.change("turku/report", replace(GIVEN, title="Turku", source=Text("A city.")), by=staff.user)
     assert files() == [] and opened(outsider).status_code == 404 and links(outsider, asked) == {}
