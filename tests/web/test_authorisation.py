@@ -89,6 +89,7 @@ PAGES = {
     "answer-why": Address("explain", POST, 422, ("answer",)),
     "fill": Address("ask", GET, 200),
     "block": Address("read", GET, 200, ("block",)),
+    "document-original": Address("read", GET, 404),  # no document is named
     "history": Address("ask", GET, 200),
     "history-forget": Address("ask", POST, 302),
     "account": Address("account", GET, 200),
@@ -191,6 +192,7 @@ API = {
     "api-collections": Address("read", GET, 503),
     "api-documents-bulk": Address("operate", POST, 400, body={}),
     "api-document": Address("read", GET, 503, ("a document",)),
+    "api-original": Address("read", GET, 404, ("a document",)),
     "api-purges": Address("operate", GET, 200),
     "api-purge": Address("operate", GET, 404, ("no purge",)),
     "api-schema": Address("nothing", GET, 200),

@@ -25,11 +25,11 @@ from webapp.asking import service as asking
 from webapp.asking.history import asker_key, asker_of, readable_answer, readable_answers
 from webapp.asking.offering import offered
 from webapp.asking.reading import read
-from webapp.documents import originals
 from webapp.models import AskedAnswer, CorpusSnapshot, Deployment, GoneBlock
 from webapp.pages.guards import allowed
 from webapp.pages.htmx import HtmxRequest
 from webapp.refusals import InvalidRequest
+from webapp.serving import originals
 from webapp.serving.engine import EngineUnavailable
 
 # Answered correctly from the default corpus; each from another field.

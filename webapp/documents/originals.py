@@ -9,20 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors, sha256_of_file, sync
-from webapp.documents.reading import page_of
-from webapp.documents.viewing import active, current_view
+from webapp.documents.viewing import active
 from webapp.models import Document
-from webapp.serving.engine import EngineUnavailable
 from webapp.storage.holding import lock_for_removal
 from webapp.storage.places import originals_dir, portable, resolve
 
@@ -98,28 +94,3 @@ def find(document_id: str, hidden: Collection[str]) -> tuple[str, bytes] | None:
         return row.title, resolve(row.original).read_bytes()  # at most `LARGEST_FILE_BYTES`
     except FileNotFoundError:  # an edit has replaced it meanwhile
         return None
-
-
-def address_of(document_id: str) -> str:
-    """The address of a document's PDF. Its id may hold any characters, so it is not part of the path."""
-    return f"{reverse('document-original')}?{urlencode({'id': document_id})}"
-
-
-def of_evidence(evidence: Iterable[Mapping[str, Any]], hidden: Collection[str]) -> dict[str, str]:
-    """The addresses at which blocks of evidence stand in kept PDFs, with their pages, by block id.
-
-    Only of blocks that are still searched: the kept PDF is of the document as it is now.
-    """
-    pages = {block["block_id"]: page for block in evidence if (page := page_of(block["section"])) is not None}
-    if not pages:
-        return {}
-    try:
-        index, (_, view) = active().index, current_view()
-    except EngineUnavailable:
-        return {}
-    rows = {block_id: row for block_id in pages if (row := view.row_of(block_id)) is not None}
-    documents = {block_id: view.article(view.block(row).article_row).id for block_id, row in rows.items()}
-    named = Document.objects.filter(index=index, document_id__in=documents.values()).exclude(original="")
-    kept = set(named.exclude(collection__in=hidden).values_list("document_id", flat=True))
-    # Viewers open `#page=3` at the third page (RFC 8118, section 3).
-    return {one: f"{address_of(own)}#page={pages[one]}" for one, own in documents.items() if own in kept}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +34,6 @@ MOST_TAGS: Final = 50
 LONGEST_TAG: Final = 100
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
-_PAGE: Final = re.compile(r"\b[Pp]age (\d+)\)?$")  # as `_with_sections` names the sections of a PDF
 
 
 class Unreadable(RealmError):
@@ -209,7 +207,7 @@ def _taken(read: Read, given: Given, corpus: CorpusSnapshot, pdf: bytes | None, 
 
 
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:
-    """Text and sections; a page number follows its heading, so that evidence can name it."""
+    """Text and sections; a page number follows its heading, so that evidence can name it (`serving.originals`)."""
     from realm_core.corpus.records import Section
 
     sections: list[Section] = []
@@ -223,9 +221,3 @@ def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section,
         pieces.append(one.text)
         length += len(one.text) + 1
     return "\n".join(pieces), tuple(sections)
-
-
-def page_of(section: str) -> int | None:
-    """The page of a PDF that the name of a section ends with."""
-    found = _PAGE.search(section)
-    return None if found is None else int(found[1])
