@@ -22,6 +22,7 @@ from webapp.documents import fetching, originals
 from webapp.documents.reading import BASE_FORMAT, Given, Taken, Unreadable, checked, read
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
+    GONE,
     AuditEntry,
     ChangeKind,
     CorpusChange,
@@ -247,6 +248,7 @@ def _commit(
                 edited = Edited(row, ids)
             else:
                 edited = _written(index, edit, row, before, after, ids)
+            _attach(index, edit.taken)
             if edit.kept is not None:
                 edit.kept(edited)
             return edited
@@ -320,6 +322,14 @@ def _kind(old: LivingDocument | None, new: LivingDocument | None) -> ChangeKind:
     if new is None:
         return ChangeKind.REMOVED
     return ChangeKind.ADDED if old is None else ChangeKind.CHANGED
+
+
+def _attach(index: IndexGeneration, taken: Sequence[Taken]) -> None:
+    """Let unchanged documents of which no PDF was kept name the one that they were read from again."""
+    for one in taken:
+        if one.original:
+            rows = Document.objects.filter(index=index, document_id=one.document.id, original="")
+            rows.exclude(status__in=GONE).update(original=one.original)
 
 
 def _row(index: IndexGeneration, old: LivingDocument | None, new: LivingDocument | None) -> Document:

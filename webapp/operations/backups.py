@@ -241,13 +241,14 @@ def _segments() -> set[str]:
     """
     from realm_core.living.state import CorpusState as State
 
-    needed: set[str] = set()
+    needed: set[Path] = set()
+    earlier: set[Path] = set()
     for row in CorpusState.objects.select_related("index__corpus").iterator():
+        is_answering = row.is_current and row.index.removed_at is None and row.index.corpus.removed_at is None
         folder = folders_of(row.index)[0] / "segments"
-        places = [folder / name for name in State.from_json(row.state).segments]
-        is_there = row.is_current and row.index.removed_at is None and row.index.corpus.removed_at is None
-        needed |= {portable(place) for place in places if is_there or place.is_dir()}
-    return needed
+        places = needed if is_answering else earlier
+        places |= {folder / name for name in State.from_json(row.state).segments}
+    return {portable(place) for place in needed | {place for place in earlier if place.is_dir()}}
 
 
 def _migrations() -> list[str]:

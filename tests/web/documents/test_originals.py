@@ -116,6 +116,15 @@ def test_an_edit_that_does_not_happen_leaves_none(answering: Deployment, staff: 
     assert files() == before and Document.objects.get().original == f"originals/{before[0].name}"
 
 
+def test_one_that_was_not_kept_is_by_uploading_it_again(answering: Deployment, staff: Person, outsider: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    Document.objects.update(original="")  # as before PDFs were kept
+    files()[0].unlink()
+    assert opened(outsider).status_code == 404
+    assert documents.change("turku/report", GIVEN, by=staff.user).changes == []
+    assert opened(outsider).content == REPORT and len(files()) == 1
+
+
 def test_only_those_who_may_read_its_collection_open_it(answering: Deployment, staff: Person, outsider: Person) -> None:
     documents.add([replace(GIVEN, collection="board")], by=staff.user)
     asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
