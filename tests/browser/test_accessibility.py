@@ -79,6 +79,7 @@ NO_PAGE = {
     **dict.fromkeys(("metrics", "healthz", "readyz"), "for programs"),
     **dict.fromkeys(("manage-status", "manage-jobs-table", "manage-deployed"), "a part of a page, fetched anew"),
     **dict.fromkeys(("manage-job-status", "manage-job-log", "manage-job-plots"), "a part of a page, fetched anew"),
+    "document-original": "a PDF, which the browser shows",
     **dict.fromkeys(("manage-job-plot", "manage-evaluation-plot"), "an image"),
     **dict.fromkeys(("manage-feedback-export", "manage-job-whole-log"), "a file"),
     "account-token-revoke": "leads to the account",
