@@ -1,16 +1,18 @@
 """The PDFs that documents were read from, kept so that evidence opens them at its page.
 
-Each upload is a file of its own, `originals/NAME.pdf` in the data folder, which the row of its document names. A file
-that no row names goes: at once when an edit or a purge has replaced it, and with the sweep if the edit's process died.
+Each upload is one file, `originals/NAME.pdf` in the data folder, and the row of its document names it. A file that no
+row names is removed: at once after the edit or purge that replaced it, or by the sweep if that process died.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import uuid
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 from django.utils import timezone
@@ -59,23 +61,31 @@ def sweep(now: datetime | None = None) -> list[str]:
     """Remove what edits that died have left; the removed paths. RealmError while a backup is written."""
     before = ((now or timezone.now()) - EDIT_TAKES).timestamp()
     with lock_for_removal():
-        old = [path for path in originals_dir().glob("*") if path.stat().st_mtime < before]
+        old = [path for path in originals_dir().glob("*") if _changed_at(path) < before]
         unnamed = _unnamed({portable(path) for path in old})
         for name in unnamed:
             resolve(name).unlink(missing_ok=True)
     return sorted(unnamed)
 
 
+def _changed_at(path: Path) -> float:
+    """Seconds since the epoch; a file that an edit renames at this moment is new."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return math.inf
+
+
 def _unnamed(paths: set[str]) -> set[str]:
     return paths - set(Document.objects.filter(original__in=paths).values_list("original", flat=True))
 
 
-def is_one(path: str) -> bool:
+def is_original(path: str) -> bool:
     """Whether a path in the data folder is that of a kept PDF."""
     return resolve(path).parent == originals_dir()
 
 
-def told(paths: Iterable[str]) -> list[dict[str, Any]]:
+def receipt_files(paths: Iterable[str]) -> list[dict[str, Any]]:
     """Files that a purge removes, as its receipt names them."""
     there = [path for path in sorted(set(paths)) if resolve(path).exists()]
     return [

@@ -134,7 +134,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
                     commit(state, receipt, [one.view.state for one in standings[1:]])
         except Overtaken:
             continue
-        originals.discard(file["path"] for file in made[0].files if originals.is_one(file["path"]))
+        originals.discard(file["path"] for file in made[0].files if originals.is_original(file["path"]))
         holder().follow()
         return made[0]
     raise EditConflict
@@ -240,7 +240,9 @@ def _commit(
                 for one, view in zip(standings, after, strict=True)
                 if one.index == index or one.row is not None or view.state != one.view.state
             }
-            files = originals.told(_rows(index, [*blocks]).exclude(original="").values_list("original", flat=True))
+            files = originals.receipt_files(
+                _rows(index, [*blocks]).exclude(original="").values_list("original", flat=True)
+            )
             changes = []
             for document_id, own in blocks.items():
                 # What another document has word for word stays with that one.

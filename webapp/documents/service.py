@@ -282,7 +282,7 @@ def _written(
             continue
         document = _row(index, old, new)
         replaced.append(document.original)
-        _tell(document, old, new, taken.get(document_id), edit.person)
+        _update(document, old, new, taken.get(document_id), edit.person)
         old_blocks = _block_ids(before, was.get(document_id))
         new_blocks = _block_ids(after, now.get(document_id))
         document.blocks = len(new_blocks)
@@ -340,10 +340,10 @@ def _row(index: IndexGeneration, old: LivingDocument | None, new: LivingDocument
     return document or Document(index=index, document_id=shown.id, format=BASE_FORMAT)
 
 
-def _tell(
+def _update(
     document: Document, old: LivingDocument | None, new: LivingDocument | None, taken: Taken | None, by: User | None
 ) -> None:
-    """Let a row say what the document is now. It is not saved. taken: what it was read from, unless it was removed."""
+    """Set a row to what the document is now, without saving it. taken: what it was read from; None: it was removed."""
     shown = new or old
     assert shown is not None
     if new is not None:

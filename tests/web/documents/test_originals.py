@@ -116,7 +116,7 @@ def test_an_edit_that_does_not_happen_leaves_none(answering: Deployment, staff: 
     assert files() == before and Document.objects.get().original == f"originals/{before[0].name}"
 
 
-def test_one_that_was_not_kept_is_by_uploading_it_again(answering: Deployment, staff: Person, outsider: Person) -> None:
+def test_uploading_it_again_keeps_it(answering: Deployment, staff: Person, outsider: Person) -> None:
     documents.add([GIVEN], by=staff.user)
     Document.objects.update(original="")  # as before PDFs were kept
     files()[0].unlink()
