@@ -125,12 +125,15 @@ def test_uploading_it_again_keeps_it(answering: Deployment, staff: Person, outsi
     assert opened(outsider).content == REPORT and len(files()) == 1
 
 
-def test_only_those_who_may_read_its_collection_open_it(answering: Deployment, staff: Person, outsider: Person) -> None:
+def test_only_those_who_may_read_its_collection_open_it(
+    answering: Deployment, staff: Person, member: Person, outsider: Person
+) -> None:
     documents.add([replace(GIVEN, collection="board")], by=staff.user)
-    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
-    assert opened(outsider).status_code == 200 and links(outsider, asked)
+    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=member.user)
+    assert opened(outsider).status_code == 200 and links(outsider, asked) and links(member, asked)
     Collection.objects.update_or_create(name="board", defaults={"private": True})
-    assert opened(outsider).status_code == 404
+    assert opened(outsider).status_code == opened(member).status_code == 404
+    assert links(member, asked) == {}  # their own answer stays readable, and leads to nothing that is hidden
     assert opened(staff).status_code == 200 and links(staff, asked)
 
 
