@@ -18,6 +18,7 @@ from webapp.asking.history import readable_answers
 from webapp.asking.reading import Passage
 from webapp.models import AskedAnswer
 from webapp.pages.guards import allowed
+from webapp.serving import originals
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Article, Block
@@ -55,7 +56,10 @@ def block(request: HttpRequest, block_id: str) -> HttpResponse:
     source = articles.find(block_id, asked, hidden=hidden)
     if source is not None:
         parts = list(article_parts(source.article, source.block, start, end))
-        return render(request, "article/article.html", {"source": source, "parts": parts, "asked": asked})
+        here = {"block_id": block_id, "section": source.block.section}
+        pdf = originals.of_evidence([here], hidden).get(block_id, "")
+        shown = {"source": source, "parts": parts, "asked": asked, "pdf": pdf}
+        return render(request, "article/article.html", shown)
     copy = articles.kept_copy(block_id, asked, readable_answers(request), hidden)
     if copy is None:
         raise Http404

@@ -56,6 +56,10 @@ def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person
     asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
     pages = links(outsider, asked)
     assert pages and all(address == f"{ADDRESS}#page={section[-1]}" for section, address in pages.items())
+    for block in asked.payload["evidence"]:
+        article = Page(outsider.client.get(f"/blocks/{block['block_id']}/").content.decode())
+        opens = [attributes["href"] for attributes, text in article.all("a") if text == "Open the PDF at its page"]
+        assert opens == ([pages[block["section"]]] if block["title"] == "Castles of Finland" else [])
 
     response = opened(outsider)
     assert response.status_code == 200 and response["Content-Type"] == "application/pdf"
