@@ -100,6 +100,12 @@ class Visitor:
         cookie = person.client.cookies[django_settings.SESSION_COOKIE_NAME]
         self.page.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": self._address}])
 
+    def open(self, address: str) -> None:
+        """Open a page that was looked at before, for what is done there next."""
+        response = self.page.goto(self._address + address)
+        assert response is not None and response.status == 200, address
+        self._unfold()
+
     def look(self, *addresses: str, status: int = 200) -> None:
         """Open pages, which must answer with this status, and note what axe finds there."""
         for address in addresses:
@@ -122,10 +128,14 @@ class Visitor:
         assert response is not None and response.status == status, f"{what}: {response and response.status}"
         with suppress(Resolver404):  # what is shown at no address
             self.names.add(resolve(urlsplit(self.page.url).path).view_name)
-        self.page.evaluate("document.querySelectorAll('details').forEach(closed => { closed.open = true; })")
+        self._unfold()
         for violation in AXE.run(self.page, CONTEXT, RULES).response["violations"]:
             for node in violation["nodes"]:
                 self.found.append(f"{what}: {violation['id']} at {node['target']}: {node['html'][:200]}")
+
+    def _unfold(self) -> None:
+        """Show what is folded: forms among it."""
+        self.page.evaluate("document.querySelectorAll('details').forEach(closed => { closed.open = true; })")
 
 
 def looks(one: str) -> pytest.MarkDecorator:
@@ -222,43 +232,43 @@ def test_who_is_not_known(visitor: Visitor, engine: FakeEngine, loader: Loader, 
     visitor.look("/fill/?sentence=The+[MASK].")
     engine.has_encoder = True
 
-    visitor.look("/")
+    visitor.open("/")
     visitor.press("Ask", question="Who directed it?")
     visitor.press("Right")
     visitor.press("Wrong")
     visitor.press("Send", better_answer="x" * 299)
     visitor.press("Send", 422, better_answer="x" * 301)
     visitor.look("/history/")
-    visitor.look("/")
+    visitor.open("/")
     visitor.press("Ask", 422, question=" ")
     engine.error = RealmError("The index has lost a file.")
     visitor.press("Ask", 422, question="Who?")
     engine.error = RuntimeError("a mistake")
     visitor.press("Ask", 500, question="Who else?")
-    visitor.look("/")
+    visitor.open("/")
     engine.error = OperationalError("the connection is lost")
     visitor.press("Ask", 503, question="Who keeps it?")
     engine.error = None
     cache.clear()  # of what was counted in another look
     settings.ASK_RATE = "1/day"
     for status in (200, 429):
-        visitor.look("/")
+        visitor.open("/")
         visitor.press("Ask", status, question="Who?")
     visitor.look("/fill/?sentence=The+[MASK].", status=429)
     settings.ASK_RATE = "0"
 
-    visitor.look("/accounts/login/")
+    visitor.open("/accounts/login/")
     visitor.press("Log in", username="Memo", password="wrong")
     settings.AXES_FAILURE_LIMIT = 1
     visitor.press("Log in", 429, username="Memo", password="wrong")
-    visitor.look("/accounts/login/")
+    visitor.open("/accounts/login/")
     visitor.page.context.clear_cookies(name=settings.CSRF_COOKIE_NAME)
     visitor.press("Log in", 403, username="Memo", password="wrong")  # the form has expired
 
     webapp.serving.engine.holder().close()
     loader.may_go_on.clear()
     webapp.serving.engine._holder = None
-    visitor.look("/")
+    visitor.open("/")
     visitor.press("Ask", 503, question="Who waits?")
     visitor.look("/fill/?sentence=The+[MASK].", status=503)
     loader.may_go_on.set()
@@ -270,12 +280,13 @@ def test_an_asker(visitor: Visitor, member: Person, settings: Any) -> None:
     visitor.log_in(member)
     visitor.look("/", "/account/", "/account/password/")
     visitor.look("/manage/", status=403)
-    visitor.look("/account/")
+    visitor.open("/account/")
     visitor.press("Make a token", 422)
     visitor.page.get_by_label("ask").check()
     visitor.press("Make a token", name="a script")  # shown, once
     assert ApiToken.objects.filter(user=member.user).exists()
-    visitor.look("/account/", "/account/password/")
+    visitor.look("/account/")
+    visitor.open("/account/password/")
     visitor.press("Change it", old_password="wrong", new_password1="1", new_password2="2")
     for status, right_answer in ((422, ""), (200, "Arthur C. Clarke")):
         visitor.look(f"/answers/{stored.store().pk}/")
@@ -292,7 +303,7 @@ def test_a_curator(visitor: Visitor, curator: Person) -> None:
         )
     visitor.look(*(f"/manage/feedback/?show={show}" for show in ("waiting", "accepted", "refused", "all")))
     visitor.press("Let it wait again")
-    visitor.look("/manage/questions/")
+    visitor.open("/manage/questions/")
     visitor.press("Add", 422)
 
 
@@ -309,7 +320,7 @@ def test_an_admin(visitor: Visitor, staff: Person) -> None:
     visitor.look(*shown, *(f"{address}remove/" for address in shown if removable.fullmatch(address)))
     visitor.look("/manage/jobs/new/finetune/")
     visitor.press("Fine-tune", 422, epochs="0")
-    visitor.look("/manage/corpora/files/")
+    visitor.open("/manage/corpora/files/")
     visitor.press("Add", 422)
     Deployment.activate(another_index(active.model), note="again")
     visitor.look("/manage/deployments/", f"/manage/deployments/{active.pk}/roll-back/", "/manage/schedules/new/")
@@ -335,7 +346,7 @@ def test_documents(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     visitor.log_in(staff)
     pages = "/manage/documents/"
     visitor.look(pages, f"{pages}?title=no+such+title", f"{pages}add/", f"{pages}changes/")  # empty
-    visitor.look(f"{pages}add/")
+    visitor.open(f"{pages}add/")
     visitor.press("Add it", 422)
     visitor.press(
         "Add it", title="Turku", licence="CC0", text="Turku is a city in Finland. Its castle was founded in 1280."
