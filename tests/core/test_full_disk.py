@@ -95,7 +95,6 @@ def articles(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.nightly  # workers/test_full_disk.py does both on a disk that is full
 def test_ingesting(articles: Path, tmp_path: Path) -> None:
     def ingest(limit: int) -> subprocess.CompletedProcess[str]:
         source = ("--source", "jsonl", "--path", articles, "--processes", "1")
@@ -110,7 +109,6 @@ def test_ingesting(articles: Path, tmp_path: Path) -> None:
     assert snapshot.articles == 200
 
 
-@pytest.mark.nightly
 def test_building(deployment: Deployment, tmp_path: Path) -> None:
     def build(limit: int) -> subprocess.CompletedProcess[str]:
         given = (
@@ -220,7 +218,7 @@ def test_ingesting_onto_a_full_disk(disk: SmallDisk, articles: Path) -> None:
     assert snapshot.articles == 200
 
 
-@pytest.mark.nightly  # workers/test_full_disk.py fills a disk, too
+@pytest.mark.nightly  # test_building reaches a limit in the same place
 def test_building_onto_a_full_disk(disk: SmallDisk, deployment: Deployment) -> None:
     given = ("--model", deployment.model, "--corpus", deployment.corpus, "--generation", "mine", "--device", "cpu")
     command = ("index", *given, "--shard-rows", "5", "--output", disk.path / "indexes")
@@ -244,7 +242,7 @@ def test_building_onto_a_full_disk(disk: SmallDisk, deployment: Deployment) -> N
     assert (disk.files / "indexes" / "mine" / kept.name).stat().st_mtime_ns == written
 
 
-@pytest.mark.nightly  # workers/test_full_disk.py fills a disk, too
+@pytest.mark.nightly  # test_checkpointing reaches a limit in the same place
 def test_training_on_a_full_disk(disk: SmallDisk, deployment: Deployment) -> None:
     settings = ("--set", "steps=6", "--set", "batch=4", "--set", "at_once=4", "--set", "checkpoint_every=2")
     given = ("--model", deployment.model, "--corpus", deployment.corpus, "--device", "cpu", *settings)

@@ -41,6 +41,13 @@ def wheel(folder: Path, name: str, requires: str = "") -> None:
         file.writestr(record, "".join(f"{path},,{len(text)}\n" for path, text in files.items()) + f"{record},,\n")
 
 
+def project(top: Path) -> Path:
+    top.mkdir()
+    (top / "pyproject.toml").write_text(PROJECT)
+    (top / "constraints.txt").write_text("# pins\nfirst==1.0\nsecond==1.0\ndata==1.0\n")
+    return top
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheels = tmp_path / "wheels"
@@ -48,10 +55,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("first", "second"):
         wheel(wheels, name)
     wheel(wheels, "data", requires="Requires-Dist: nowhere-to-be-found\n")
-    top = tmp_path / "checkout"
-    top.mkdir()
-    (top / "pyproject.toml").write_text(PROJECT)
-    (top / "constraints.txt").write_text("# pins\nfirst==1.0\nsecond==1.0\ndata==1.0\n")
+    top = project(tmp_path / "checkout")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
@@ -61,10 +65,12 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment as Python makes it, which takes seconds."""
-    folder = tmp_path_factory.mktemp("empty") / ".venv"
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    return folder
+    """A virtual environment without packages, which takes seconds to make."""
+    made = Environment(project(tmp_path_factory.mktemp("empty") / "checkout"), "cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "_ROOM_BYTES", 0)
+        made._create()
+    return made.folder
 
 
 @pytest.fixture
@@ -96,7 +102,9 @@ def has(env: Environment, *modules: str) -> bool:
     return done.returncode == 0
 
 
-def test_it_is_made_once_extended_and_mended(checkout: Path, pip_calls: list[tuple[str, ...]]) -> None:
+def test_it_is_made_once_extended_and_mended(
+    checkout: Path, made_at_once: None, pip_calls: list[tuple[str, ...]]
+) -> None:
     env = Environment(checkout, "cpu")
     env.ensure([])
     assert has(env, "first", "data")

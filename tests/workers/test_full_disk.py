@@ -14,7 +14,9 @@ from webapp.jobs import service as jobs
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion
 from webapp.storage.places import corpora_dir, indexes_dir, resolve, sources_dir
 
-pytestmark = pytest.mark.postgresql_only  # so that a worker's own rows are not on that disk
+# On PostgreSQL, so that a worker's own rows are not on that disk. Every day tests/core/test_full_disk.py runs the same
+# activities out of room.
+pytestmark = [pytest.mark.postgresql_only, pytest.mark.nightly]
 
 ROOM = 16 << 10  # as in full_disk.py, which would limit this process, too
 STEPS = 3

@@ -25,6 +25,7 @@ from webapp.storage.places import resolve
 pytestmark = pytest.mark.postgresql_only  # minutes of processes; here they really write at once
 
 
+@pytest.mark.nightly  # test_two_machines.py builds one every day, and browser/test_admin_way.py deploys it
 def test_an_index_is_built_recorded_and_deployed(workers: Workers, tmp_path: Path) -> None:
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     workers.worker()

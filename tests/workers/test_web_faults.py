@@ -118,7 +118,7 @@ def test_the_crowd_the_rude_and_the_damaged(
 
         # More askers than may wait: answered, or sent away with a time; nothing else, and everything else goes on.
         with Askers(ask, QUESTIONS, count=16) as askers:
-            time.sleep(2)
+            time.sleep(1)
             assert request(port, "GET", "/healthz")[0] == 200
         everything = askers.since(0)
         assert {one.status for one in everything} == {201, 503}
@@ -128,7 +128,7 @@ def test_the_crowd_the_rude_and_the_damaged(
         # Askers who hang up at once leave neither a place in the line nor a connection behind.
         pid = answering(process.pid)
         open_before = sockets(pid)
-        for number in range(60):
+        for number in range(30):
             hang_up(port, f"{QUESTIONS[0]} {number}")
         wait_until(lambda: metric(port, "realm_waiting_questions") == 0)
         wait_until(lambda: sockets(pid) <= open_before + 16)  # the pool of connections to PostgreSQL may have grown
@@ -153,9 +153,9 @@ def test_the_crowd_the_rude_and_the_damaged(
         files = [vectors, rival / "model.safetensors", corpus / "blocks.arrow"]
         records = [folder / "manifest.json", corpus / "manifest.json", rival / "config.json"]
         # No two after one another have the same reason. At night each file has each damage.
-        damages = list(zip([*files, *records], [one_bit_flipped, cut_short] * 3, strict=True))
+        damages = [(vectors, one_bit_flipped), (rival / "config.json", cut_short)]
         if os.environ.get("NIGHTLY") == "1":
-            damages += zip([*files, *records], [cut_short, one_bit_flipped] * 3, strict=True)
+            damages = [(path, damage) for damage in (one_bit_flipped, cut_short) for path in (*files, *records)]
         for path, damage in damages:
             whole = path.read_bytes()
             put(path, damage(whole))
@@ -262,7 +262,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
 
         def answers_again() -> None:
             now = time.perf_counter()
-            wait_until(lambda: sum(one.status == 201 for one in askers.since(now) if one.at > now) >= 20)
+            wait_until(lambda: sum(one.status == 201 for one in askers.since(now) if one.at > now) >= 8)
 
         answers_again()
         os.kill(answering(process.pid), signal.SIGKILL)
@@ -278,7 +278,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
             others.close()  # when each has the answer to its last question, and its last word is acknowledged
     told = askers.since(0) + critics.since(0)
     given = [one.answered_by for one in told if one.status == 201]
-    assert len(given) == len(set(given)) >= 60 and {one.status for one in told} <= {0, 201, 503}
+    assert len(given) == len(set(given)) >= 30 and {one.status for one in told} <= {0, 201, 503}
     kept = {str(answer.pk): answer for answer in AskedAnswer.objects.prefetch_related("evidence")}
     assert set(given) <= set(kept)
     own = {key: value for key, value in kept.items() if value.question.startswith(PATIENT)}
@@ -286,9 +286,10 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
     assert len(kept) <= len(given) + len(own) + 3 * 6  # those whose asker died waiting for the last byte
     assert {answer.evidence.count() for answer in kept.values()} == {3}
     words = [(str(answer), word) for answer, word in Feedback.objects.values_list("answer", "better_answer")]
-    assert sorted(words) == sorted(said.items()) and len(said) >= 10
+    assert sorted(words) == sorted(said.items()) and len(said) >= 5
 
 
+@pytest.mark.nightly  # test_clock_faults.py sets a worker's every day
 @pytest.mark.timeout(600)
 def test_its_clock_is_set_while_people_ask(
     environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path

@@ -312,6 +312,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
     peaks_kib = []
     body = "''Text'' of {{nowrap|some}} [[length]] stands here. " * 150

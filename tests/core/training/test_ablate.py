@@ -238,6 +238,7 @@ def test_more_rows_later_use_what_is_there(
 
 
 @pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
+@pytest.mark.nightly  # every day one is interrupted in test_interrupted_it_comes_to_the_same
 def test_killed_and_stopped_processes_lose_nothing(towns: Towns, tmp_path: Path, inline: type[Inline]) -> None:
     """Real processes: SIGKILL takes the stage along, SIGTERM is passed on, and who comes next goes on."""
     toml = SETTINGS.replace("[mlm]\nsteps = 2", "[mlm]\nsteps = 120\ncheckpoint_every = 5")
