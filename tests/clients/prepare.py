@@ -1,4 +1,4 @@
-"""Fills a server's database: what it answers from, two people and their tokens.
+"""Makes and fills a server's database: what it answers from, two people and their tokens.
 
 python -m tests.clients.prepare MODEL INDEX CORPUS     prints the tokens as JSON
 """
@@ -16,6 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
 
 from django.contrib.auth.models import User  # noqa: E402  # needs Django's settings
+from django.core.management import call_command  # noqa: E402
 
 from webapp.artefacts.registering import record_corpus, record_index, record_model  # noqa: E402
 from webapp.deployments.service import deploy  # noqa: E402
@@ -24,6 +25,7 @@ from webapp.models import ApiToken, IndexGeneration  # noqa: E402
 
 def main() -> None:
     model, index, corpus = map(Path, sys.argv[1:])
+    call_command("migrate", interactive=False, verbosity=0)
     record_corpus(corpus)
     deployed = record_index(index, model=record_model(model))
     deploy(deployed)

@@ -55,7 +55,6 @@ class Site:
             "JOB_LEASE_S": "5",
         }
         folders = tiny_deployment(self.data / "tiny")
-        self.run("manage.py", "migrate", "--no-input", "--verbosity=0")
         self.tokens = json.loads(self.run("-m", "tests.clients.prepare", *map(str, folders)))
         self.port = stack.enter_context(server(self.environment, folder / "web.log"))[1]
 

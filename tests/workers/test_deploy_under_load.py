@@ -1,14 +1,16 @@
-"""Deploy and roll back over REST while people ask a real web server of two processes.
+"""Deploy and roll back over REST while people ask a real web server of two processes, each of which says what it
+answers with.
 
 Tolerance, for a machine whose few processors have other things to do as well: the median while a pair is loaded is
 at most twice the usual p99 and a quarter of a second, and no question takes longer than three times the usual p99 and a
-second and a half. Loading is made to take five seconds, so a question that waited for it would show. What a deployment
+second and a half. Loading is made to take three seconds, so a question that waited for it would show. What a deployment
 costs on a quiet machine is for `python -m benchmarks.deploy` to say.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,16 +19,16 @@ import pytest
 from django.contrib.auth.models import User
 
 from benchmarks.askers import Askers, asker, change_over, operate, percentile
-from benchmarks.web import server
+from benchmarks.web import request, server
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.deployments.service import check, deploy
-from webapp.models import ApiToken, AskedAnswer, IndexGeneration
+from webapp.models import ApiToken, AskedAnswer, Deployment, IndexGeneration, WebProcess
 
-LOADING_TAKES_S = 5.0
+LOADING_TAKES_S = 3.0
 THINKS_S = 0.2  # without a pause the askers would take the processors from the other tests
 QUESTIONS = [f"What is said about {title}?" for title in ARTICLES]
 
@@ -45,7 +47,8 @@ def pairs(database_url: str, tmp_path: Path) -> tuple[IndexGeneration, IndexGene
 
 
 @pytest.fixture
-def port(pairs: object, database_url: str, tmp_path: Path) -> Iterator[int]:
+def web(pairs: object, database_url: str, tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """The parent's process id and the port."""
     environment = {
         **os.environ,
         "REALM_DATA": str(tmp_path),
@@ -56,14 +59,25 @@ def port(pairs: object, database_url: str, tmp_path: Path) -> Iterator[int]:
         "LOADING_TAKES_S": str(LOADING_TAKES_S),
     }
     log = tmp_path / "web.log"
-    with server(environment, log, processes=2, application="tests.workers.slow_wsgi") as (_, port):
-        yield port
+    with server(environment, log, processes=2, application="tests.workers.slow_wsgi") as (process, port):
+        yield process.pid, port
     print(log.read_text(errors="replace")[-5000:])
 
 
+def children(master: int) -> set[str]:
+    """Ids of the processes that answer."""
+    return set(Path(f"/proc/{master}/task/{master}/children").read_text(encoding="utf-8").split())
+
+
+def answering() -> dict[str, int | None]:
+    """What the rows say: process id → deployment, of those that answer."""
+    rows = WebProcess.objects.filter(state="ready").values_list("name", "deployment")
+    return {name.rpartition(":")[2]: deployment for name, deployment in rows}
+
+
 @pytest.mark.timeout(170)
-def test_nobody_notices(port: int, pairs: tuple[IndexGeneration, IndexGeneration], tmp_path: Path) -> None:
-    first, second = pairs
+def test_nobody_notices(web: tuple[int, int], pairs: tuple[IndexGeneration, IndexGeneration], tmp_path: Path) -> None:
+    (master, port), (first, second) = web, pairs
     operator = User.objects.create_user("Stella", is_staff=True)
     _, token = ApiToken.issue(operator, "test", ["operate"])
     ask = asker(port, "index")
@@ -77,7 +91,7 @@ def test_nobody_notices(port: int, pairs: tuple[IndexGeneration, IndexGeneration
     with Askers(ask, QUESTIONS, count=3, thinks_s=THINKS_S) as askers:
         time.sleep(1)
         began = time.perf_counter()
-        time.sleep(4)
+        time.sleep(3)
         usual = askers.since(began)
         p99_ms = percentile([one.took_ms for one in usual], 0.99)
         assert {one.answered_by for one in usual} == {first.generation}
@@ -108,3 +122,17 @@ def test_nobody_notices(port: int, pairs: tuple[IndexGeneration, IndexGeneration
     assert AskedAnswer.objects.count() == asked_before + len(everything)
     for answer in AskedAnswer.objects.select_related("deployment__index"):
         assert answer.payload["index"] == answer.deployment.index.generation
+
+    active, pids = Deployment.active(), children(master)
+
+    def all_answer_with_it() -> bool:
+        request(port, "GET", "/readyz")  # of whichever process
+        return active is not None and answering() == dict.fromkeys(pids, active.pk)
+
+    wait_until(all_answer_with_it)
+    killed = min(pids)
+    os.kill(int(killed), signal.SIGKILL)
+    wait_until(lambda: killed not in children(master))
+    assert answering().keys() == pids  # it will be missed when it has been silent for a while
+    os.kill(master, signal.SIGTERM)
+    wait_until(lambda: answering().keys() == {killed})
