@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +23,8 @@ from realm_core.errors import RealmError
 from realm_core.runs.processes import ask_to_end, kill_all, start
 from workers.guards import HOST
 from workers.services import web
+
+Begin = Callable[..., subprocess.Popen[bytes]]  # as realm_core.runs.processes.start does
 
 _READY_WITHIN_S = 120.0
 
@@ -79,12 +81,17 @@ def run_command(environment: dict[str, str], *command: str) -> str:
 
 @contextmanager
 def server(
-    environment: dict[str, str], log: Path, *, processes: int = 1, application: str = "webapp.wsgi"
+    environment: dict[str, str],
+    log: Path,
+    begin: Begin = start,
+    *,
+    processes: int = 1,
+    application: str = "webapp.wsgi",
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The web server, ready, and its port."""
+    """The web server, ready, and its port. begin: starts its process."""
     port = free_port()
     command = [application if word == "webapp.wsgi" else word for word in web(port).command]
-    with serving([*command, f"--workers={processes}"], port, environment, log) as process:
+    with serving([*command, f"--workers={processes}"], port, environment, log, begin) as process:
         yield process, port
 
 
@@ -97,11 +104,11 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    command: Sequence[str], port: int, environment: dict[str, str], log: Path
+    command: Sequence[str], port: int, environment: dict[str, str], log: Path, begin: Begin = start
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server's process while it is ready; told to end afterwards."""
     with open(log, "wb") as output:
-        process = start(list(command), output=output, environment=environment)
+        process = begin(list(command), output=output, environment=environment)
         try:
             until = time.monotonic() + _READY_WITHIN_S
             while request(port, "GET", "/readyz")[0] != 200:

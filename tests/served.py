@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.web import server
+from tests import forked
 from tests.migrated import migrated
 from tests.tiny import tiny_filler
 from workers.guards import HOST
@@ -44,7 +45,7 @@ def served(data: Path, **environment: str) -> Iterator[Served]:
     }
     tokens = json.loads(_run(surroundings, "-m", "tests.clients.prepare", str(model), str(index), str(corpus)))
     log = data / "web.log"
-    with server(surroundings, log) as (_process, port):
+    with server(surroundings, log, forked.start) as (_process, port):
         yield Served(f"http://{HOST}:{port}", log=log, **tokens)
 
 

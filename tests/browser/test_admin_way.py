@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.web import server
 from realm_core.serving.engine import Engine
+from tests import forked
 from tests.browser.admin_way import Ground, Way
 from tests.tiny import ARTICLES, tiny_deployment
 from tests.workers.conftest import Workers
@@ -48,6 +49,6 @@ def ground(transactional_db: None, tmp_path: Path, settings: Any) -> Ground:
 def test_build_evaluate_deploy_ask_and_roll_back(ground: Ground, workers: Workers, tmp_path: Path, page: Page) -> None:
     workers.worker()
     environment = {**os.environ, **workers.environment, "REALM_DEVICE": "cpu"}
-    with server(environment, tmp_path / "web.log") as (_, port):
+    with server(environment, tmp_path / "web.log", forked.start) as (_, port):
         expect.set_options(timeout=60_000)
         Way(page, f"http://127.0.0.1:{port}", PASSWORD, ground).walk()

@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-import atexit
-import json
 import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from select import select
 
-from tests.core.forking import Start
+from tests.forked import TOP as TOP
+from tests.forked import Forked
+from tests.forking import Start
 from tests.waiting import PATIENCE_S
 
-TOP = Path(__file__).resolve().parents[2]
 
-
-@cache
-def _forking() -> socket.socket:
-    """Asks tests/core/forking.py for processes; it ends with this process."""
-    own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.core.forking", str(its.fileno())]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=TOP, env=environment, pass_fds=[its.fileno()])
-    its.close()
-    atexit.register(process.wait)
-    atexit.register(own.close)
-    return own
-
-
-class Process:
-    """A forked process, asked and told as subprocess.Popen is."""
+class Process(Forked):
+    """A forked process whose output and errors are kept."""
 
     def __init__(self, start: Start) -> None:
-        self.args = start["arguments"]
-        self.returncode: int | None = None
         (self._output, output), (self._errors, errors) = os.pipe(), os.pipe()
-        self._told, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with its:
-            socket.send_fds(_forking(), [json.dumps(start).encode()], [output, errors, its.fileno()])
+        super().__init__(start, output, errors)
         os.close(output)
         os.close(errors)
-        self.pid = int(self._told.recv(100))
 
-    def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
-        if self.returncode is None and select([self._told], [], [], 0)[0]:
-            self.returncode = int(self._told.recv(100))
-            self._told.close()
-        return self.returncode
-
-    def communicate(self, timeout: float = PATIENCE_S) -> tuple[str, str]:
+    def communicate(self, timeout: float = PATIENCE_S) -> tuple[str, str]:  # type: ignore[override]
         """What it writes to its output and to its errors until it ends."""
         said, deadline = {self._output: b"", self._errors: b""}, time.monotonic() + timeout
         still_open = [*said, *([self._told] if self.returncode is None else [])]
@@ -74,16 +43,6 @@ class Process:
                     still_open.remove(one)
         return said[self._output].decode(), said[self._errors].decode()
 
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
 
 def start(arguments: Sequence[str], program: str = "", **environment: str) -> Process:
     """Start `python -m realm_core …`; one thread, so that sums are made in one order.
@@ -91,7 +50,7 @@ def start(arguments: Sequence[str], program: str = "", **environment: str) -> Pr
     program: Python that runs instead, with the arguments in sys.argv. environment: variables beside this process's.
     """
     surroundings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    return Process({"arguments": list(arguments), "program": program, "environment": surroundings})
+    return Process(Start(module="realm_core", program=program, arguments=list(arguments), environment=surroundings))
 
 
 def start_ranks(arguments: Sequence[str], program: str = "") -> list[Process]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from realm_core.runs.processes import kill_all, start
+from tests import forked
 from tests.broker import Broker, running_broker
 from tests.waiting import PATIENCE_S, wait_until
 from webapp.jobs.queue import enqueue, producer
@@ -73,7 +74,7 @@ class Workers:
 
     def _start(self, service: Service, told: dict[str, str]) -> subprocess.Popen[bytes]:
         with open(self._logs / f"{len(self.processes)}.log", "wb") as output:
-            process = start(service.command, output=output, environment=self.environment | told)
+            process = forked.start(service.command, output=output, environment=self.environment | told)
         self.processes.append(process)
         return process
 

@@ -20,6 +20,7 @@ import psycopg
 
 from benchmarks.web import server
 from realm_core.runs.processes import kill_all, start
+from tests import forked
 from tests.broker import Broker
 from tests.postgres import postgres_server
 from tests.tiny import tiny_deployment
@@ -56,7 +57,7 @@ class Site:
         }
         folders = tiny_deployment(self.data / "tiny")
         self.tokens = json.loads(self.run("-m", "tests.clients.prepare", *map(str, folders)))
-        self.port = stack.enter_context(server(self.environment, folder / "web.log"))[1]
+        self.port = stack.enter_context(server(self.environment, folder / "web.log", forked.start))[1]
 
     def run(self, *command: str, **environment: str) -> str:
         """What a command prints."""
@@ -111,7 +112,8 @@ class Site:
 
     def _start(self, command: tuple[str, ...], environment: dict[str, str], name: str) -> subprocess.Popen[bytes]:
         with open(self.data.parent / f"{name}.log", "ab") as output:
-            process = start(command, output=output, environment=environment or None)
+            begin = forked.start if command[0] == sys.executable else start
+            process = begin(command, output=output, environment=environment or None)
         self._stack.callback(process.wait)
         self._stack.callback(kill_all, process)
         return process

@@ -22,6 +22,7 @@ from benchmarks.askers import Askers, asker, change_over, operate, percentile
 from benchmarks.web import request, server
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
+from tests import forked
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
 from webapp.artefacts.registering import record_corpus, record_index, record_model
@@ -59,7 +60,7 @@ def web(pairs: object, database_url: str, tmp_path: Path) -> Iterator[tuple[int,
         "LOADING_TAKES_S": str(LOADING_TAKES_S),
     }
     log = tmp_path / "web.log"
-    with server(environment, log, processes=2, application="tests.workers.slow_wsgi") as (process, port):
+    with server(environment, log, forked.start, processes=2, application="tests.workers.slow_wsgi") as (process, port):
         yield process.pid, port
     print(log.read_text(errors="replace")[-5000:])
 

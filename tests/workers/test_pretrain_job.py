@@ -1,6 +1,7 @@
 """A pre-training for real: trainer and builder are two jobs on two workers, and either worker may die (nightly).
 
-Every day test_parts.py kills both workers of such jobs, with scripts in the place of trainer and builder.
+Every day test_parts.py kills both workers of such jobs, with scripts in the place of trainer and builder, and
+tests/core/training/test_refresh.py has a real trainer and builder, without workers.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from webapp.metrics.records import Records
 from webapp.models import Job, JobKind, ModelVersion
 from webapp.storage.places import resolve
 
-pytestmark = pytest.mark.postgresql_only
+pytestmark = [pytest.mark.postgresql_only, pytest.mark.nightly]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("killed", [False, True])
 def test_the_index_follows_a_training_that_survives_both_workers(
     workers: Workers, tmp_path: Path, killed: bool
 ) -> None:

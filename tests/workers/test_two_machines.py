@@ -1,4 +1,8 @@
-"""An index built by workers of two machines that share nothing but database, broker and object store."""
+"""An index built by workers of two machines that share nothing but database, broker and object store (nightly).
+
+Every day test_parts.py has shards of several workers, one of which dies; tests/core/test_object_store.py has builds on
+two machines that share a store.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,8 @@ from webapp.jobs.queue import producer
 from webapp.models import IndexGeneration, Job, JobKind
 from webapp.storage.places import corpora_dir, resolve
 
-pytestmark = pytest.mark.postgresql_only  # real processes on two machines need a database that both reach
+# Real processes on two machines need a database that both reach.
+pytestmark = [pytest.mark.postgresql_only, pytest.mark.nightly]
 
 SHARD_ROWS = 6  # of twelve
 

@@ -24,6 +24,7 @@ from benchmarks.web import request, server, serving
 from realm_client import Client
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
+from tests import forked
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
 from tests.waiting import wait_until
 from tests.workers.site import asker, call
@@ -138,7 +139,7 @@ def test_the_crowd_the_rude_the_late_and_the_damaged(
     environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path
 ) -> None:
     limited = {**environment, "ASK_QUEUE": "2", "ASK_DEADLINE_S": "2"}
-    with server(limited, tmp_path / "web.log", application="tests.workers.held_wsgi") as (process, port):
+    with server(limited, tmp_path / "web.log", forked.start, application="tests.workers.held_wsgi") as (process, port):
         ask = asker(port)
         wait_until(lambda: ask(QUESTIONS[0])[0] == 201)
         given_up(port, tmp_path / "hold")
@@ -253,7 +254,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
     _, token = ApiToken.issue(User.objects.create_user("Cora"), "test", ["feedback"])
     said: dict[str, str] = {}
     with (
-        server(environment, tmp_path / "web.log") as (process, port),
+        server(environment, tmp_path / "web.log", forked.start) as (process, port),
         Askers(asker(port), QUESTIONS, count=4, thinks_s=THINKS_S) as askers,
         contextlib.ExitStack() as others,
     ):
@@ -272,7 +273,7 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
         process.wait()
         # What was under way when its server died is waited for; here that minute is over.
         IdempotencyKey.objects.filter(answer=None).update(since=timezone.now() - 2 * idempotency.longest())
-        with serving(web(port).command, port, environment, tmp_path / "web-again.log"):
+        with serving(web(port).command, port, environment, tmp_path / "web-again.log", forked.start):
             answers_again()
             others.close()  # when each has the answer to its last question, and its last word is acknowledged
     told = askers.since(0) + critics.since(0)
@@ -302,7 +303,7 @@ def test_its_clock_is_set_while_people_ask(
     limited = {**environment, "ASK_RATE": "1000000/hour", "ASK_CACHE_S": "300"}
     ahead_s = (HOUR_S, 0, -HOUR_S, 400 * 24 * HOUR_S, -HOUR_S)
     with (
-        server(limited, tmp_path / "web.log", application="tests.workers.jumping_web") as (_, port),
+        server(limited, tmp_path / "web.log", forked.start, application="tests.workers.jumping_web") as (_, port),
         patient_askers(port) as answers,
         Client(f"http://{HOST}:{port}") as realm,
     ):

@@ -1,32 +1,45 @@
-"""The process that forks those which the tests of realm_core start: `python -m tests.core.forking DESCRIPTOR`.
+"""The process that forks those which tests start: `python -m tests.forking DESCRIPTOR`.
 
-To load torch and an activity's code takes longer than what such a process has to do. Here both are loaded once, and
-nothing is computed, so each process begins behind that. DESCRIPTOR is a socket: for each process a `Start` comes as
+To load torch, Django or Celery takes longer than what such a process has to do. Here they are loaded once, and nothing
+is computed or set up, so each process begins behind that. DESCRIPTOR is a socket: for each process a `Start` comes as
 JSON, with three descriptors: its output, its errors, and a socket that is told its id and then its exit status.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
 from select import select
 from typing import NoReturn, TypedDict
 
-from realm_core.__main__ import end, main
-from realm_core.tasks import ACTIVITIES
-
 _LONGEST_BYTES = 100_000  # of a `Start`
+_PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
+_OF_DJANGO = ("django.db.models", "django.core.handlers.wsgi", "psycopg", "redis", "realm_core.tasks")
+_LOADED_FIRST = {
+    "celery": (
+        "celery.bin.celery",
+        "celery.apps.beat",
+        "celery.concurrency.thread",
+        "kombu.transport.redis",
+        *_OF_DJANGO,
+    ),
+    "gunicorn": ("gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "realm_core.serving.engine", *_OF_DJANGO),
+    "realm_core": ("torch",),
+}
 
 
 class Start(TypedDict):
-    """A process: `python -m realm_core` with these arguments, or a program in Python that has them in sys.argv."""
+    """A process: `python -m module`, or a program in Python if that is given; arguments are in sys.argv."""
 
-    arguments: list[str]
+    module: str
     program: str
+    arguments: list[str]
     environment: dict[str, str]
 
 
@@ -49,8 +62,12 @@ def serve(control: socket.socket) -> None:
             return
         start: Start = json.loads(message)
         _load(start)
+        own = os.getpid()
         pid = os.fork()
         if pid == 0:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # as launch.py has it
+            if os.getppid() != own:
+                os._exit(1)
             control.close()
             os.close(descriptors[2])
             for descriptor, (_, told) in running.items():
@@ -65,6 +82,12 @@ def serve(control: socket.socket) -> None:
 
 
 def _load(start: Start) -> None:
+    for name in _LOADED_FIRST.get(start["module"], ()):
+        importlib.import_module(name)
+    if start["module"] != "realm_core":
+        return
+    from realm_core.tasks import ACTIVITIES
+
     if "RANK" in start["environment"]:
         import torch._dynamo  # noqa: F401 - DDP's
     for name in set(start["arguments"]) & set(ACTIVITIES):
@@ -73,20 +96,22 @@ def _load(start: Start) -> None:
 
 
 def become(start: Start, output: int, errors: int) -> NoReturn:
-    """Be the process that was asked for."""
+    """Be the process that was asked for, the leader of its own session."""
+    os.setsid()
     for number, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), output, errors)):
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(start["environment"])
+    if "PYTHONUNBUFFERED" in os.environ:
+        sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
     sys.argv[1:] = start["arguments"]
-    if not start["program"]:
-        end(main())
-    exec(compile(start["program"], "<program>", "exec"), {"__name__": "__main__"})
+    if start["program"]:
+        exec(compile(start["program"], "<program>", "exec"), {"__name__": "__main__"})
+    else:
+        runpy.run_module(start["module"], run_name="__main__", alter_sys=True)
     sys.exit()
 
 
 if __name__ == "__main__":
-    import torch  # noqa: F401
-
     serve(socket.socket(fileno=int(sys.argv[1])))
