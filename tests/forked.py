@@ -14,14 +14,18 @@ from pathlib import Path
 from select import select
 from typing import IO
 
-from tests.forking import Start
+from tests.forking import ASKING, Start
 
 TOP = Path(__file__).resolve().parents[1]
 
 
 @cache
 def _forking() -> socket.socket:
-    """Asks tests/forking.py for processes; it ends with this process."""
+    """Asks tests/forking.py for processes; it ends with this process, or with the one that forks this one, too."""
+    if ASKING in os.environ:
+        own = socket.socket(fileno=int(os.environ.pop(ASKING)))
+        atexit.register(own.close)
+        return own
     own, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-m", "tests.forking", str(its.fileno())]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -38,10 +42,12 @@ class Forked(subprocess.Popen[bytes]):
     def __init__(self, start: Start, output: int, errors: int) -> None:
         self.args = [start["module"], *start["arguments"]]
         self.returncode: int | None = None  # type: ignore[assignment]
-        self.stdin = self.stdout = self.stderr = None
+        self.stdin, self.stdout, self.stderr = None, None, None
         self._told, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
-            socket.send_fds(_forking(), [json.dumps(start).encode()], [output, errors, its.fileno()])
+            socket.send_fds(
+                _forking(), [json.dumps(start).encode()], [output, errors, its.fileno(), _forking().fileno()]
+            )
         self.pid = int(self._told.recv(100))
 
     def poll(self) -> int | None:

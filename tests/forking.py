@@ -2,7 +2,8 @@
 
 To load torch, Django or Celery takes longer than what such a process has to do. Here they are loaded once, and nothing
 is computed or set up, so each process begins behind that. DESCRIPTOR is a socket: for each process a `Start` comes as
-JSON, with three descriptors: its output, its errors, and a socket that is told its id and then its exit status.
+JSON, with four descriptors: its output, its errors, a socket that is told its id and then its exit status, and the
+other end of DESCRIPTOR, with which a process of pytest asks for processes, too.
 """
 
 from __future__ import annotations
@@ -18,18 +19,16 @@ import sys
 from select import select
 from typing import NoReturn, TypedDict
 
+ASKING = "TESTS_FORKING"  # in the environment of pytest: the descriptor of that other end
 _LONGEST_BYTES = 100_000  # of a `Start`
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
-_OF_DJANGO = ("django.db.models", "django.core.handlers.wsgi", "psycopg", "redis", "realm_core.tasks")
+_CELERY = ("celery.bin.celery", "celery.apps.beat", "celery.concurrency.thread", "kombu.transport.redis")
+_GUNICORN = ("gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "realm_core.serving.engine")
+_WEBAPP = ("django.db.models", "django.core.handlers.wsgi", "psycopg", "redis", "realm_core.tasks")  # uses these
 _LOADED_FIRST = {
-    "celery": (
-        "celery.bin.celery",
-        "celery.apps.beat",
-        "celery.concurrency.thread",
-        "kombu.transport.redis",
-        *_OF_DJANGO,
-    ),
-    "gunicorn": ("gunicorn.app.wsgiapp", "gunicorn.workers.gthread", "realm_core.serving.engine", *_OF_DJANGO),
+    "celery": (*_CELERY, *_WEBAPP),
+    "gunicorn": (*_GUNICORN, *_WEBAPP),
+    "pytest": ("realm_core.serving.engine", *_CELERY, *_WEBAPP),
     "realm_core": ("torch",),
 }
 
@@ -55,7 +54,7 @@ def serve(control: socket.socket) -> None:
                 told.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
         if control.fileno() not in ready:
             continue
-        message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_BYTES, 3)
+        message, descriptors, _, _ = socket.recv_fds(control, _LONGEST_BYTES, 4)
         if not message:
             for pid, _ in running.values():
                 os.kill(pid, signal.SIGKILL)
@@ -73,9 +72,9 @@ def serve(control: socket.socket) -> None:
             for descriptor, (_, told) in running.items():
                 os.close(descriptor)
                 told.close()
-            become(start, *descriptors[:2])
-        for descriptor in descriptors[:2]:
-            os.close(descriptor)
+            become(start, descriptors[0], descriptors[1], descriptors[3])
+        for number in (0, 1, 3):
+            os.close(descriptors[number])
         told = socket.socket(fileno=descriptors[2])
         told.send(str(pid).encode())
         running[os.pidfd_open(pid)] = pid, told
@@ -95,7 +94,7 @@ def _load(start: Start) -> None:
         importlib.import_module(task.code or task.__module__)
 
 
-def become(start: Start, output: int, errors: int) -> NoReturn:
+def become(start: Start, output: int, errors: int, asking: int) -> NoReturn:
     """Be the process that was asked for, the leader of its own session."""
     os.setsid()
     for number, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), output, errors)):
@@ -103,6 +102,10 @@ def become(start: Start, output: int, errors: int) -> NoReturn:
         os.close(descriptor)
     os.environ.clear()
     os.environ.update(start["environment"])
+    if start["module"] == "pytest":
+        os.environ[ASKING] = str(asking)
+    else:
+        os.close(asking)
     if "PYTHONUNBUFFERED" in os.environ:
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
     sys.argv[1:] = start["arguments"]

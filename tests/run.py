@@ -16,7 +16,6 @@ from __future__ import annotations
 import heapq
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -25,6 +24,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
+from tests import forked
 from tests.migrated import VARIABLE, migrate
 from tests.postgres import postgres
 
@@ -63,7 +63,7 @@ class Stream:
         which = which if os.environ.get("NIGHTLY") == "1" else f"({which}) and not nightly"
         command = [sys.executable, "-m", "pytest", "-m", which, f"--durations={_SLOWEST}", *arguments]
         self.title, self._output = title, output
-        self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output and subprocess.STDOUT)
+        self._process = forked.start(command, environment=environment, output=output or sys.stdout.buffer)
 
     def finish(self) -> int:
         """Wait, show what was kept back, and return the exit status."""
@@ -120,7 +120,7 @@ def main() -> int:
         migrate(made)
         os.environ[VARIABLE] = str(made)
         url = stack.enter_context(postgres())
-        streams = []
+        streams: list[Stream] = []
         for number, share in enumerate(shares, 1):
             kept = stack.enter_context(tempfile.TemporaryFile()) if streams else None
             title, path = f"SQLite, {number} of {len(shares)}", measured / f"{number}.json"
