@@ -23,7 +23,7 @@ MINIMUM_PYTHON = (3, 11)
 LINT = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
-    ("mypy",),
+    ("mypy", "--num-workers=2"),
     ("client.generate", "--check"),
     ("djlint", "--quiet", "--lint", "templates"),
     ("workers.audit", "--if-possible"),
