@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -82,3 +83,14 @@ def start(
     told = Start(module=module, program="", arguments=arguments, environment=surroundings)
     with open(os.devnull if output is None else os.dup(output.fileno()), "wb") as written:
         return Forked(told, written.fileno(), written.fileno())
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What a `python -m MODULE …` prints that succeeds."""
+    with tempfile.TemporaryFile() as output:
+        process = start(command, output=output, environment=environment)
+        status = process.wait()
+        output.seek(0)
+        said = output.read().decode()
+    assert status == 0, said
+    return said

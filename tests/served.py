@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from tests.tiny import tiny_filler
 from workers.guards import HOST
 
 TOP = Path(__file__).resolve().parents[1]
+_PREPARE = (sys.executable, "-m", "tests.clients.prepare")
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,7 @@ def served(data: Path, **environment: str) -> Iterator[Served]:
         "REALM_DEVICE": "cpu",
         **environment,
     }
-    tokens = json.loads(_run(surroundings, "-m", "tests.clients.prepare", str(model), str(index), str(corpus)))
+    tokens = json.loads(forked.run([*_PREPARE, str(model), str(index), str(corpus)], surroundings))
     log = data / "web.log"
     with server(surroundings, log, forked.start) as (_process, port):
         yield Served(f"http://{HOST}:{port}", log=log, **tokens)
-
-
-def _run(environment: dict[str, str], *command: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *command], cwd=TOP, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout

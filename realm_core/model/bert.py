@@ -150,6 +150,8 @@ class Bert(nn.Module):
         return bias_HLL
 
     def _draw(self, module: nn.Module) -> None:
+        if isinstance(module, nn.Linear | nn.Embedding) and module.weight.is_meta:
+            return
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=self.config.initializer_range)
         if isinstance(module, nn.Linear):
@@ -171,13 +173,21 @@ def relative_bucket(distance_R: Tensor, buckets: int) -> Tensor:
     return torch.where(far_R < exact, far_R, wide_R) + (distance_R > 0) * half
 
 
+class _Embedding(nn.Embedding):
+    """On the meta device nothing is drawn: torch would import its compiler for it, which takes two seconds."""
+
+    def reset_parameters(self) -> None:
+        if not self.weight.is_meta:
+            super().reset_parameters()
+
+
 class _Embeddings(nn.Module):
     def __init__(self, config: Architecture) -> None:
         super().__init__()
         width = config.hidden_size
-        self.word_embeddings = nn.Embedding(config.vocab_size, width, padding_idx=_PADDING)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.word_embeddings = _Embedding(config.vocab_size, width, padding_idx=_PADDING)
+        self.position_embeddings = _Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = _Embedding(config.type_vocab_size, width)
         self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
@@ -192,7 +202,7 @@ class _Layers(nn.Module):
         super().__init__()
         self.layer = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_hidden_layers))
         buckets = config.relative_attention_num_buckets
-        self.relative_attention_bias = nn.Embedding(buckets, config.num_attention_heads) if buckets else None
+        self.relative_attention_bias = _Embedding(buckets, config.num_attention_heads) if buckets else None
 
 
 class TransformerLayer(nn.Module):

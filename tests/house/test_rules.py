@@ -227,8 +227,14 @@ def test_every_package_of_webapp_is_a_subject_or_shared() -> None:
             "    if not module.name.endswith('__main__'): importlib.import_module(module.name)",
             {"django", "celery", "webapp", "workers", *SLOW},
         ),
+        (
+            "from pathlib import Path\n"
+            "from realm_core.model.checkpoint import load_model\n"
+            "load_model(Path('models/realm-mini'))",
+            {"torch._dynamo", *SLOW},  # torch's compiler
+        ),
     ],
-    ids=["webapp and workers", "realm_core"],
+    ids=["webapp and workers", "realm_core", "loading a model"],
 )
 def test_what_an_import_loads(program: str, forbidden: set[str]) -> None:
     """Proved in a process of its own, because everything is loaded here already."""

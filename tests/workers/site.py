@@ -56,7 +56,8 @@ class Site:
             "JOB_LEASE_S": "5",
         }
         folders = tiny_deployment(self.data / "tiny")
-        self.tokens = json.loads(self.run("-m", "tests.clients.prepare", *map(str, folders)))
+        prepare = [sys.executable, "-m", "tests.clients.prepare", *map(str, folders)]
+        self.tokens = json.loads(forked.run(prepare, self.environment))
         self.port = stack.enter_context(server(self.environment, folder / "web.log", forked.start))[1]
 
     def run(self, *command: str, **environment: str) -> str:
