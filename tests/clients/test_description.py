@@ -47,7 +47,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 
 def described() -> dict[str, tuple[str, str, dict[str, Any]]]:
     """By the operation's id: its method, address and description."""
-    schema = yaml.safe_load((TOP / "docs" / "openapi.yaml").read_text(encoding="utf-8"))
+    schema = yaml.load((TOP / "docs" / "openapi.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     return {
         operation["operationId"]: (method.upper(), path, operation)
         for path, methods in schema["paths"].items()
