@@ -25,7 +25,7 @@ from webapp.rest.reference_page import SchemaView
 
 pytestmark = pytest.mark.postgresql_only
 
-EXAMPLES = 15 if os.environ.get("NIGHTLY") == "1" else 6  # of each operation
+EXAMPLES = 15 if os.environ.get("NIGHTLY") == "1" else 2  # of each operation
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
