@@ -1,7 +1,12 @@
-"""A tiny deployment of its own whose corpus is edited."""
+"""A tiny deployment of its own whose corpus is edited.
+
+Documents are read in this process: a new one for each of hundreds takes minutes. tests/core/documents has what depends
+on the process, and tests/web/test_backups.py adds documents by way of it.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +15,9 @@ from django.conf import LazySettings
 
 import webapp.serving.engine
 import webapp.serving.living
+from realm_core.documents import reading
+from realm_core.documents.readers import read_file
+from realm_core.documents.records import Document, Limits, from_json, to_json
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests.tiny import tiny_deployment
@@ -35,6 +43,7 @@ def deployed(
     """Whatever is edited lies in a data folder of the test's own."""
     settings.REALM_DATA = tmp_path
     monkeypatch.setattr(webapp.serving.engine, "_holder", None)
+    monkeypatch.setattr(reading, "_run", read_here)
     webapp.serving.living._views.clear()
     model, index, corpus = folders
     record_corpus(corpus)
@@ -66,3 +75,12 @@ def deploy_confirmed(index: IndexGeneration) -> Deployment:
         deployed = deploy(index, confirmed=refused.check.digest)
     holder().refresh(wait=True)
     return deployed
+
+
+def read_here(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[Document]:
+    """What `python -m realm_core.documents` does with these arguments, in this process and without its bounds."""
+    declared = next((one.partition("=")[2] for one in arguments if one.startswith("--type=")), None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = read_file(Path(arguments[0]), name, declared, limits, only_one="--only-one" in arguments)
+    return from_json(to_json(found).encode())

@@ -40,8 +40,6 @@ from webapp.models import (
 from webapp.serving.engine import holder
 from workers.kinds import KINDS, RunAgain
 
-pytestmark = pytest.mark.both_databases
-
 FINLAND = Text("Turku is a city in Finland.\nIts castle was founded in 1280.")
 TURKU = Given(FINLAND, "turku", "Turku", licence="CC0", tags=("city",))
 MARS = Given(Text("Mars is red. Its moons are Phobos and Deimos."), "Mars", "Mars", collection="space")
@@ -99,6 +97,7 @@ def test_the_answers_stay_as_they_are(edited: Deployment) -> None:
     assert AuditEntry.objects.get(action="documents.fold").details["deployment"] == after.pk
 
 
+@pytest.mark.both_databases
 def test_documents_keep_their_records(edited: Deployment, staff: Person) -> None:
     rows = Document.objects.order_by("pk").values("document_id", "status", "changed_at", "added_by")
     before = list(rows)
@@ -127,6 +126,7 @@ def test_kept_answers_are_told_what_changed_since(edited: Deployment) -> None:
     assert "Turku" not in titles()
 
 
+@pytest.mark.both_databases
 def test_an_edit_during_the_fold_is_there_afterwards(edited: Deployment) -> None:
     job = folding.start(by=None)
     result = folds.compute(job)
@@ -146,6 +146,7 @@ def test_an_edit_during_the_fold_is_there_afterwards(edited: Deployment) -> None
     assert show("oulu").text and folding.edits(Deployment.active().index).segments == 1  # type: ignore[union-attr]
 
 
+@pytest.mark.both_databases
 def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
     edited: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +167,7 @@ def test_an_edit_that_a_fold_overtakes_is_repeated_above_the_new_index(
     assert "Oulu" in titles() and Document.objects.get(document_id="oulu").index == active.index
 
 
+@pytest.mark.both_databases
 def test_a_fold_that_fails_while_it_is_recorded_has_not_happened(
     edited: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +202,7 @@ def test_nothing_goes_back_to_what_was_folded(edited: Deployment) -> None:
     assert after.earlier(5) == [] and uses(IndexGeneration.objects.get(pk=edited.index_id)) == []
 
 
+@pytest.mark.both_databases
 def test_a_purge_behind_a_fold_leaves_nothing_in_the_end(edited: Deployment) -> None:
     documents.add([replace(TURKU, document_id="oulu", title="Oulu")], by=None)
     first = folds.fold()

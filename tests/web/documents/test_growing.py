@@ -41,8 +41,6 @@ from webapp.serving import living
 from webapp.serving.engine import holder
 from webapp.storage.places import resolve
 
-pytestmark = pytest.mark.both_databases
-
 TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
 MARS = Given(Text("Mars is red."), "Mars", "Mars")
 BACH = "Johann Sebastian Bach"
@@ -103,6 +101,7 @@ def active() -> IndexGeneration:
     return deployment.index
 
 
+@pytest.mark.both_databases
 def test_edits_are_there_from_the_first_moment_on(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +122,7 @@ def test_edits_are_there_from_the_first_moment_on(
     assert show("Nile").listed.status == "removed" and bringing.waiting() is None
 
 
+@pytest.mark.both_databases
 def test_what_is_edited_while_a_pair_is_prepared_is_there_too(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +175,7 @@ def test_indexes_that_are_only_in_the_object_store_are_fetched(
     assert show("Nile").listed.status == "removed" and show(BACH).collection == "board" and show("Bergen").text
 
 
+@pytest.mark.both_databases
 def test_an_edit_that_a_deployment_overtakes_is_made_above_that(
     edited: None, later: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_edits_of_another_corpus_are_left_to_a_person(edited: None, later: Index
     assert not Document.objects.filter(index=later).exists()
 
 
+@pytest.mark.both_databases
 def test_a_fold_meanwhile_keeps_its_edits_in_what_follows(edited: None, later: IndexGeneration) -> None:
     """What is above the fold counts as well as what the fold took in."""
     assert deploying.check(later).doubts

@@ -29,8 +29,6 @@ from webapp.serving.living import store_of
 from webapp.storage.holding import keep_files
 from webapp.storage.places import living_dir
 
-pytestmark = pytest.mark.both_databases
-
 TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0")
 LATER = replace(TURKU, source=Text("Turku was founded in 1229."))
 LAST = replace(TURKU, source=Text("Turku has a cathedral."))
@@ -63,6 +61,7 @@ def edited(answering: Deployment) -> Deployment:
     return answering
 
 
+@pytest.mark.both_databases
 def test_what_nothing_needs_goes_after_a_day(edited: Deployment) -> None:
     assert sweeping.earlier(IndexGeneration.objects.get()) == 2
     assert sweeping.sweep(by="retention") == [], "a process may be about to open an earlier state"
@@ -88,6 +87,7 @@ def test_a_state_is_kept_for_a_day_from_the_edit_that_replaced_it(edited: Deploy
     assert segments() == set()
 
 
+@pytest.mark.both_databases
 def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Swept between the moment at which the edit has found it there and that at which it commits."""
     age()
@@ -103,6 +103,7 @@ def test_an_edit_that_uses_an_old_segment_again_keeps_it(edited: Deployment, mon
     load_engine(Deployment.objects.get(pk=edited.pk)).close()
 
 
+@pytest.mark.both_databases
 def test_what_a_stored_answer_was_read_from_is_kept_as_long_as_the_answer(answering: Deployment) -> None:
     documents.add([TURKU], by=None)
     asked = asking.ask("Where is Turku?", k=20, asker=None)
@@ -127,6 +128,7 @@ def test_what_is_edited_above_an_index_that_does_not_answer_is_kept(
     assert show("turku").text == "Turku is a city in Finland."
 
 
+@pytest.mark.both_databases
 def test_an_unfinished_fold_keeps_what_it_began_with(edited: Deployment) -> None:
     job = folding.start(by=None)
     first = folds.task_of(job)  # which writes the state that all attempts fold
@@ -174,6 +176,7 @@ def test_what_was_removed_before_an_error_is_in_the_audit_trail(edited: Deployme
     assert len(AuditEntry.objects.get(action="segments.remove").details["segments"]) == 2
 
 
+@pytest.mark.both_databases
 def test_a_corpus_that_is_being_edited_is_left_to_the_next_sweep(edited: Deployment) -> None:
     age()
     with store_of(edited.index).lock():
@@ -188,6 +191,7 @@ def read_now(deployment: Deployment) -> Deployment:
     return found
 
 
+@pytest.mark.both_databases
 def test_questions_are_answered_meanwhile(edited: Deployment) -> None:
     """By an engine with a state whose segments go, and by one that is loaded with the state before the last edit."""
     engine, failures, done, asked = load_engine(read_now(edited)), list[Exception](), threading.Event(), 0
