@@ -26,7 +26,7 @@ from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests import forked
 from tests.tiny import ARTICLES, tiny_deployment, tiny_model
-from tests.waiting import wait_until
+from tests.waiting import alive, wait_until
 from tests.workers.site import asker, call
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.asking import idempotency
@@ -269,8 +269,10 @@ def test_killed_under_load_it_loses_and_doubles_nothing(environment: dict[str, s
         answers_again()
         patient = others.enter_context(patient_askers(port))
         wait_until(lambda: len(patient) >= 6)
+        orphan = answering(process.pid)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+        wait_until(lambda: not alive(orphan))  # it finishes what it has begun, and holds the port meanwhile
         # What was under way when its server died is waited for; here that minute is over.
         IdempotencyKey.objects.filter(answer=None).update(since=timezone.now() - 2 * idempotency.longest())
         with serving(web(port).command, port, environment, tmp_path / "web-again.log", forked.start):
