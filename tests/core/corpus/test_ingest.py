@@ -152,6 +152,7 @@ def test_killed_and_resumed_gives_the_same_snapshot(tmp_path: Path, processes: i
     assert not journal.parent.exists()
 
 
+@pytest.mark.nightly  # below, an ingest in this process is stopped and goes on every day
 @pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 def test_a_stop_request_keeps_finished_parts(tmp_path: Path) -> None:
     rows = rows_file(tmp_path / "rows.jsonl", 1_500)

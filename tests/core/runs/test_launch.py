@@ -21,7 +21,8 @@ os.write(1, json.dumps(told).encode() + b"\\n")  # at once: two processes share 
 
 
 @pytest.mark.parametrize(
-    ("processes", "niceness"), [(1, 0), (1, 7), pytest.param(2, 0, marks=pytest.mark.nightly), (2, 7)]
+    ("processes", "niceness"),
+    [(1, 0), (1, 7), *(pytest.param(2, niceness, marks=pytest.mark.nightly) for niceness in (0, 7))],
 )
 def test_a_command_yields_also_to_other_sessions(tmp_path: Path, processes: int, niceness: int) -> None:
     tell = [sys.executable, "-c", TELL]

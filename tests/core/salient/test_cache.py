@@ -142,7 +142,7 @@ def test_spacy_in_a_process_of_its_own(deployment: Deployment, tmp_path: Path) -
 
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_interrupted_runs_resume_to_the_same_bytes(towns: Path, tmp_path: Path, processes: int) -> None:
     folder = tmp_path / "spans"
     arguments = ["spans", "--corpus", str(towns), "--output", str(folder), "--tagger", "dates", "--shard-blocks", "1"]
@@ -254,6 +254,7 @@ def test_bad_options_are_an_error_message(towns: Path, tmp_path: Path, options: 
     assert status == 2 and message in errors and "Traceback" not in errors
 
 
+@pytest.mark.nightly  # test_taggers.py has the sentence every day, tests/core/runs that a part's error is reported
 def test_a_workers_error_is_reported(deployment: Deployment, tmp_path: Path) -> None:
     model = tmp_path / "model"  # a token classifier without weights
     BertConfig(id2label={0: "O", 1: "B-PER"}).save_pretrained(model)
