@@ -50,15 +50,16 @@ class LowRank(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """The layer's outputs."""
-        changed: Tensor = self.linear(rows) + F.linear(F.linear(rows, self.down), self.up)
+        down, up = self.down.to(rows.dtype), self.up.to(rows.dtype)
+        changed: Tensor = self.linear(rows) + F.linear(F.linear(rows, down), up)
         return changed
 
 
 def adapt(bert: Bert, rank: int, first: int, own: Mapping[str, Tensor] = MappingProxyType({})) -> bool:
     """Freeze `bert`, and give each linear layer from layer `first` on a low-rank change to be trained.
 
-    own: the adapter that was merged into `bert`, by the names in `bert`. It is trained further if it has a change of
-    this rank for these layers and for no others, and then the result is True.
+    own: the adapter that was merged into `bert`, by the names in `bert`. It is trained further if its changes are of at
+    most this rank, and in these layers alone; then the result is True.
     """
     for parameter in bert.parameters():
         parameter.requires_grad_(False)
@@ -68,12 +69,13 @@ def adapt(bert: Bert, rank: int, first: int, own: Mapping[str, Tensor] = Mapping
         for owner, name, linear in _linears(layer):
             changed[f"{names[linear]}.weight"] = low_rank = LowRank(linear, rank)
             setattr(owner, name, low_rank)
-    continues = {(name + DOWN, rank) for name in changed} == {(key, len(own[key])) for key in own if key.endswith(DOWN)}
+    merged = {key.removesuffix(DOWN): len(tensor) for key, tensor in own.items() if key.endswith(DOWN)}
+    continues = bool(merged) and all(name in changed and earlier <= rank for name, earlier in merged.items())
     if continues:
         with torch.no_grad():
-            for name, low_rank in changed.items():
-                low_rank.down.copy_(own[name + DOWN])
-                low_rank.up.copy_(own[name + UP])
+            for name, earlier in merged.items():
+                low_rank = changed[name]
+                low_rank.down[:earlier], low_rank.up[:, :earlier] = own[name + DOWN], own[name + UP]
                 low_rank.linear.weight -= low_rank.up @ low_rank.down
     return continues
 
@@ -87,7 +89,7 @@ def merge(bert: Bert) -> dict[str, Tensor]:
                 matrix = f"{place}.{name}.weight"
                 tensors[matrix + DOWN], tensors[matrix + UP] = low_rank.down.detach(), low_rank.up.detach()
                 with torch.no_grad():
-                    low_rank.linear.weight += low_rank.up @ low_rank.down
+                    low_rank.linear.weight += (low_rank.up @ low_rank.down).to(low_rank.linear.weight.dtype)
                 setattr(module, name, low_rank.linear)
     return tensors
 

@@ -15,6 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+_ALIGNED = 16
 
 
 @cache
@@ -42,7 +45,9 @@ class Layout:
 
     @cached_property
     def longest(self) -> int:
-        return max(self.lengths)
+        """On a GPU rounded up: its kernels copy a bias whose rows are not aligned."""
+        longest = max(self.lengths)
+        return longest if self._device.type == "cpu" else -(-longest // _ALIGNED) * _ALIGNED
 
     @cached_property
     def bounds_B1(self) -> Tensor:
@@ -136,11 +141,13 @@ def _padded(
     mask = layout.present_BL[:, None, None, :]
     if bias_HLL is not None:
         mask = torch.where(mask, bias_HLL.to(query_THD.dtype), -torch.inf)  # [B, H, L, L]
-    context_BHLD = F.scaled_dot_product_attention(
-        spread(query_THD),
-        spread(key_THD),
-        spread(value_THD),
-        attn_mask=mask,
-        dropout_p=dropout,
-    )
-    return context_BHLD.transpose(1, 2).flatten(0, 1)[layout.places_T]
+    # cuDNN's kernels, torch's first choice on some GPUs, are made anew for each shape, and every batch has its own.
+    with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        context_BHLD = F.scaled_dot_product_attention(
+            spread(query_THD),
+            spread(key_THD),
+            spread(value_THD),
+            attn_mask=mask,
+            dropout_p=dropout,
+        )
+    return context_BHLD.transpose(1, 2).flatten(0, 1).index_select(0, layout.places_T)

@@ -7,7 +7,8 @@ A model folder contains
     adapter.safetensors what a later training added to these, if it was of low rank (`adapter.py`)
     README.md           the model card, if it has one
 
-A matrix may be quantised to int8 with a scale per row (`NAME` int8 and `NAME:scale` float16): value = int8 · scale.
+A matrix may be quantised to int8 with a scale per row (`NAME` int8 and `NAME:scale` float16): value = int8 · scale. An
+adapter's are.
 Or its difference from the base weights is quantised to four bits with a scale per row (`NAME:delta` uint8, two columns
 per byte, the first in the low half, and `NAME:scale` float16): value = base + (code − 8) · scale.
 """
@@ -153,8 +154,11 @@ def _save_adapter(adapter: Adapter, config: ModelConfig, folder: Path) -> dict[s
         shutil.copyfile(weights, folder / WEIGHTS_FILE)
     tensors = {name: tensor.detach().cpu() for name, tensor in adapter.tensors.items()}
     for path in () if adapter.continues else earlier:
-        tensors = joined(load_tensors(path), tensors)
-    save_tensors(folder / ADAPTER_FILE, {name: tensor.half().contiguous() for name, tensor in tensors.items()})
+        tensors = joined(_adapter_tensors(path), tensors)
+    stored: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        stored |= _store(name, tensor, "int8" if name.endswith((DOWN, UP)) else "float16", None)
+    save_tensors(folder / ADAPTER_FILE, stored)
     kept: dict[str, Any] = {
         key: record[key] for key in ("format", "block_hash", "weights_sha256", "shared_embedder") if key in record
     }
@@ -241,7 +245,20 @@ def weighted(model: Model, lexical_weight: float | None) -> Model:
 def own_adapter(folder: Path) -> dict[str, Tensor]:
     """The tensors of a model's adapter; none if it has no adapter."""
     _, *adapters = verified_weights(folder, read_json(folder / "config.json"))
-    return {name: tensor for path in adapters for name, tensor in load_tensors(path).items()}
+    return {name: tensor for path in adapters for name, tensor in _adapter_tensors(path).items()}
+
+
+def _adapter_tensors(path: Path) -> dict[str, Tensor]:
+    """An adapter's tensors in float32; `RealmError` if a scale does not fit."""
+    stored = load_tensors(path)
+    try:
+        return {
+            name: _dequantised(tensor, stored.get(name + _SCALE), torch.float32)
+            for name, tensor in stored.items()
+            if not name.endswith(_SCALE)
+        }
+    except ValueError:
+        raise RealmError(f"{path}: a scale is missing or does not fit its tensor.") from None
 
 
 def _adapter_of(
@@ -251,7 +268,7 @@ def _adapter_of(
     added: dict[str, Tensor] = {}
     whole: dict[str, Tensor] = {}
     for path in files:
-        tensors = {n: t for n, t in load_tensors(path).items() if only in (None, n.partition(".")[0])}
+        tensors = {n: t for n, t in _adapter_tensors(path).items() if only in (None, n.partition(".")[0])}
         try:
             added |= changes(tensors)
         except ValueError as error:

@@ -99,6 +99,30 @@ def log_pair_reading(span_logits_PS: Tensor, correct_PS: Tensor) -> Tensor:
     return torch.where(correct_PS.any(-1), correct_P, torch.zeros_like(correct_P)) - total_P
 
 
+def question_loss(
+    log_pair_P: Tensor, answered_P: Tensor, scores_P: Tensor, places_2P: Tensor, questions: int
+) -> Tensor:
+    """Loss [G] of G questions whose blocks are read together, from `log_pair_reading` of their P pairs.
+
+    −log Σ_z p(z|x) p(y|z,x) over the blocks that hold the answer's string: one of them has to answer, and those that
+    only seem to are not forced to (as in `log_answer_marginal`; the other blocks' share of the prior is constant here).
+    Plus the mean over the other blocks of −log p("not here"|z,x).
+
+    answered_P: bool, the block holds the string; scores_P: f(x, z); places_2P: question and rank of each pair.
+    """
+    question_P = places_2P[0]
+    table_GK = log_pair_P.new_full((questions, int(places_2P[1].max()) + 1), -math.inf)
+    here = (question_P[answered_P], places_2P[1][answered_P])
+    scores_GK = table_GK.index_put(here, scores_P[answered_P])
+    some_G = torch.isfinite(scores_GK).any(1)
+    prior_GK = log_prior(torch.where(some_G.unsqueeze(1), scores_GK, torch.zeros_like(scores_GK)))
+    answer_G = log_marginal(prior_GK, table_GK.index_put(here, log_pair_P[answered_P]))
+    others_P = ~answered_P
+    count_G = log_pair_P.new_zeros(questions).index_add(0, question_P, others_P.to(log_pair_P.dtype))
+    null_G = log_pair_P.new_zeros(questions).index_add(0, question_P, torch.where(others_P, log_pair_P, 0.0))
+    return -torch.where(some_G, answer_G, torch.zeros_like(answer_G)) - null_G / count_G.clamp(min=1)
+
+
 def pair_divergence(teacher_PS: Tensor, student_PS: Tensor) -> Tensor:
     """KL divergence [P] of the student's distribution over a pair's spans and its "not here" from the teacher's.
 

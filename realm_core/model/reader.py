@@ -72,7 +72,7 @@ class Reader(BertModule):
         exceed its room or split a word.
         """
         hidden_TW = self.encode(pairs)
-        start_NH, end_NH = self._halves(hidden_TW[bodies.positions_N])
+        start_NH, end_NH = self._halves(hidden_TW.index_select(0, bodies.positions_N))
         owner_N = torch.repeat_interleave(
             torch.arange(len(bodies.lengths), device=hidden_TW.device),
             torch.tensor(bodies.lengths, device=hidden_TW.device),
@@ -89,7 +89,7 @@ class Reader(BertModule):
         if self.not_here:
             starts_B = torch.tensor(pairs.starts(), device=hidden_TW.device)
             null_B = self._mlp(*self._halves(hidden_TW[starts_B]))
-            logits_S = logits_S - null_B[owner_N[first_S]]
+            logits_S = logits_S - null_B.index_select(0, owner_N[first_S])
         logits_NM = logits_S.new_full((len(owner_N), self._widest(bodies)), -math.inf)
         return logits_NM.index_put((first_S, width_S), logits_S)
 
@@ -136,4 +136,9 @@ class Reader(BertModule):
 
 def by_block(logits_NM: Tensor, lengths: tuple[int, ...], *, fill: float = -math.inf) -> Tensor:
     """Packed span values [N, M] as [B, S], where S = longest body × M, padded with `fill`."""
-    return nn.utils.rnn.pad_sequence(list(logits_NM.split(lengths)), batch_first=True, padding_value=fill).flatten(1)
+    device, width = logits_NM.device, logits_NM.shape[1]
+    lengths_B = torch.tensor(lengths, device=device)
+    owner_N = torch.repeat_interleave(torch.arange(len(lengths), device=device), lengths_B, output_size=len(logits_NM))
+    place_N = torch.arange(len(logits_NM), device=device) - (lengths_B.cumsum(0) - lengths_B)[owner_N]
+    padded_BLM = logits_NM.new_full((len(lengths), max(lengths), width), fill)
+    return padded_BLM.index_put((owner_N, place_N), logits_NM).flatten(1)

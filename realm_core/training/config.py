@@ -160,6 +160,9 @@ class MineConfig(Settings):
     )
     candidates: int = setting(3, "blocks with the answer's string that the reader chooses among", ge=1, le=100)
     unanswerable_blocks: int = setting(2, "rows made of a question without an answer", ge=1, le=100)
+    together: int = setting(
+        0, "best blocks of a question that are learnt together; 0: rows that are learnt one by one", ge=0, le=100
+    )
 
 
 class ReaderConfig(Settings):
@@ -167,13 +170,14 @@ class ReaderConfig(Settings):
 
     seed: Seed = setting(1, _SEED)
     steps: int = setting(1000, "of training", ge=1)
-    batch: int = setting(32, "rows per step", ge=1)
-    at_once: int = setting(16, "rows whose graph is in memory together", ge=1)
+    batch: int = setting(32, "rows per step; rows that are learnt together count as one", ge=1)
+    at_once: int = setting(16, "rows whose graph is in memory together; at least those of a question", ge=1)
+    least_blocks: int = setting(4, "fewest blocks read of a question's that are learnt together", ge=1)
     frozen_layers: Count = setting(0, "layers of the reader, from the first, that are not trained")
     low_rank: Count = setting(
         0,
-        "rank of the change that each matrix is given, stored beside the weights (LoRA); a model's own change of the "
-        "same rank and layers is trained further. 0: matrices change freely",
+        "rank of the change that each matrix is given, stored beside the weights (LoRA); a model's own change of at "
+        "most this rank, in these layers, is trained further. 0: matrices change freely",
     )
     casual: Share = setting(
         0.0, "share of the questions rewritten as casually typed: without capitals, as keywords, misspelt"

@@ -8,6 +8,9 @@ For each question, what the reader is to learn from:
     the best blocks of a question without an answer (with a title: of that article)          → "not here"
     the question with its article's title replaced by another's, with that article's block   → "not here"
 
+With `together`, instead, the best blocks of each question as rows that are learnt together. A question's own passage is
+then not used; one without an answer among its blocks is left out.
+
 A match far down the ranking is mostly a coincidence (for Natural Questions half of the best string matches are below
 rank 20), so blocks beyond `depth` are not used. Without `agreement` the highest match is used. With it, the model's own
 reader reads the first `candidates` of them; the one with the highest posterior p(z|y, x) is used, and none if the
@@ -86,7 +89,8 @@ def main(task: Mine, activity: Activity) -> None:
         for kind, row in miner.rows(questions, activity):
             counts[kind] += 1
             value = {"question": row.question, "title": row.title, "context": row.context, "answers": row.answers}
-            print(json.dumps(value, ensure_ascii=False), file=file)
+            score = {} if row.score is None else {"score": round(row.score, 4)}
+            print(json.dumps({**value, **score}, ensure_ascii=False), file=file)
     temporary.replace(task.output)
     activity.say(f"{task.output}: " + ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())))
     activity.result({"path": str(task.output), "rows": dict(counts)})
@@ -173,6 +177,11 @@ class _Miner:
             activity.check()
             batch = questions[start : start + _QUESTIONS_AT_ONCE]
             retrieved = self._retrieved(batch)
+            if self._config.together:
+                for question, blocks in zip(batch, retrieved, strict=True):
+                    yield from self._rows_together(question, blocks)
+                activity.progress(start + len(batch), len(questions), "questions")
+                continue
             right = self._right(batch, retrieved)
             for question, blocks, block in zip(batch, retrieved, right, strict=True):
                 yield from self._rows_of(question, blocks, block, passages.get(question.title or "", []))
@@ -188,6 +197,24 @@ class _Miner:
             ]
             for question, *ranking in zip(batch, rows, scores, strict=True)
         ]
+
+    def _rows_together(self, question: Question, retrieved: Sequence[_Retrieved]) -> Iterator[tuple[str, ReadingRow]]:
+        """The best blocks of a question, one of which holds an answer if the question has any; otherwise nothing.
+
+        The answer's string in another article than the question's own is neither right nor “not here”.
+        """
+        own = None if question.title is None else normalise_answer(question.title)
+        blocks = [one for one in retrieved if not one.held or own in (None, one.normal_title)]
+        best = blocks[: self._config.together]
+        if question.answers and not any(one.held for one in best):
+            first = next((one for one in blocks if one.held), None)
+            if first is None:
+                return
+            best = [*best[:-1], first]
+        kind = "of questions' blocks" if question.answers else "of unanswerable questions"
+        for one in best:
+            answers = answer_strings(question, one.block.text) if one.held else ()
+            yield kind, ReadingRow(question.question, one.block.title, one.block.text, answers, score=one.score)
 
     def _right(self, batch: Sequence[Question], retrieved: Sequence[Sequence[_Retrieved]]) -> list[Block | None]:
         """For each question without its own passage, the block assumed to be correct."""

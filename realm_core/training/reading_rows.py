@@ -1,17 +1,17 @@
 """Reading rows: JSON lines of {"question", "title", "context", "answers"}, each a question paired with one block.
 
-Without answers the block holds none: "not here" is correct. `mine` makes such rows.
+Without answers the block holds none: "not here" is correct. `mine` makes such rows. Consecutive rows of a question that
+have a "score", f(x, z), are learnt together: the blocks that were retrieved for it, the best first.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
+import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
-from torch import Tensor
 
 from realm_core.errors import RealmError, quoted
 from realm_core.files import parse_json
@@ -26,6 +26,7 @@ class ReadingRow:
     """A question, a block, and the answers in the block, if any.
 
     typed: the question as a person in a hurry types it; None: unchanged.
+    score: f(x, z) of the block; None: the row is learnt by itself.
     """
 
     question: str
@@ -33,6 +34,7 @@ class ReadingRow:
     context: str
     answers: tuple[str, ...]
     typed: str | None = None
+    score: float | None = None
 
     @property
     def draw(self) -> float:
@@ -70,7 +72,31 @@ def _row(line: str, where: str) -> ReadingRow:
     answers = row.get("answers")
     if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
         raise RealmError(f"{where}: `answers` must be a list of texts, not {quoted(answers)}.")
-    return ReadingRow(row["question"].strip(), row["title"], row["context"], tuple(answers))
+    score = row.get("score")
+    if score is not None and (type(score) not in (int, float) or not math.isfinite(score)):
+        raise RealmError(f"{where}: `score` must be a number, not {quoted(score)}.")
+    return ReadingRow(row["question"].strip(), row["title"], row["context"], tuple(answers), score=score)
+
+
+def grouped(rows: Iterable[ReadingRow]) -> list[tuple[ReadingRow, ...]]:
+    """The rows in groups: those of a question's retrieved blocks, and each other row by itself."""
+    groups: list[tuple[ReadingRow, ...]] = []
+    for row in rows:
+        last = groups[-1][0] if groups else None
+        if last and None not in (last.score, row.score) and last.question == row.question:
+            groups[-1] += (row,)
+        else:
+            groups.append((row,))
+    return groups
+
+
+def some_blocks(group: Sequence[ReadingRow], least: int, draw: random.Random) -> tuple[ReadingRow, ...]:
+    """The best of a question's blocks, at least `least` of them; one among them holds an answer, if any does."""
+    count = draw.randint(min(least, len(group)), len(group))
+    best, rest = group[:count], group[count:]
+    if not any(row.answers for row in best):
+        best = (*best[:-1], next((row for row in rest if row.answers), best[-1]))
+    return tuple(best)
 
 
 @dataclass(frozen=True)
@@ -100,13 +126,3 @@ def example_of(row: ReadingRow, config: ModelConfig, wordpieces: Wordpieces) -> 
         (first, last) for first, last in found if last < len(pair.offsets) and last - first < pair.room[first]
     )
     return ReadingExample(pair, spans, written) if spans else None
-
-
-def correct_spans(examples: Sequence[ReadingExample], width: int, like_PS: Tensor) -> Tensor:
-    """bool [P, S], True at the spans that read an answer; `width`: as in the reader's logits."""
-    correct_PS = torch.zeros_like(like_PS, dtype=torch.bool)
-    for number, example in enumerate(examples):
-        for first, last in example.spans:
-            if last - first < width:
-                correct_PS[number, first * width + last - first] = True
-    return correct_PS & torch.isfinite(like_PS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from realm_core.errors import RealmError
 from realm_core.files import remove_folder
@@ -138,20 +140,63 @@ def publish(
 
 
 class Prefetch(Generic[T]):
-    """Calls `make(step)` for the next step in a second thread while the current one is computed."""
+    """Calls `make(step)` for the next step while the current one is computed: in a second thread, or in `processes`.
 
-    def __init__(self, make: Callable[[int], T]) -> None:
-        self._make = make
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="batches")
+    Processes are forked, so `make` can be any function; what it returns is pickled. They make several steps ahead.
+    """
+
+    def __init__(self, make: Callable[[int], T], *, processes: int = 0) -> None:
+        self._make, self._processes = make, processes
+        self._thread = None if processes else ThreadPoolExecutor(1, thread_name_prefix="batches")
         self._next: tuple[int, Future[T]] | None = None
+        self._made: Iterator[T] | None = None
 
     def __call__(self, step: int) -> T:
-        """What `make(step)` returns."""
+        """What `make(step)` returns; with `processes`, of one step after another."""
+        if self._thread is None:
+            if self._made is None:
+                self._made = self._from_processes(step)
+            return next(self._made)
         known = self._next
         value = known[1].result() if known is not None and known[0] == step else self._make(step)
         self._next = (step + 1, self._thread.submit(self._make, step + 1))
         return value
 
+    def _from_processes(self, first: int) -> Iterator[T]:
+        """`make(first)`, `make(first + 1)`, … without end."""
+        loader: DataLoader[T] = DataLoader(
+            _Steps(self._make),
+            sampler=_Counting(first),
+            batch_size=None,
+            collate_fn=_as_made,
+            num_workers=self._processes,
+            prefetch_factor=4,
+            multiprocessing_context="fork",
+        )
+        return iter(loader)
+
     def close(self) -> None:
         """Stop making."""
-        self._thread.shutdown(cancel_futures=True)
+        self._made = None
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+
+
+class _Steps(Dataset[T]):
+    def __init__(self, make: Callable[[int], T]) -> None:
+        self._make = make
+
+    def __getitem__(self, step: int) -> T:
+        return self._make(step)
+
+
+class _Counting(Sampler[int]):
+    def __init__(self, first: int) -> None:
+        self._first = first
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.count(self._first)
+
+
+def _as_made(value: T) -> T:
+    return value

@@ -4,7 +4,8 @@
 
 Only the reader is trained; embedders, and with them every index, do not change. Under `block+null` each block is
 normalised separately, so a row needs no other block beside it, and a block without the answer teaches "not here": the
-marginal likelihood over the k blocks gives such blocks no gradient at all.
+marginal likelihood over the k blocks gives such blocks no gradient at all. Rows with a score are a question's retrieved
+blocks: together they are to answer it (`marginal.question_loss`).
 
 With a teacher the loss also has the divergence from the teacher's distribution over the same spans and "not here"; the
 teacher reads the question as written, whatever the student reads.
@@ -13,6 +14,7 @@ teacher reads the question as written, whatever the student reads.
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,24 +27,20 @@ from realm_core.model.adapter import Adapter, adapt, merge
 from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
-from realm_core.model.marginal import log_pair_reading, pair_divergence
-from realm_core.model.pairs import ReadingPair, collate
-from realm_core.model.reader import Reader, by_block
+from realm_core.model.marginal import log_pair_reading, pair_divergence, question_loss
+from realm_core.model.packed import Packed
+from realm_core.model.reader import Bodies, Reader, by_block
 from realm_core.questions.casual import casually
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import ReaderConfig
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
-from realm_core.training.reading_rows import ReadingExample, ReadingRow, correct_spans, example_of, read_rows
-from realm_core.training.stage import (
-    MOST_HELD_OUT,
-    Prefetch,
-    even_parts,
-    identity_of,
-    publish,
-    run_folder,
-)
+from realm_core.training.reading_batch import ReadingBatch, batches_of
+from realm_core.training.reading_rows import ReadingRow, grouped, read_rows, some_blocks
+from realm_core.training.stage import MOST_HELD_OUT, Prefetch, identity_of, publish, run_folder
 from realm_core.training.tasks import TrainReader
+
+Group = tuple[ReadingRow, ...]  # learnt together: the blocks of a question, or a single row
 
 
 def main(task: TrainReader, activity: Activity) -> None:
@@ -58,9 +56,9 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
         raise RealmError(f"{task.model} has no score of “not here”, which this training teaches.")
     if config.frozen_layers >= len(model.reader.bert.layers):
         raise RealmError(f"frozen_layers must be below the reader's {len(model.reader.bert.layers)} layers.")
-    rows = [row for path in task.rows for row in read_rows(path)]
-    held_out = [row for row in rows if row.draw < config.holdout][:MOST_HELD_OUT]
-    learnt = [row for row in rows if row.draw >= config.holdout]
+    groups = [group for path in task.rows for group in grouped(read_rows(path))]
+    held_out = [group for group in groups if group[0].draw < config.holdout][:MOST_HELD_OUT]
+    learnt = [group for group in groups if group[0].draw >= config.holdout]
     if not learnt:
         raise RealmError("All rows are held out; there is nothing to train on.")
     device = pick_device(task.device)
@@ -90,12 +88,13 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
         folder=run / "train-reader",
         activity=activity,
     )
-    activity.say(f"{len(learnt):,} rows to train on, {len(held_out):,} held out.")
+    rows = sum(map(len, learnt))
+    activity.say(f"{rows:,} rows of {len(learnt):,} to train on, those of {len(held_out):,} held out.")
     measured = _train(loop, step, learnt, held_out, config)
     adapter = Adapter(task.model, _adapter(reader), continues) if config.low_rank else None
     names = ", ".join(path.stem for path in task.rows)
     taught = f", taught by {teacher.hash}," if teacher else ""
-    recipe = f"reader of {model.hash}{taught} trained on {len(learnt)} rows of {names}: {config.model_dump()}"
+    recipe = f"reader of {model.hash}{taught} trained on {rows} rows of {names}: {config.model_dump()}"
     publish(
         dataclasses.replace(model, config=config_read, adapter=adapter),
         task.output,
@@ -112,7 +111,12 @@ def _choose_parameters(reader: Reader, config: ReaderConfig, folder: Path) -> bo
     if config.low_rank:
         torch.manual_seed(config.seed)
         before = {name.removeprefix("reader.bert."): tensor for name, tensor in own_adapter(folder).items()}
-        return adapt(reader.bert, config.low_rank, config.frozen_layers, before)
+        continues = adapt(reader.bert, config.low_rank, config.frozen_layers, before)
+        device = reader.ends.weight.device
+        if device.type != "cpu":  # activations, too, are then half as large, and are what a GPU spends its time on
+            for frozen in (parameter for parameter in reader.bert.parameters() if not parameter.requires_grad):
+                frozen.data = frozen.data.to(fast_dtype(device))
+        return continues
     freeze(reader.bert.embeddings)
     if reader.bert.encoder.relative_attention_bias is not None:
         freeze(reader.bert.encoder.relative_attention_bias)
@@ -142,18 +146,20 @@ def _teacher(folder: Path, config: ModelConfig, device: torch.device) -> Model:
 
 
 def _train(
-    loop: Loop, step: ReaderStep, learnt: Sequence[ReadingRow], held_out: Sequence[ReadingRow], config: ReaderConfig
+    loop: Loop, step: ReaderStep, learnt: Sequence[Group], held_out: Sequence[Group], config: ReaderConfig
 ) -> dict[str, float]:
-    ahead = Prefetch(lambda number: step.examples(batch_of(learnt, config, number)))
+    ahead = Prefetch(
+        lambda number: step.batches(batch_of(learnt, config, number), config.at_once, taught=True),
+        processes=step.processes,
+    )
 
     def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
-        examples = ahead(number)
-        for part in even_parts(len(examples), config.at_once):
-            part_examples = examples[part]
-            loss_P, _ = step(part_examples, taught=True)
-            share = len(part_examples) / len(examples)
-            not_here = sum(not e.spans for e in part_examples) / len(part_examples)
-            yield loss_P.mean() * share, {"sequences": len(part_examples), "not_here": not_here}
+        parts = ahead(number)
+        questions = sum(part.questions for part in parts)
+        for part in parts:
+            loss, _ = step(part)
+            rows = len(part.answered_P)
+            yield loss * (part.questions / questions), {"sequences": rows, "not_here": 1 - _share(part.answered_P)}
 
     step.reader.train()
     try:
@@ -163,17 +169,24 @@ def _train(
         step.reader.eval()
 
 
-def batch_of(learnt: Sequence[ReadingRow], config: ReaderConfig, number: int) -> list[ReadingRow]:
-    """The rows of a step: passes over all rows in changing order; some questions are rewritten as casually typed."""
+def _share(flags: Tensor) -> float:
+    return float(flags.float().mean())
+
+
+def batch_of(learnt: Sequence[Group], config: ReaderConfig, number: int) -> list[Group]:
+    """The rows of a step: passes over all in changing order; some questions are rewritten as casually typed."""
     draw = random.Random(f"{config.seed} rows {number}")
-    rows = []
+    groups: list[Group] = []
     for place in range(number * config.batch, (number + 1) * config.batch):
         epoch, position = divmod(place, len(learnt))
-        row = learnt[_order(len(learnt), f"{config.seed} {epoch}")[position]]
+        group = learnt[_order(len(learnt), f"{config.seed} {epoch}")[position]]
+        if len(group) > 1:
+            group = some_blocks(group, config.least_blocks, draw)
         if draw.random() < config.casual:
-            row = dataclasses.replace(row, typed=casually(row.question, draw))
-        rows.append(row)
-    return rows
+            typed = casually(group[0].question, draw)
+            group = tuple(dataclasses.replace(row, typed=typed) for row in group)
+        groups.append(group)
+    return groups
 
 
 _orders: dict[tuple[int, str], list[int]] = {}
@@ -195,50 +208,57 @@ class ReaderStep:
         self.reader, self._config, self._teacher, self._share = reader, config, teacher, share
         self._wordpieces = Wordpieces.default()
         self._device = reader.ends.weight.device
-        self._autocast = fast_dtype(self._device) == torch.bfloat16
+        self._autocast = fast_dtype(self._device) == torch.bfloat16 and reader.bert.dtype != torch.bfloat16
+        # Where another device computes, the processors make the next batches.
+        self.processes = min(12, max(1, (os.cpu_count() or 1) - 2)) if self._device.type != "cpu" else 0
 
-    def examples(self, rows: Sequence[ReadingRow]) -> list[ReadingExample]:
-        """The rows that have an answer, if any, in the part of the block that is read."""
-        made = (example_of(row, self._config, self._wordpieces) for row in rows)
-        return [example for example in made if example is not None]
+    def batches(self, groups: Sequence[Group], at_once: int, *, taught: bool = False) -> list[ReadingBatch]:
+        """The groups in parts; taught: also for the teacher, if there is one."""
+        teacher = taught and self._teacher is not None
+        return batches_of(groups, self._config, self._wordpieces, at_once, taught=teacher)
 
-    def __call__(self, examples: Sequence[ReadingExample], *, taught: bool = False) -> tuple[Tensor, Tensor]:
-        """(loss [P], bool [P]: whether the reader's best outcome is correct).
+    def __call__(self, batch: ReadingBatch) -> tuple[Tensor, Tensor]:
+        """(loss, mean over the questions; bool [P]: whether the reader's best outcome is correct).
 
-        The loss is −log p of what is correct; if `taught`, with the divergence from the teacher.
+        The loss is −log p of what is correct, with the divergence from the teacher if the batch is made for one.
         """
         with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._autocast):
-            logits_PS, width = self._logits(self.reader, [example.pair for example in examples])
-        correct_PS = correct_spans(examples, width, logits_PS)
+            logits_PS, width = self._logits(self.reader, batch.pairs, batch.bodies)
+        correct_PS = batch.correct(width, logits_PS)
         best = logits_PS.detach().max(dim=1)
         best_is_correct_P = correct_PS.gather(1, best.indices.unsqueeze(1)).squeeze(1) & (best.values > 0)
         right_P = torch.where(correct_PS.any(1), best_is_correct_P, best.values <= 0)
-        loss_P = -log_pair_reading(logits_PS, correct_PS)
-        if taught and self._teacher is not None:
+        loss = question_loss(
+            log_pair_reading(logits_PS, correct_PS),
+            correct_PS.any(1),
+            batch.scores_P.to(self._device) / self._config.prior_temperature,
+            batch.places_2P.to(self._device),
+            batch.questions,
+        ).mean()
+        if batch.written is not None:
+            assert self._teacher is not None
             with torch.no_grad():
-                theirs_PS, _ = self._logits(self._teacher, [example.written for example in examples])
-            loss_P = (1 - self._share) * loss_P + self._share * pair_divergence(theirs_PS, logits_PS)
-        return loss_P, right_P
+                theirs_PS, _ = self._logits(self._teacher, *batch.written)
+            loss = (1 - self._share) * loss + self._share * pair_divergence(theirs_PS, logits_PS).mean()
+        return loss, right_P
 
-    def _logits(self, reader: Reader, pairs: Sequence[ReadingPair]) -> tuple[Tensor, int]:
+    def _logits(self, reader: Reader, pairs: Packed, bodies: Bodies) -> tuple[Tensor, int]:
         """Span logits [P, S] and the widest span."""
-        packed, bodies = collate(pairs)
-        logits_NM = reader(packed.to(self._device), bodies.to(self._device)).float()
+        logits_NM = reader(pairs.to(self._device), bodies.to(self._device)).float()
         return by_block(logits_NM, bodies.lengths), logits_NM.shape[1]
 
 
 @torch.no_grad()
-def _measure(step: ReaderStep, held_out: Sequence[ReadingRow], at_once: int) -> dict[str, float]:
+def _measure(step: ReaderStep, held_out: Sequence[Group], at_once: int) -> dict[str, float]:
     """Accuracy of the reader, for blocks with an answer and for blocks without."""
     right: dict[str, list[bool]] = {"answered": [], "not_here": []}
     losses: list[float] = []
     step.reader.eval()
-    examples = step.examples(held_out)
-    for part in even_parts(len(examples), at_once):
-        loss_P, right_P = step(examples[part])
-        losses.extend(loss_P.tolist())
-        for example, is_right in zip(examples[part], right_P.tolist(), strict=True):
-            right["answered" if example.spans else "not_here"].append(is_right)
+    for part in step.batches(held_out, at_once):
+        loss, right_P = step(part)
+        losses.extend([loss.item()] * part.questions)
+        for answered, is_right in zip(part.answered_P.tolist(), right_P.tolist(), strict=True):
+            right["answered" if answered else "not_here"].append(is_right)
     step.reader.train()
     figures = {name: sum(flags) / len(flags) for name, flags in right.items() if flags}
     return {"loss": sum(losses) / len(losses), **figures} if losses else {}

@@ -12,7 +12,7 @@ from torch import nn
 from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.model.adapter import LowRank, changes, joined
-from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.tensors import load_tensors, save_tensors
 from tests.core.running import activity_of
 from tests.core.training.test_train_reader import SETTINGS, colour_rows, rows_file
@@ -52,9 +52,9 @@ def test_a_second_pass_of_another_rank_adds_to_the_first(tmp_path: Path) -> None
     start, _, _ = tiny_deployment(tmp_path)
     first = trained(start, tmp_path / "first")
     second = trained(tmp_path / "first", tmp_path / "second", "seed=2", "low_rank=2")
-    own = load_tensors(tmp_path / "second" / "adapter.safetensors")
+    own = own_adapter(tmp_path / "second")
     assert own[f"reader.bert.{MATRIX}:down"].shape[0] == 6
-    earlier = load_tensors(tmp_path / "first" / "adapter.safetensors")
+    earlier = own_adapter(tmp_path / "first")
     # What is stored is the start and both changes: the first's rows are those of the first's own file.
     assert torch.equal(own[f"reader.bert.{MATRIX}:down"][:4], earlier[f"reader.bert.{MATRIX}:down"])
     assert not torch.equal(first.reader.score.weight, second.reader.score.weight)
@@ -67,9 +67,9 @@ def test_a_second_pass_of_another_rank_adds_to_the_first(tmp_path: Path) -> None
 def test_a_second_pass_of_the_same_rank_trains_the_first_further(tmp_path: Path) -> None:
     start, _, _ = tiny_deployment(tmp_path)
     first = trained(start, tmp_path / "first")
-    before = load_tensors(tmp_path / "first" / "adapter.safetensors")
+    before = own_adapter(tmp_path / "first")
     still = trained(tmp_path / "first", tmp_path / "still", "steps=1", "reader_lr=1e-9", "head_lr=1e-9")
-    own = load_tensors(tmp_path / "still" / "adapter.safetensors")
+    own = own_adapter(tmp_path / "still")
     assert own.keys() == before.keys()
     assert all(torch.allclose(own[name], before[name], atol=1e-3) for name in own)
     further = trained(tmp_path / "first", tmp_path / "further", "seed=2")
@@ -78,6 +78,28 @@ def test_a_second_pass_of_the_same_rank_trains_the_first_further(tmp_path: Path)
     assert not torch.allclose(matrices[2], matrices[0], atol=1e-3)
     start_matrix = load_model(start).reader.bert.state_dict()[MATRIX]
     assert int(torch.linalg.matrix_rank(matrices[2] - start_matrix, rtol=1e-3)) == 4
+
+
+def test_a_second_pass_of_a_higher_rank_trains_the_first_further(tmp_path: Path) -> None:
+    start, _, _ = tiny_deployment(tmp_path)
+    first = trained(start, tmp_path / "first", "frozen_layers=1")
+    wider = trained(tmp_path / "first", tmp_path / "wider", "low_rank=6", "steps=1", "reader_lr=1e-9", "head_lr=1e-9")
+    own = own_adapter(tmp_path / "wider")
+    assert {len(tensor) for name, tensor in own.items() if name.endswith(":down")} == {6}
+    layers = {name.split(".")[4] for name in own if name.endswith(":down")}
+    assert layers == {"0", "1"}  # the layer that was frozen before learns now
+    matrices = [model.reader.bert.state_dict()[MATRIX] for model in (first, wider)]
+    assert torch.allclose(*matrices, atol=1e-4)
+
+
+def test_changes_are_stored_in_eight_bits(tmp_path: Path) -> None:
+    start, _, _ = tiny_deployment(tmp_path)
+    trained(start, tmp_path / "made", "steps=3")
+    stored = load_tensors(tmp_path / "made" / "adapter.safetensors")
+    down = f"reader.bert.{MATRIX}:down"
+    assert stored[down].dtype == torch.int8 and stored[f"{down}:scale"].shape == stored[down].shape[:1]
+    read = own_adapter(tmp_path / "made")[down]
+    assert torch.allclose(read, stored[down].float() * stored[f"{down}:scale"].float().unsqueeze(1))
 
 
 def test_a_killed_training_goes_on_and_ends_the_same(tmp_path: Path) -> None:
@@ -115,6 +137,7 @@ def test_two_adapters_do_what_both_did() -> None:
         (lambda t: t.pop(f"reader.bert.{MATRIX}:up"), "is not whole"),
         (lambda t: t.update({"reader.other:down": torch.zeros(2, 3), "reader.other:up": torch.zeros(3, 2)}), "belong"),
         (lambda t: t.update({f"reader.bert.{MATRIX}:up": torch.zeros(7, 4)}), "belong"),
+        (lambda t: t.pop(f"reader.bert.{MATRIX}:up:scale"), "scale is missing"),
     ],
 )
 def test_a_damaged_adapter_is_refused_by_name(tmp_path: Path, damage: object, message: str) -> None:
