@@ -2,12 +2,14 @@
 # Make models/realm-base anew: models/realm-base.sh QUESTIONS LEADS BEGINNINGS WORK
 #   QUESTIONS  folder with squad1-train-rc, squad1-train-qa-only, squad-38-articles, qed-nqtrain-rc, hotpotqa-rpt-rc,
 #              webquestions-train, curatedtrec-train, nq-open-train-slice, ambignq-train, triviaqa-dev,
-#              freebaseqa-dev-eval, mintaka-dev, entityquestions-train and entityquestions-dev (.jsonl; see models/realm-base/README.md for where they come from), and in a folder
+#              freebaseqa-dev-eval, mintaka-dev, ambignq-train-disambig, entityquestions-train and entityquestions-dev
+#              (.jsonl; see models/realm-base/README.md for where they come from), and in a folder
 #              measured/ the question files to leave questions out of
 #   LEADS      JSON lines of the first 300 words of Wikipedia articles (docs/results.md makes them)
 #   BEGINNINGS the same of the first 1,000 words
 #   WORK       folder for everything on the way (about 6 GB); run again, it goes on where it stopped
-# Five hours on two cores with bfloat16 instructions. The retriever is realm-mini's; the reader alone is trained.
+# Five hours on two cores with bfloat16 instructions, and five minutes on a GPU. The retriever is realm-mini's; the reader
+# alone is trained.
 set -euo pipefail
 questions=$1 leads=$2 beginnings=$3 work=$4
 realm() { python -m realm_core "$@"; }
@@ -26,7 +28,8 @@ draw() { # COUNT, PATTERN, files: lines of the files that match, chosen at rando
   grep -h "$pattern" "$@" | shuf -n "$count" --random-source=<(yes)
 }
 mkdir -p "$work/open-dev" # open questions that are not trained on, for temperatures and confidence
-for set in nq-open-train-slice:150 ambignq-train:100 triviaqa-dev:120 entityquestions-dev:120; do
+for set in nq-open-train-slice:150 ambignq-train:100 triviaqa-dev:120 entityquestions-dev:120 \
+  webquestions-train:250 curatedtrec-train:150; do
   [ -e "$work/open-dev/${set%:*}.jsonl" ] || draw "${set#*:}" . "$questions/${set%:*}.jsonl" > "$work/open-dev/${set%:*}.jsonl"
 done
 not_learnt=(--without "$work"/open-dev/*.jsonl models/questions/*-dev.jsonl models/questions/plain-test.jsonl "$questions"/measured/*.jsonl
@@ -89,8 +92,25 @@ pass() { # NAME FROM
 pass third packed
 pass fourth third
 
-[ -d "$work/realm-base" ] || realm calibrate --model "$work/fourth" --index "$work/indexes/vital" --corpus "$vital" \
-  --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
+# A fifth pass, for which a GPU is needed: the ten best blocks of each question together, answers sought by all of them.
+mine_together() { # NAME, SETTINGS, INDEX, CORPUS, then files and options
+  local name=$1 own=$2 index=$3 corpus=$4
+  shift 4
+  [ -e "$work/$name.jsonl" ] || realm mine --model models/realm-mini --index "$work/indexes/$index" --corpus "$corpus" \
+    --questions "$@" "${not_learnt[@]}" --config "$(settings "$own")" --output "$work/$name.jsonl"
+}
+mine_together asked asked beginnings "$begun" "$questions"/{curatedtrec,webquestions}-train.jsonl
+mine_together asked-rest asked beginnings "$begun" \
+  "$questions"/{nq-open-train-slice,triviaqa-dev,freebaseqa-dev-eval,mintaka-dev}.jsonl
+mine_together asked-more asked-more beginnings "$begun" "$questions"/{ambignq-train,ambignq-train-disambig}.jsonl \
+  "$questions"/{squad1-train-qa-only,squad1-train-rc,entityquestions-train,qed-nqtrain-rc}.jsonl
+mine_together asked-people asked-people vital "$vital" models/questions/{people,people-more,plain}-train.jsonl \
+  --unanswerable models/questions/people{,-more}-none-train.jsonl
+[ -d "$work/fifth" ] || realm train-reader --model "$work/fourth" --config "$(settings fifth)" --run "$work/run-fifth" \
+  --rows "$work"/asked{,,}.jsonl "$work"/asked-{rest,more,people}.jsonl --output "$work/fifth"
+
+[ -d "$work/realm-base" ] || realm calibrate --model "$work/fifth" --index "$work/indexes/vital" --corpus "$vital" \
+  --questions models/questions/{examiner-plain,examiner-casual,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.3 \
   --other-index "$work/indexes/beginnings" --other-corpus "$begun" --other-questions "$work"/open-dev/*.jsonl \
   --output "$work/realm-base"

@@ -90,6 +90,13 @@ realm index --model "$work/retriever" --corpus "$(echo "$work"/corpora/default/*
   --run "$work/run-4" --output "$work/taught-2"
 [ -d "$work/packed" ] || realm pack --model "$work/taught-2" --name realm-mini --output "$work/packed" --query delta4 \
   --reader delta4 --normalisation block+null
-[ -d "$work/realm-mini" ] || realm calibrate --model "$work/packed" --index "$work/indexes/vital" --corpus "$vital" \
+# On a GPU: taught by the fifth reader of realm-base, the blocks of a question together.
+[ -d "$work/taught-3" ] || realm train-reader --model "$work/packed" --teacher "$REALM_BASE_WORK/fifth" \
+  --rows "$REALM_BASE_WORK"/asked{,,}.jsonl "$REALM_BASE_WORK"/asked-{rest,more,people}.jsonl \
+  --config models/recipes/mini-fifth.toml --run "$work/run-5" --output "$work/taught-3"
+[ -d "$work/realm-mini" ] || realm calibrate --model "$work/taught-3" --index "$work/indexes/vital" --corpus "$vital" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
-  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --output "$work/realm-mini"
+  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.3 \
+  --other-index "$REALM_BASE_WORK/indexes/beginnings" --other-corpus "$(echo "$REALM_BASE_WORK"/corpora/beginnings/*/)" \
+  --other-questions "$REALM_BASE_WORK"/open-dev/{nq-open-train-slice,ambignq-train,triviaqa-dev,entityquestions-dev}.jsonl \
+  --output "$work/realm-mini"

@@ -51,7 +51,8 @@ RECIPES: dict[str, type[Settings]] = {
     **dict.fromkeys(("base-first-rows", "base-passages", "base-people", "base-agreed"), MineConfig),
     **dict.fromkeys(("base-open", "base-passages-more", "base-people-more"), MineConfig),
     **dict.fromkeys(("base-first", "base-second", "mini-third", "mini-fourth"), ReaderConfig),
-    **dict.fromkeys(("base-third", "base-fourth"), ReaderConfig),
+    **dict.fromkeys(("base-asked", "base-asked-more", "base-asked-people"), MineConfig),
+    **dict.fromkeys(("base-third", "base-fourth", "base-fifth", "mini-fifth"), ReaderConfig),
     **dict.fromkeys(("mini-first", "mini-second"), FinetuneConfig),
 }
 
