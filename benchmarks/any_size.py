@@ -71,7 +71,7 @@ class Corpus:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self._questions.exists():
             save_array(self._questions, _question_vectors().numpy())
-        real_ND = Generation.open(MODEL / SHIPPED).vectors_ND.float()
+        real_ND = Generation.open(MODEL.with_name("realm-base") / SHIPPED).vectors_ND.float()
         length = real_ND.norm(dim=1).mean()
         spread_DD = torch.linalg.cholesky(torch.cov(real_ND.T) + 1e-6 * torch.eye(real_ND.shape[1]))
         shards = []

@@ -43,7 +43,7 @@ from realm_core.text.joins import join_block
 from realm_core.text.wordpieces import Wordpieces
 
 IDENTITY = "identity.json"  # in a partial folder: model, snapshot and shards
-SHIPPED = "vectors"  # folder of a generation that may come with a model: its vectors of one snapshot
+SHIPPED = "vectors"  # folder of a generation that may come with a model: vectors of one snapshot
 _CHUNK_ROWS = 512  # tokenised and sorted by length together; also the interval of progress and stop requests
 _CHUNK_ROWS_GPU = 8192  # about a second on a GPU
 _Lock = Callable[[Path, str], AbstractContextManager[None]]
@@ -299,28 +299,30 @@ def _is_of(manifest: Mapping[str, object], work: _Build) -> bool:
 
 
 def _at_hand(work: _Build, *, everywhere: bool = False) -> list[Path]:
-    """Folders that have the vectors of this block embedder and snapshot: the model's, or other indexes.
+    """Folders that have the vectors of this block embedder and snapshot: the model's, those of models beside it, or
+    other indexes.
 
     everywhere: only what every machine has that builds this index.
     """
     folders = () if everywhere and is_shared(work.final) else sorted(work.output.glob(f"[!.]*/{MANIFEST_FILE}"))
     others = (path.parent for path in folders if path.parent != work.final)
-    complete = (folder for folder in (work.model_folder / SHIPPED, *others) if is_complete(folder))
+    beside = [] if everywhere else sorted(work.model_folder.parent.glob(f"[!.]*/{SHIPPED}"))
+    complete = (folder for folder in (work.model_folder / SHIPPED, *beside, *others) if is_complete(folder))
     return [folder for folder in complete if _is_of(read_manifest(folder), work)]
 
 
 def _copied_shards(work: _Build, activity: Activity) -> list[dict[str, object]] | None:
     """Copy the shards that are at hand; their manifest entries."""
     for folder in _at_hand(work):
+        whose = f"came with {folder.parent.name}" if folder.name == SHIPPED else f"are those of the index {folder.name}"
         try:
             verify(folder)
         except RealmError as error:
-            if folder.name == SHIPPED:
+            if folder.parent == work.model_folder:
                 raise
-            activity.say(f"The vectors of {folder.name} are not used: {error}")
+            activity.say(f"Vectors of this corpus that {whose} are not used: {error}")
             continue
-        came = "came with the model" if folder.name == SHIPPED else f"are those of the index {folder.name}"
-        activity.say(f"The vectors of this corpus {came}; nothing needs to be computed.")
+        activity.say(f"The vectors of this corpus {whose}; nothing needs to be computed.")
         shards: list[dict[str, object]] = read_manifest(folder)["shards"]
         with disk_errors(work.partial):
             for shard in shards:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from realm_core.model.config import MASKED_PAIR_WORDPIECES, MASKED_SENTENCE_WORDPIECES, POSITIONS, Normalisation
 from realm_core.settings import (
+    MAX_K,
     Count,
     Counts,
     InnerShare,
@@ -95,7 +96,7 @@ class MlmConfig(Schedule):
 class PretrainConfig(Schedule):
     """REALM's pre-training."""
 
-    k: int = setting(8, "blocks read for a sentence, including the null block (paper: 8)", ge=2)
+    k: int = setting(8, "blocks read for a sentence, including the null block (paper: 8)", ge=2, le=MAX_K)
     masking: Literal["salient", "uniform", "span"] = setting(
         "salient",
         "salient: names and dates, as the paper; uniform: 15 % of the wordpieces, at most 10; span: a "
@@ -201,7 +202,7 @@ class FinetuneConfig(Settings):
     epochs: int = setting(2, "passes over the questions", ge=1)
     batch: int = setting(16, "questions per step, over all processes", ge=1)
     at_once: int = setting(8, "questions whose graph is in memory together", ge=1)
-    k: int = setting(5, "blocks read for a question (release: 5)", ge=1)
+    k: int = setting(5, "blocks read for a question (release: 5)", ge=1, le=MAX_K)
     beam: Count = setting(0, "blocks in the softmax of the retriever's loss (release: 5000); 0: the whole corpus")
     examined: int = setting(
         200,

@@ -178,17 +178,14 @@ def deploy(
     """Deploy `model` (default: the one that built `index`) with `index`.
 
     Every web process loads the pair beside the previous one and then switches. confirmed: the digest of the `check`
-    whose doubts a person has read; True for a program that accepts any doubts. RealmError if the pair cannot answer,
-    NotConfirmed for unconfirmed doubts.
+    whose doubts a person has read; True for a program that accepts any doubts. RealmError if the pair cannot answer or
+    is the one that answers now, NotConfirmed for unconfirmed doubts.
     """
     return _activate("deploy", check(index, model), by, note, confirmed)
 
 
 def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | bool = False) -> Deployment:
-    """Deploy an earlier deployment's pair again. Raises as `deploy` does; also RealmError if it is the active pair."""
-    active = Deployment.active()
-    if active is not None and (active.model_id, active.index_id) == (earlier.model_id, earlier.index_id):
-        raise RealmError(f"Deployment {active.pk} is what answers now, with the same model and the same index.")
+    """Deploy an earlier deployment's pair again. Raises as `deploy` does."""
     return _activate(
         "roll-back", check(earlier.index, earlier.model), by, f"Back to deployment {earlier.pk}", confirmed
     )
@@ -197,6 +194,9 @@ def roll_back(earlier: Deployment, *, by: User | None = None, confirmed: str | b
 def _activate(action: str, found: PairCheck, by: User | str | None, note: str, confirmed: str | bool) -> Deployment:
     if found.refusal:
         raise RealmError(found.refusal)
+    active = found.instead_of
+    if active is not None and (active.model_id, active.index_id) == (found.model.pk, found.index.pk):
+        raise RealmError(f"Deployment {active.pk} is what answers now, with the same model and the same index.")
     if found.doubts and confirmed is not True and confirmed != found.digest:
         raise NotConfirmed(found)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,17 @@ def test_shipped_vectors_are_copied(
 
     monkeypatch.setattr("realm_core.index.build._build_shards", fail)
     copy = Generation.open(build(model, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu"))
+    assert torch.equal(copy.vectors_ND, Generation.open(model / SHIPPED).vectors_ND)
+
+
+def test_a_model_uses_the_vectors_of_another_with_the_same_block_embedder(
+    shipped: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, corpus = shipped
+    other = tmp_path / "other"
+    shutil.copytree(model, other, ignore=shutil.ignore_patterns(SHIPPED))
+    monkeypatch.setattr("realm_core.index.build._build_shards", None)
+    copy = Generation.open(build(other, corpus, tmp_path / "indexes", Activity(quiet=True), device="cpu"))
     assert torch.equal(copy.vectors_ND, Generation.open(model / SHIPPED).vectors_ND)
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from realm_core.command_line import read_settings
 from realm_core.errors import RealmError
+from realm_core.evaluation.config import EvaluateConfig
 from realm_core.model.base import base_architecture
 from realm_core.model.config import ModelConfig
-from realm_core.settings import Settings, describe
+from realm_core.settings import MAX_K, Settings, describe
 from realm_core.text.joins import TITLE_WORDPIECES
 from realm_core.training.config import (
     FinetuneConfig,
@@ -114,7 +115,7 @@ def test_what_no_training_can_have_is_named(kind: type, override: str, message: 
     ("override", "message"),
     [
         ("epochs=0", "epochs must be at least 1, not 0"),
-        ("k=0", "k must be at least 1, not 0"),
+        ("k=0", "k must be from 1 to 50, not 0"),
         ("examined=0", "examined must be from 1 to 5000, not 0"),
         ("examined=5001", "examined must be from 1 to 5000, not 5001"),
         ("beam=-1", "beam must be finite and not negative, not -1"),
@@ -133,6 +134,13 @@ def test_what_no_training_can_have_is_named(kind: type, override: str, message: 
 def test_what_fine_tuning_cannot_have_is_named(override: str, message: str) -> None:
     with pytest.raises(RealmError, match=f"^{message}"):
         read_settings(FinetuneConfig, None, [override])
+
+
+@pytest.mark.parametrize("kind", [PretrainConfig, FinetuneConfig, EvaluateConfig])
+def test_blocks_to_read_are_bounded_alike(kind: type) -> None:
+    assert read_settings(kind, None, [f"k={MAX_K}"]).k == MAX_K
+    with pytest.raises(RealmError, match=f"^k must be from [12] to {MAX_K}, not {MAX_K + 1}"):
+        read_settings(kind, None, [f"k={MAX_K + 1}"])
 
 
 @pytest.mark.parametrize("kind", SCHEDULES)
