@@ -180,6 +180,13 @@ def test_floors_of_realm_core_are_straight() -> None:
     assert not upwards, "\n".join(upwards)
 
 
+def test_every_floor_is_in_the_drawing() -> None:
+    drawn = (TOP / "docs" / "images" / "rooms.svg").read_text()
+    rooms = {path.name for path in (TOP / "realm_core").iterdir() if (path / "__init__.py").exists()}
+    absent = [one for one in FLOORS if one in rooms and f"{one}/" not in drawn]
+    assert not absent and "object_store.py" in drawn and "__main__.py" in drawn, absent
+
+
 def imports_of_room(room: str) -> Iterator[tuple[str, str]]:
     """Each other part of webapp that a module or package of it imports, with the place."""
     for path in SOURCES:
