@@ -11,7 +11,7 @@ Legend: O outputs, I inputs, R rank.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -101,6 +101,41 @@ def joined(earlier: Mapping[str, Tensor], later: Mapping[str, Tensor]) -> dict[s
         if name.endswith((DOWN, UP)):
             both[name] = torch.cat([earlier[name], later[name]], dim=0 if name.endswith(DOWN) else 1)
     return both
+
+
+def mean(adapters: Sequence[Mapping[str, Tensor]], shares: Sequence[float], rank: int | None) -> dict[str, Tensor]:
+    """The mean of adapters of the same weights, each with its share; `shares` sum to one.
+
+    rank: each change is replaced by the nearest one of this rank (its truncated singular value decomposition); None:
+    ranks add up. A whole tensor that an adapter lacks is not in the result.
+    """
+    tensors: dict[str, Tensor] = {}
+    for name in dict.fromkeys(name for own in adapters for name in own):
+        if name.endswith(DOWN):
+            matrix = name.removesuffix(DOWN)
+            having = [
+                (own[matrix + UP] * share, own[name])
+                for own, share in zip(adapters, shares, strict=True)
+                if name in own
+            ]
+            up, down = torch.cat([one for one, _ in having], dim=1), torch.cat([other for _, other in having])
+            if rank is not None and rank < len(down):
+                up, down = _nearest(up, down, rank)
+            tensors[name], tensors[matrix + UP] = down, up
+        elif not name.endswith(UP) and all(name in own for own in adapters):
+            tensors[name] = sum(
+                (own[name] * share for own, share in zip(adapters, shares, strict=True)), torch.zeros(())
+            )
+    return tensors
+
+
+def _nearest(up: Tensor, down: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """The factors [O, rank], [rank, I] of the matrix of this rank that is nearest to up · down."""
+    left, upper = torch.linalg.qr(up)
+    right, lower = torch.linalg.qr(down.T)
+    inner_left, values, inner_right = torch.linalg.svd(upper @ lower.T)
+    root = values[:rank].sqrt()
+    return left @ inner_left[:, :rank] * root, (root.unsqueeze(1) * inner_right[:rank]) @ right.T
 
 
 def changes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -7,7 +7,8 @@
 `--encoder` serves to measure which half of pre-training helps (paper, table 2); with the same model for both, it only
 initialises the reader. `--reader` adds a separately trained reader (`train-reader`) to a retriever that has an index.
 Readers that went on from the same one may be averaged (Wortsman et al. 2022, "Model soups"): the mean of their weights
-reads what each of them learnt, at the cost of one.
+reads what each of them learnt, at the cost of one. If they and the retriever's model are low-rank changes of the same
+weights, so is their mean.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from pathlib import Path
 import torch
 
 from realm_core.errors import RealmError
-from realm_core.model.checkpoint import Model, load_model, save_model
+from realm_core.files import read_json
+from realm_core.model.adapter import Adapter, mean
+from realm_core.model.checkpoint import Model, load_model, own_adapter, save_model
 from realm_core.model.tasks import Combine
 from realm_core.runs.activity import Activity
 
@@ -32,7 +35,11 @@ def main(task: Combine, activity: Activity) -> None:
         raise RealmError(f"{task.output} exists already; choose another name.")
     retriever = load_model(task.retriever)
     if task.reader:
-        combined, recipe = _with_reader(retriever, _averaged(task.reader), task)
+        shares = tuple(share / sum(task.shares) for share in task.shares) or (1 / len(task.reader),) * len(task.reader)
+        combined, recipe = _with_reader(retriever, _averaged(task.reader, shares), task)
+        if _same_weights((task.retriever, *task.reader)):
+            changed = mean([own_adapter(folder) for folder in task.reader], shares, task.rank or None)
+            combined = dataclasses.replace(combined, adapter=Adapter(task.retriever, changed, continues=True))
     else:
         assert task.encoder is not None  # one of the two is
         combined, recipe = _with_encoder(retriever, load_model(task.encoder), task)
@@ -55,7 +62,13 @@ def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, 
     return dataclasses.replace(retriever, config=config, reader=other.reader), recipe
 
 
-def _averaged(folders: Sequence[Path]) -> Model:
+def _same_weights(folders: Sequence[Path]) -> bool:
+    """Whether each model is a low-rank change of the same weights."""
+    records = [read_json(folder / "config.json") for folder in folders]
+    return len({one["weights_sha256"] for one in records}) == 1 and all("adapter_sha256" in one for one in records)
+
+
+def _averaged(folders: Sequence[Path], shares: Sequence[float]) -> Model:
     """The first model with the mean of all readers' weights."""
     first, *others = map(load_model, folders)
     weights = [model.reader.state_dict() for model in (first, *others)]
@@ -67,10 +80,11 @@ def _averaged(folders: Sequence[Path]) -> Model:
         return first
     for name, tensor in weights[0].items():
         if tensor.is_floating_point():
-            tensor.copy_(torch.stack([own[name].float() for own in weights]).mean(0))
+            own_shares = zip(weights, shares, strict=True)
+            tensor.copy_(sum((own[name].float() * share for own, share in own_shares), torch.zeros(())))
     about = dict(first.about or {})
     hashes = ", ".join(str(model.hash) for model in (first, *others))
-    about["recipe"] = [f"mean of the readers of {hashes}"]
+    about["recipe"] = [f"mean of the readers of {hashes}, shares {', '.join(f'{share:g}' for share in shares)}"]
     return dataclasses.replace(first, about=about)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from realm_core.settings import Name, SettingError, Share, setting
+from realm_core.settings import Count, Name, Positive, SettingError, Share, setting
 from realm_core.task import ModelFolder, Task, given, runtime
 
 OWN = "the model's own"  # normalisation
@@ -43,12 +43,18 @@ class Combine(Task):
     reader: tuple[Path, ...] = runtime(
         (), help="model folders that the reader alone comes from; of several, the mean of their weights"
     )
+    shares: tuple[Positive, ...] = runtime((), help="share of each reader in the mean (default: equal)")
+    rank: Count = runtime(
+        0, help="largest rank of the mean of low-rank changes of the same weights; 0: their ranks add up"
+    )
     output: Path = runtime(help="model folder to make")
 
     def check_together(self) -> None:
         """There is one other model."""
         if (self.encoder is None) == (not self.reader):
             raise SettingError("encoder", "or --reader is needed, and not both.")
+        if self.shares and len(self.shares) != len(self.reader):
+            raise SettingError("shares", f"must be one for each of the {len(self.reader)} readers.")
 
 
 class Export(Task):
