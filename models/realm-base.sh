@@ -113,7 +113,7 @@ mine_together asked-people asked-people vital "$vital" models/questions/{people,
 [ -d "$work/mixed" ] || realm combine --retriever "$work/fourth" --reader "$work/fourth" "$work/fifth" --shares 0.4 0.6 \
   --rank 32 --output "$work/mixed"
 [ -d "$work/realm-base" ] || realm calibrate --model "$work/mixed" --index "$work/indexes/vital" --corpus "$vital" \
-  --questions models/questions/{examiner-plain,examiner-casual,attributes,casual,plain}-dev.jsonl \
+  --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.3 \
   --other-index "$work/indexes/beginnings" --other-corpus "$begun" --other-questions "$work"/open-dev/*.jsonl \
   --output "$work/realm-base"
