@@ -29,7 +29,7 @@ from tests.web.operating import evaluation, job, question_set
 from tests.web.pages import stored
 from webapp.artefacts.registering import record_corpus, record_index, record_model
 from webapp.asking.service import ask
-from webapp.deployments.service import deploy
+from webapp.deployments.service import check, deploy
 from webapp.documents import service as documents
 from webapp.documents.reading import File, Given, Text
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
@@ -125,8 +125,8 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     assert [entry.action for entry in AuditEntry.objects.all()] == ["restore", "deploy"]
     active = Deployment.active()
     assert active is not None
-    again = deploy(active.index)  # the files are whole, and ids go on where they were
-    assert again.pk > active.pk and list(data.glob(".*")) == []
+    assert check(active.index).refusal == "" and list(data.glob(".*")) == []  # the files are whole
+    assert Deployment.activate(active.index).pk > active.pk  # ids go on where they were
 
 
 def test_what_lies_elsewhere_is_named(data: Path, tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_schedule_has_a_step(kind: type) -> None:
         (PretrainConfig, "masking='names'", "masking must be one of salient, uniform, span, not 'names'"),
         (PretrainConfig, "loss='both'", "loss must be one of paper, release, not 'both'"),
         (PretrainConfig, "refresh='no'", "refresh must be one of process, elsewhere, in-loop, never, not 'no'"),
-        (PretrainConfig, "k=1", "k must be at least 2, not 1"),  # the null block is one of them
+        (PretrainConfig, "k=1", "k must be from 2 to 50, not 1"),  # the null block is one of them
         (PretrainConfig, "refresh_every=0", "refresh_every must be at least 1, not 0"),
         (PretrainConfig, "query_wordpieces=15", "query_wordpieces must be from 16 to 496, not 15"),
         (PretrainConfig, "query_wordpieces=497", "query_wordpieces must be from 16 to 496, not 497"),
