@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -10,25 +9,31 @@ from typing import Any
 
 from django.conf import settings
 
-from realm_core.errors import RealmError, Stopped
-from realm_core.files import read_json
-
-_STOPPED_STATUS = 3
+from realm_core.errors import EXIT_STOPPED, RealmError, Stopped
+from realm_core.runs.folder import RunFolder
+from realm_core.runs.processes import ask_to_end, start
 
 
 def run_activity(name: str, *arguments: str | Path) -> dict[str, Any]:
     """Run the activity `name`, with its progress on this terminal; returns its result.
 
-    RealmError if it fails (the reason is on the standard error), Stopped if it was stopped.
+    It ends with this process. RealmError if it fails (the reason is on the standard error), Stopped if it was stopped.
     """
     runs = Path(settings.REALM_DATA) / "runs"
     runs.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=runs) as run:
-        command = [sys.executable, "-m", "realm_core", name, *map(str, arguments), "--run", run]
-        status = subprocess.run(command, cwd=settings.BASE_DIR, check=False).returncode
-        if status == _STOPPED_STATUS:
+    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=runs) as folder:
+        run = RunFolder(Path(folder))
+        command = [sys.executable, "-m", "realm_core", name, *map(str, arguments), "--run", folder]
+        process = start(command, folder=settings.BASE_DIR)
+        try:
+            status = process.wait()
+        finally:
+            if process.poll() is None:  # Ctrl-C, of which a process in its own session hears nothing
+                ask_to_end(process)
+                process.wait()
+        if status == EXIT_STOPPED:
             raise Stopped
-        if status != 0:
+        result = run.result()
+        if status != 0 or result is None:
             raise RealmError(f"“realm_core {name}” failed; its messages are above.")
-        result: dict[str, Any] = read_json(Path(run) / "result.json")
         return result

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -155,7 +156,7 @@ def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path
     assert not any({"refresh", str(run)} <= set(arguments_of(process)) for process in processes)  # no builder is left
     losses = metrics(run, "pretrain.loss")
     assert max(losses) == steps and f"resuming at step {steps - 20:,} of {steps:,}" in errors
-    assert min(losses) == 10 and losses[steps] < losses[10] - 1
+    assert min(losses) == 10 and mean(list(losses.values())[-3:]) < mean(list(losses.values())[:2])
     assert metrics(run, "pretrain.index_lag_steps")[steps] < steps - 10  # not the first index
     assert (tmp_path / "made" / "config.json").exists()
     assert sorted(path.name for path in run.iterdir()) == [
