@@ -68,40 +68,32 @@ def _embedding(model: Path) -> Embed:
     return embed_blocks
 
 
-def fold(store: Store, state: CorpusState, activity: Activity, *, model_hash: str | None = None) -> Folded:
-    """Publish a base equal to the state; an existing one is returned at once.
-
-    model_hash: the model of the new generation; default: that of the state's first layer.
-    """
+def fold(store: Store, state: CorpusState, activity: Activity) -> Folded:
+    """Publish a base equal to the state, its generation of the same model; an existing one is returned at once."""
     with store.lock(FOLDING):
-        return fold_locked(store, state, activity, model_hash=model_hash)
-
-
-def fold_locked(store: Store, state: CorpusState, activity: Activity, *, model_hash: str | None = None) -> Folded:
-    """`fold`, with the folding lock held."""
-    _sweep(store)
-    view = store.view(state)
-    if not view.documents:
-        raise RealmError(f"The corpus {state.name} holds no document; there is nothing to fold.")
-    if state.base is not None and not state.segments and not state.tombstones:
-        return _folded(store, state, state.base)
-    base = Base(f"{state.id}f", f"{state.id}f-{state.block_hash}")
-    folded = _folded(store, state, base)
-    write_json(
-        store.folding_file, {"snapshot": str(_partial(folded.snapshot)), "generation": str(_partial(folded.generation))}
-    )
-    if folded.snapshot.exists():
-        put_folder(folded.snapshot)
-    else:
-        _publish_snapshot(view, folded.snapshot, activity)
-    if folded.generation.exists():
-        put_folder(folded.generation)
-    else:
-        if model_hash is None:
+        _sweep(store)
+        view = store.view(state)
+        if not view.documents:
+            raise RealmError(f"The corpus {state.name} holds no document; there is nothing to fold.")
+        if state.base is not None and not state.segments and not state.tombstones:
+            return _folded(store, state, state.base)
+        base = Base(f"{state.id}f", f"{state.id}f-{state.block_hash}")
+        folded = _folded(store, state, base)
+        write_json(
+            store.folding_file,
+            {"snapshot": str(_partial(folded.snapshot)), "generation": str(_partial(folded.generation))},
+        )
+        if folded.snapshot.exists():
+            put_folder(folded.snapshot)
+        else:
+            _publish_snapshot(view, folded.snapshot, activity)
+        if folded.generation.exists():
+            put_folder(folded.generation)
+        else:
             model_hash = str(view.layers[0].vectors.manifest.get("model_hash", ""))
-        _publish_generation(view, folded, model_hash, activity)
-    store.folding_file.unlink()
-    return folded
+            _publish_generation(view, folded, model_hash, activity)
+        store.folding_file.unlink()
+        return folded
 
 
 def rebase(store: Store, folded_state: CorpusState, folded: Folded, now: CorpusState, embed: Embed) -> CorpusState:

@@ -21,13 +21,11 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors, read_json, sha256_of_file, write_json
 from realm_core.living.documents import Changes
 from realm_core.living.editing import Embed, edit_locked
-from realm_core.living.folding import fold_locked
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import FOLDING, Store
 from realm_core.living.writing import copy_of_segment, segment_id
 from realm_core.object_store import remove_published
-from realm_core.runs.activity import Activity
 
 
 @dataclass(frozen=True)
@@ -76,22 +74,20 @@ def purge(
     state: CorpusState,
     ids: Collection[str],
     embed: Embed,
-    activity: Activity,
     *,
     others: Sequence[tuple[Store, CorpusState]] = (),
     check: Callable[[], object] | None = None,
     commit: Callable[[CorpusState, Receipt, Sequence[CorpusState]], object] | None = None,
-    fold_base: bool = False,
 ) -> tuple[CorpusState, Receipt]:
     """Forget documents, those that were removed or changed earlier included; `state` is the current one.
+
+    The receipt names the bases that hold them as remaining, snapshot and generation: a fold replaces these.
 
     others: states of other bases with edits in the same folder, each with its store. They are rewritten, too.
     check: called first, with the locks of the store held; to raise where one of these states is current no more.
     commit: makes the new state and the successors of `others`, in their order, the current ones, before old files are
     removed; the locks of the store are held meanwhile. Default, only without `others`: `Store.commit`. Any other state
-    that names a segment which held the documents cannot be opened any more.
-    fold_base: whether a base that holds them is folded and removed, snapshot and generation; else the receipt names it
-    as remaining. `NotHeld` where no file has any of them.
+    that names a segment which held the documents cannot be opened any more. `NotHeld` where no file has any of them.
     """
     assert commit is not None or not others
     wanted = frozenset(ids)
@@ -101,26 +97,21 @@ def purge(
         current = (state, *(other for _, other in others))
         interrupted = _finished(store, current)
         held = _Held.of(store, state, others, wanted)
-        if not held.segments and not held.base and not held.other_bases:
+        if not held.segments and not held.bases:
             if interrupted is not None and interrupted.documents == tuple(sorted(wanted)):
                 return state, interrupted
             raise NotHeld(f"No file of the corpus {state.name} holds {', '.join(map(repr, sorted(wanted)))}.")
-        if fold_base and not set(held.base).isdisjoint(held.other_bases):
-            raise RealmError(f"{held.base[0]} is the base of another corpus state as well, so it cannot be removed.")
         purges = max(one.purges for one in current) + 1
         successors: dict[Path, Path] = {}
         after_others = [_rewritten(own, other, wanted, held, embed, purges, successors) for own, other in others]
         after = _rewritten(store, state, wanted, held, embed, purges, successors)
         after = replace(after, purges=purges)
-        removed = (*held.segments, *(held.base if fold_base else ()))
-        if fold_base and held.base:
-            after = _on_new_base(store, after, held.base, successors, activity)
         receipt = Receipt(
             documents=tuple(sorted(wanted)),
             blocks=held.blocks,
-            files=tuple(file for folder in removed for file in _files(folder, successors.get(folder))),
-            removed=tuple(map(str, removed)),
-            remaining=tuple(map(str, dict.fromkeys((*(() if fold_base else held.base), *held.other_bases)))),
+            files=tuple(file for folder in held.segments for file in _files(folder, successors.get(folder))),
+            removed=tuple(map(str, held.segments)),
+            remaining=tuple(map(str, held.bases)),
             state_before=state.id,
             state_after=after.id,
         )
@@ -187,27 +178,15 @@ def _rewritten(
     return after
 
 
-def _on_new_base(
-    store: Store, state: CorpusState, base: tuple[Path, ...], successors: dict[Path, Path], activity: Activity
-) -> CorpusState:
-    """The state with a base of its own, or with none where no document is left; `successors` is told of its folders."""
-    if not store.view(state).documents:
-        return CorpusState(state.name, state.block_hash, purges=state.purges)
-    folded = fold_locked(store, state, activity)
-    successors.update(zip(base, (folded.snapshot, folded.generation), strict=True))
-    return CorpusState(state.name, state.block_hash, folded.base, purges=state.purges)
-
-
 @dataclass(frozen=True)
 class _Held:
-    """Folders that hold documents with certain ids. segments: all of the store's. base: two folders, or none.
+    """Folders that hold documents with certain ids. segments: all of the store's. bases: two folders for each base.
 
-    other_bases: folders of other states' bases. blocks: rows in all of them, of a snapshot once.
+    blocks: rows in all of them, of a snapshot once.
     """
 
     segments: dict[Path, Layer]
-    base: tuple[Path, ...]
-    other_bases: tuple[Path, ...]
+    bases: tuple[Path, ...]
     blocks: int
 
     @classmethod
@@ -215,27 +194,20 @@ class _Held:
         cls, store: Store, state: CorpusState, others: Sequence[tuple[Store, CorpusState]], ids: frozenset[str]
     ) -> _Held:
         opened: dict[Path, Layer] = {}
-        bases: list[tuple[Path, ...]] = []
+        bases: dict[Path, None] = {}
         holding: dict[Path, Layer] = {}
         for own, one in ((store, state), *others):
             view = own.view(one)
             opened |= {store.segments / layer.name: layer for layer in view.layers if layer.name != BASE}
             if one.base is not None and view.layers[0].with_ids(ids):
-                bases.append((own.snapshot_folder(one), own.indexes / one.base.generation))
+                bases |= dict.fromkeys((own.snapshot_folder(one), own.indexes / one.base.generation))
                 holding[own.snapshot_folder(one)] = view.layers[0]
-            else:
-                bases.append(())
         for folder in sorted(store.segments.iterdir()):
             if not folder.name.startswith(".") and folder not in opened:
                 opened[folder] = Layer(folder.name, folder, folder)
         segments = {folder: layer for folder, layer in opened.items() if layer.with_ids(ids)}
         rows = ((layer, row) for layer in (holding | segments).values() for row in layer.with_ids(ids).values())
-        return cls(
-            segments,
-            bases[0],
-            tuple(dict.fromkeys(folder for folders in bases[1:] for folder in folders)),
-            sum(len(layer.blocks_of(row)) for layer, row in rows),
-        )
+        return cls(segments, tuple(bases), sum(len(layer.blocks_of(row)) for layer, row in rows))
 
 
 def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[CorpusState, dict[Path, Path]]:

@@ -88,7 +88,6 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
     """
     from realm_core.living.purging import NotHeld
     from realm_core.living.purging import purge as purge_files
-    from realm_core.runs.activity import Activity
 
     ids = tuple(dict.fromkeys(document_ids))
     for _ in range(_ATTEMPTS):
@@ -122,9 +121,7 @@ def purge(document_ids: Sequence[str], *, by: User | None) -> Purge:
 
         try:
             try:
-                _, receipt = purge_files(
-                    store, state, ids, embed, Activity(quiet=True), others=others, check=check, commit=commit
-                )
+                _, receipt = purge_files(store, state, ids, embed, others=others, check=check, commit=commit)
             except NotHeld:  # their files have gone already, and kept answers may still quote them
                 commit(state, None, [one.view.state for one in standings[1:]])
             else:

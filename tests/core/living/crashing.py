@@ -39,13 +39,7 @@ def folds(store: Store) -> None:
 def purges(store: Store) -> None:
     state = store.current()
     assert state is not None
-    purge(store, state, ["d"], CountingEmbedder(), quiet())
-
-
-def purges_the_base(store: Store) -> None:
-    state = store.current()
-    assert state is not None
-    purge(store, state, ["b", "d"], CountingEmbedder(), quiet(), fold_base=True)
+    purge(store, state, ["d"], CountingEmbedder())
 
 
 def sweeps(store: Store) -> None:
@@ -54,7 +48,7 @@ def sweeps(store: Store) -> None:
     list(store.sweep(lambda: state.segments, math.inf))
 
 
-WORK = {work.__name__: work for work in (edits, folds, purges, purges_the_base, sweeps)}
+WORK = {work.__name__: work for work in (edits, folds, purges, sweeps)}
 
 
 def _killed_before(change: int, root: Path) -> None:

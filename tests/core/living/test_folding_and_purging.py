@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -161,7 +162,7 @@ def test_a_purged_document_is_in_no_file(store: Store, state: CorpusState) -> No
     root = store.folder.parent
     assert len(holding(root, *needles)) > 3
     before = {name: sha256_of_file(root / name) for name in holding(root, *needles)}
-    after, receipt = purge(store, state, ["s"], embed, quiet())
+    after, receipt = purge(store, state, ["s"], embed)
     assert holding(root, *needles) == [] and receipt.remaining == ()
     assert {one.id for one in documents_of(store.view(after))} == {"b", "c", "d", "e", "f"}
     assert store.current() == after and (receipt.state_before, receipt.state_after) == (state.id, after.id)
@@ -171,24 +172,28 @@ def test_a_purged_document_is_in_no_file(store: Store, state: CorpusState) -> No
     assert rewritten and all(sha256_of_file(Path(str(one.successor))) == one.successor_sha256 for one in rewritten)
     store.view(after).layers[-1].snapshot.verify()
     with pytest.raises(RealmError, match="No file of the corpus tests holds 's'"):
-        purge(store, after, ["s"], embed, quiet())
+        purge(store, after, ["s"], embed)
 
 
-def test_a_document_of_the_base_is_purged_with_the_base(store: Store, state: CorpusState) -> None:
+def test_a_document_of_the_base_is_gone_once_a_fold_has_replaced_the_base(store: Store, state: CorpusState) -> None:
     embed, root = CountingEmbedder(), store.folder.parent
-    after, receipt = purge(store, state, ["b"], embed, quiet())
+    after, receipt = purge(store, state, ["b"], embed)
     assert len(receipt.remaining) == 2 and "b" not in {one.id for one in documents_of(store.view(after))}
     # Paragraph 2 under "Two" is d's as well, and stays with d; paragraph 0 was a's alone, which had been removed.
-    after, receipt = purge(store, after, ["a", "b"], embed, quiet(), fold_base=True)
-    assert receipt.remaining == () and holding(root, b"Paragraph 0 ") == [] and embed.seen == []
+    folded = fold(store, after, quiet())
+    after = rebase(store, after, folded, after, embed)
+    for path in receipt.remaining:
+        shutil.rmtree(path)
+    assert holding(root, b"Paragraph 0 ") == [] and embed.seen == []
     assert [one.id for one in documents_of(store.view(after))] == ["c", "d"]
-    assert state.base is not None and not (store.corpora / NAME / state.base.snapshot).exists()
+    with pytest.raises(RealmError, match="No file of the corpus tests holds 'a', 'b'"):
+        purge(store, after, ["a", "b"], embed)
 
 
 def test_a_purge_overtakes_a_fold(store: Store, state: CorpusState) -> None:
     embed = CountingEmbedder()
     folded = fold(store, state, quiet())
-    after, _ = purge(store, state, ["d"], embed, quiet())
+    after, _ = purge(store, state, ["d"], embed)
     with pytest.raises(RealmError, match="purged since the fold began"):
         rebase(store, state, folded, after, embed)
     assert holding(store.folder.parent, paragraph(4).encode()) == []
@@ -205,7 +210,7 @@ def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None
         raise Died
 
     with pytest.raises(Died):
-        purge(store, state, ["d"], embed, quiet(), commit=die)
+        purge(store, state, ["d"], embed, commit=die)
     assert finish_purge(store, lambda: [state]) is None and store.view(state).with_ids(["d"]), "it has not happened"
 
     def commit_and_die(committed: CorpusState, _receipt: Receipt, _others: Sequence[CorpusState]) -> None:
@@ -213,10 +218,10 @@ def test_a_purge_that_died_is_finished(store: Store, state: CorpusState) -> None
         raise Died
 
     with pytest.raises(Died):
-        purge(store, state, ["d"], embed, quiet(), commit=commit_and_die)
+        purge(store, state, ["d"], embed, commit=commit_and_die)
     now = store.current()
     assert now is not None and now != state and holding(store.folder.parent, paragraph(4).encode())
-    again, receipt = purge(store, now, ["d"], embed, quiet())
+    again, receipt = purge(store, now, ["d"], embed)
     assert again == now and receipt.documents == ("d",) and receipt.state_after == now.id
     assert holding(store.folder.parent, paragraph(4).encode()) == []
 
@@ -229,9 +234,9 @@ def test_an_uncommitted_purge_of_what_was_removed_has_not_happened(store: Store,
         raise RealmError("the database is away")
 
     with pytest.raises(RealmError, match="the database is away"):
-        purge(store, state, ["d"], embed, quiet(), commit=refuse)
+        purge(store, state, ["d"], embed, commit=refuse)
     assert finish_purge(store, lambda: [state]) is None and holding(store.folder.parent, paragraph(4).encode())
-    _, receipt = purge(store, state, ["d"], embed, quiet())
+    _, receipt = purge(store, state, ["d"], embed)
     assert receipt.removed and holding(store.folder.parent, paragraph(4).encode()) == []
 
 
@@ -248,19 +253,19 @@ def test_states_of_other_bases_keep_their_other_documents(store: Store, state: C
     def commit(after: CorpusState, _receipt: Receipt, others: Sequence[CorpusState]) -> None:
         made.extend((after, *others))
 
-    purge(store, here, ["s"], embed, quiet(), others=[(store, there), (store, kept)], commit=commit)
+    purge(store, here, ["s"], embed, others=[(store, there), (store, kept)], commit=commit)
     assert holding(store.folder.parent, paragraph(5).encode()) == []
     ids = [{one.id for one in documents_of(store_in(store.folder.parent).view(one))} for one in made]
     assert ids == [{"b", "c", "d", "t"}, {"z", "t"}, {"y", "x"}]
     assert made[0].purges == made[1].purges == 1 and made[2] == kept
 
 
-def test_a_base_of_two_states_is_not_removed(store: Store, state: CorpusState) -> None:
+def test_the_bases_of_all_states_are_named(store: Store, state: CorpusState) -> None:
     embed = CountingEmbedder()
     other = edit(store, base_of(store, FIRST), Changes((document("x", "X", 7),)), embed)
-    with pytest.raises(RealmError, match="base of another corpus state"):
-        purge(store, state, ["b"], embed, quiet(), others=[(store, other)], commit=lambda *_told: None, fold_base=True)
-    assert store.view(state).with_ids(["b"]) and store.view(other).with_ids(["b"])
+    assert state.base == other.base
+    _, receipt = purge(store, state, ["b"], embed, others=[(store, other)], commit=lambda *_told: None)
+    assert len(receipt.remaining) == 2 and receipt.removed == ()
 
 
 def test_a_fold_is_stopped_and_starts_over(store: Store, state: CorpusState) -> None:

@@ -139,7 +139,7 @@ class World:
     def purge(self, document_id: str) -> None:
         if document_id not in self.known:
             return
-        self.state, _ = purge(self.store, self.state, [document_id], self.embed, quiet(), fold_base=True)
+        self.state, _ = purge(self.store, self.state, [document_id], self.embed)
         del self.known[document_id]
 
 
