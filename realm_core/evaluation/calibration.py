@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -77,11 +76,3 @@ class Reliability:
             right += correct * taken / count if count else 0.0
             left -= taken
         return right / wanted
-
-
-def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = 10) -> tuple[list[Bin], float]:
-    """(non-empty bins, expected calibration error) of many answers at once."""
-    counts = Reliability(bins)
-    for probability, is_right in zip(probabilities, right, strict=True):
-        counts.add(probability, is_right)
-    return counts.bins(), counts.error()

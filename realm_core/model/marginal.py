@@ -176,11 +176,6 @@ def log_posterior(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
     return joint_BK - torch.logsumexp(joint_BK, dim=-1, keepdim=True)
 
 
-def support(log_prior_BK: Tensor, log_likelihood_BK: Tensor) -> Tensor:
-    """r(z) [B, K] = posterior − prior = ∂ log p(y|x) / ∂ f(x, z) (paper, section 3.3; it sums to zero)."""
-    return log_posterior(log_prior_BK, log_likelihood_BK).exp() - log_prior_BK.exp()
-
-
 def retrieval_utility(log_likelihood_BK: Tensor, log_null_B: Tensor) -> Tensor:
     """RU(z|x) [B, K] = log p(y|z,x) − log p(y|∅,x), ∅ the null block (paper, appendix D, eq. 2)."""
     return log_likelihood_BK - log_null_B.unsqueeze(-1)

@@ -7,8 +7,7 @@ labels-00000.npy   uint8 [M]: index of the span's label in the manifest's list o
 manifest.json      identity, counts and checksums
 
 Positions are characters of the block's text. A span is within one sentence, and spans of a block do not overlap. Shard
-s of S contains the selected blocks s, s + S, s + 2S, …, so that the shards of an unfinished cache are a sample of the
-whole corpus.
+s of S contains the selected blocks s, s + S, s + 2S, …, so that all shards take about as long.
 
 Legend: M spans, R selected blocks, N blocks with a span.
 """
@@ -61,11 +60,8 @@ class SalientSpans:
         return len(self.spans_M5)
 
     @classmethod
-    def open(cls, folder: Path | str, snapshot: Snapshot, *, unfinished: bool = False) -> SalientSpans:
-        """Read the spans of `snapshot`; `RealmError` if they are of another one, damaged, incomplete or empty.
-
-        unfinished: of an unfinished cache, read the existing shards.
-        """
+    def open(cls, folder: Path | str, snapshot: Snapshot) -> SalientSpans:
+        """Read the spans of `snapshot`; `RealmError` if they are of another one, damaged, incomplete or empty."""
         folder = Path(folder)
         identity = read_json(folder / IDENTITY_FILE)
         if not isinstance(identity, dict) or identity.get("format") != FORMAT:
@@ -76,7 +72,7 @@ class SalientSpans:
                 f"not of {snapshot.snapshot_id}."
             )
         try:
-            manifest, shards = _shards(folder, identity, unfinished)
+            manifest, shards = _shards(folder)
             return cls._of(manifest, shards, snapshot)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise RealmError(f"{folder / MANIFEST_FILE} does not describe salient spans: {quoted(error)}.") from None
@@ -103,18 +99,12 @@ class SalientSpans:
         return cls(spans_M5, labels_M, names, rows_N, first_N1, manifest)
 
 
-def _shards(
-    folder: Path, identity: dict[str, Any], unfinished: bool
-) -> tuple[dict[str, Any], list[tuple[SpansM5, LabelsM]]]:
-    """The manifest (of an unfinished cache, the identity) and the existing shards."""
+def _shards(folder: Path) -> tuple[dict[str, Any], list[tuple[SpansM5, LabelsM]]]:
+    """The manifest and the shards."""
     if not (folder / MANIFEST_FILE).exists():
-        if not unfinished:
-            raise RealmError(
-                f"{folder} is not finished: {MANIFEST_FILE} is missing. Run `spans` with the same options again to "
-                "resume."
-            )
-        shards = [read_shard(folder, number) for number in range(identity["shards"])]
-        return identity, [shard for shard in shards if shard is not None]
+        raise RealmError(
+            f"{folder} is not finished: {MANIFEST_FILE} is missing. Run `spans` with the same options again to resume."
+        )
     manifest = read_json(folder / MANIFEST_FILE)
     whole = []
     for number, checksums in enumerate(manifest["files"]):

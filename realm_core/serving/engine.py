@@ -19,7 +19,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 
@@ -71,7 +70,6 @@ class _FillRequest:
     wanted: Wanted
 
 
-Result = TypeVar("Result")
 _Queued = QueuedRequest[_AskRequest | _FillRequest]
 
 

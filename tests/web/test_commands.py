@@ -352,18 +352,30 @@ def test_a_missing_model_is_told(activities: Activities, tmp_path: Path) -> None
 # ---- realm_core in a process of its own
 
 
+class Ended:
+    """A process that has ended with `status`."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    def wait(self) -> int:
+        return self.status
+
+    poll = wait
+
+
 @pytest.mark.parametrize(("status", "error"), [(2, RealmError), (3, Stopped), (1, RealmError), (-9, RealmError)])
 def test_how_an_activity_ends(monkeypatch: pytest.MonkeyPatch, status: int, error: type[Exception]) -> None:
-    monkeypatch.setattr(core.subprocess, "run", lambda *_a, **_k: core.subprocess.CompletedProcess([], status))
+    monkeypatch.setattr(core, "start", lambda *_a, **_k: Ended(status))
     with pytest.raises(error):
         core.run_activity("index")
 
 
 def test_an_activity_s_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    def finish(command: list[str], **_options: Any) -> Any:
+    def finish(command: list[str], **_options: Any) -> Ended:
         assert command[1:4] == ["-m", "realm_core", "index"] and command[-2] == "--run"
         (Path(command[-1]) / "result.json").write_text('{"path": "x"}')
-        return core.subprocess.CompletedProcess(command, 0)
+        return Ended(0)
 
-    monkeypatch.setattr(core.subprocess, "run", finish)
+    monkeypatch.setattr(core, "start", finish)
     assert core.run_activity("index", "--model", Path("m")) == {"path": "x"}

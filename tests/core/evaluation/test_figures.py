@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,10 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm_core.errors import RealmError
-from realm_core.evaluation.calibration import Reliability, reliability
+from realm_core.evaluation.calibration import Bin, Reliability
 from realm_core.evaluation.chart import reliability_diagram
 from realm_core.evaluation.figures import summarise
 from tests.core.evaluation.material import prediction
+
+
+def reliability(probabilities: Sequence[float], right: Sequence[bool], bins: int = 10) -> tuple[list[Bin], float]:
+    """The bins that are not empty, and the expected calibration error."""
+    counts = Reliability(bins)
+    for probability, is_right in zip(probabilities, right, strict=True):
+        counts.add(probability, is_right)
+    return counts.bins(), counts.error()
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=50), st.integers(1, 12))

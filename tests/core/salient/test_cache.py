@@ -159,7 +159,6 @@ def test_interrupted_runs_resume_to_the_same_bytes(towns: Path, tmp_path: Path, 
     snapshot = Snapshot.open(towns)
     with pytest.raises(RealmError, match="not finished"):
         SalientSpans.open(folder, snapshot)
-    assert 1 <= len(SalientSpans.open(folder, snapshot, unfinished=True).rows_N) < 150
     killed.kill()
     assert finish(killed)[0] == -signal.SIGKILL
     after_kill = shards()

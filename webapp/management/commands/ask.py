@@ -16,6 +16,8 @@ from webapp.models import AskedAnswer
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import EngineUnavailable, holder
 
+_AROUND = 100  # characters of the passage before and after the answer
+
 
 class Command(BaseCommand):
     """Ask, store, print."""
@@ -85,12 +87,12 @@ class Command(BaseCommand):
         )
 
 
-def _excerpt(block: dict[str, Any], around: int = 100) -> str:
+def _excerpt(block: dict[str, Any]) -> str:
     """The passage around the answer, the answer in [brackets]; without an answer, the beginning."""
     text: str = block["text"]
     start, end = block["start"], block["end"]
     if start is None:
-        return text[: 2 * around].replace("\n", " ") + ("…" if len(text) > 2 * around else "")
-    low, high = max(0, start - around), min(len(text), end + around)
+        return text[: 2 * _AROUND].replace("\n", " ") + ("…" if len(text) > 2 * _AROUND else "")
+    low, high = max(0, start - _AROUND), min(len(text), end + _AROUND)
     marked = f"{text[low:start]}[{text[start:end]}]{text[end:high]}"
     return (("…" if low else "") + marked + ("…" if high < len(text) else "")).replace("\n", " ")
