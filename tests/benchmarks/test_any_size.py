@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks import any_size
 
 
+@pytest.mark.nightly  # core/index/test_approximate.py has the search itself
 def test_it_measures_and_goes_on(tmp_path: Path) -> None:
     figures = any_size.measure(3_000, tmp_path, 1)
     assert figures["recall"] >= 0.98 and figures["questions"] > 100 and figures["p50_ms"] > 0

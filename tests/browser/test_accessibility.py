@@ -400,6 +400,7 @@ def test_collections(visitor_of_a_corpus: Visitor, staff: Person) -> None:
     assert visitor.page.get_by_text("No block passes").is_visible()
 
 
+@pytest.mark.nightly  # test_an_admin has the pages before
 @looks("wide and light")
 def test_an_admin_who_hesitates(visitor: Visitor, staff: Person) -> None:
     """What is to answer was never measured: it can be, and somebody must say that they want it all the same."""

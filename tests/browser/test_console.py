@@ -163,7 +163,9 @@ def test_the_log_follows_and_stays_where_one_reads(console: Page, live_server: L
     assert frame.evaluate("log => log.scrollTop") < -400
 
 
-@pytest.mark.parametrize("place", ["overview", "list", "parts"])
+@pytest.mark.parametrize(
+    "place", ["overview", *(pytest.param(one, marks=pytest.mark.nightly) for one in ("list", "parts"))]
+)
 def test_who_has_tabbed_to_a_link_stays_there_while_the_page_looks_again(
     console: Page, live_server: LiveServer, place: str
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_python_without_venv(checkout: Path, monkeypatch: pytest.MonkeyPatch) 
         Environment(checkout, "cpu").ensure([])
 
 
+@pytest.mark.nightly  # the first test extends one
 def test_an_older_checkout_takes_what_a_newer_one_has_extended(checkout: Path, made_at_once: None) -> None:
     told = checkout / "pyproject.toml"
     older = told.read_text()

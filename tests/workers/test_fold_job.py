@@ -24,6 +24,7 @@ from webapp.models import Deployment, IndexGeneration
 pytestmark = pytest.mark.postgresql_only  # processes that write at once
 
 
+@pytest.mark.nightly  # core/living/test_crashes.py kills a fold at many instants
 def test_a_killed_fold_has_not_happened_and_happens_again(
     workers: Workers, settings: LazySettings, tmp_path: Path
 ) -> None:

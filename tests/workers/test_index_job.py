@@ -85,6 +85,7 @@ def test_a_large_index_is_built_by_all_machines(
     ]
 
 
+@pytest.mark.nightly  # test_jobs.py has jobs that fail with a sentence
 def test_a_model_that_is_gone_fails_with_a_sentence(workers: Workers, tmp_path: Path) -> None:
     model, corpus = record_model(tiny_model(tmp_path)), record_corpus(tiny_snapshot(tmp_path))
     (resolve(model.path) / "model.safetensors").unlink()

@@ -199,6 +199,7 @@ def test_one_training_a_device(workers: Workers) -> None:
     assert DeviceLease.objects.count() == 0
 
 
+@pytest.mark.nightly  # above, one device; and processes that are killed
 def test_two_devices_two_trainings_and_none_is_lost_with_its_process(workers: Workers) -> None:
     jobs_ = [make_job(queue="train", steps=60, step_s=0.2) for _ in range(2)]
     workers.worker(devices="cuda:0")

@@ -134,6 +134,7 @@ def given_up(port: int, hold: Path) -> None:
     assert AskedAnswer.objects.count() == kept + 1  # nothing is kept of what was given up
 
 
+@pytest.mark.nightly  # attacks/test_server.py has the rude, test_deploy_under_load.py the crowd
 @pytest.mark.timeout(600)
 def test_the_crowd_the_rude_the_late_and_the_damaged(
     environment: dict[str, str], deployed: IndexGeneration, tmp_path: Path

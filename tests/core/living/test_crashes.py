@@ -35,7 +35,7 @@ from tests.core.living.building import (
 pytestmark = pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
 
 TOP = Path(__file__).parents[3]
-EVERY = 1 if os.environ.get("NIGHTLY") == "1" else 3  # of the instants
+EVERY = 1 if os.environ.get("NIGHTLY") == "1" else 6  # of the instants
 
 
 def asked(store: Store) -> Answers:

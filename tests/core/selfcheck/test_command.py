@@ -116,6 +116,7 @@ def test_without_the_base_package_a_small_bert_is_drawn(
     assert command.default_parts().name == "a small BERT of random weights"
 
 
+@pytest.mark.nightly  # house/test_rules.py has what realm_core loads
 def test_torch_and_transformers_are_enough(base: Path) -> None:
     """A process in which nothing else of what the project uses can be imported."""
     absent = ("django", "celery", "faiss", "pyarrow", "bm25s", "spacy", "matplotlib", "mwparserfromhell", "webapp")

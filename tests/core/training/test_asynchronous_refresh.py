@@ -109,7 +109,8 @@ class Watch:
 
 
 @pytest.mark.timeout(900)  # processes are started, on a machine that may be busy
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # test_pretrain.py kills a trainer, workers/test_parts.py a builder, too
+@pytest.mark.parametrize("kills", [1, 4])
 def test_killed_again_and_again_training_comes_to_its_end(towns: Towns, tmp_path: Path, kills: int) -> None:
     draw = random.Random(11)
     run = tmp_path / "run"

@@ -155,7 +155,9 @@ def test_two_machines_learn_what_one_process_would(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("activity", "part"), [("ict", "block"), ("mlm", "encoder")])
+@pytest.mark.parametrize(
+    ("activity", "part"), [("ict", "block"), pytest.param("mlm", "encoder", marks=pytest.mark.nightly)]
+)
 def test_two_processes_warm_up_one_model(towns: Towns, tmp_path: Path, activity: str, part: str) -> None:
     """Each hides other words of its share than one process would, so `mlm` learns something else; but together."""
     settings = {"steps": 40, "batch": 16, "at_once": 8, "learning_rate": 1e-2, "dropout": 0.0, "holdout": 0.25}

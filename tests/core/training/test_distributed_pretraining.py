@@ -105,6 +105,7 @@ def test_two_processes_learn_what_one_would(towns: Towns, tmp_path: Path, monkey
     assert errors.count("The model is") == 1
 
 
+@pytest.mark.nightly  # test_two_processes_learn_what_one_would has them without a builder
 @pytest.mark.timeout(900)
 def test_one_builder_serves_two_processes_which_end_at_the_same_step(towns: Towns, tmp_path: Path) -> None:
     run = tmp_path / "run"
