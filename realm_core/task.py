@@ -130,7 +130,7 @@ class Task(Settings):
 
 
 @dataclass(frozen=True)
-class Given:
+class DeclaredInput:
     """The declaration of an artefact to work on. many: whether there may be several. of: as in `given`."""
 
     name: str
@@ -141,14 +141,14 @@ class Given:
     of: tuple[str, ...]
 
 
-def artefacts(task: type[Task]) -> Iterator[Given]:
+def artefacts(task: type[Task]) -> Iterator[DeclaredInput]:
     """The artefacts that a task works on."""
     for name, info in task.model_fields.items():
         found = artefact_of(info.annotation, info)
         if found is not None and not extra(info).get("runtime"):
             many = get_origin(info.annotation) is tuple
             required = info.is_required() or bool(extra(info).get("job_needs"))
-            yield Given(name, found, str(info.description), many, required, tuple(extra(info).get("of", ())))
+            yield DeclaredInput(name, found, str(info.description), many, required, tuple(extra(info).get("of", ())))
 
 
 def artefact_of(annotation: Any, info: FieldInfo | None = None) -> Artefact | None:

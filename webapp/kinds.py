@@ -15,8 +15,7 @@ from django.db import models
 
 from realm_core.errors import RealmError, printable, quoted
 from realm_core.settings import Setting, SettingError, describe, flat, nested, try_make
-from realm_core.task import Given as DeclaredInput
-from realm_core.task import Task, artefacts, undecided
+from realm_core.task import DeclaredInput, Task, artefacts, undecided
 from realm_core.tasks import JOBS
 from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, QuestionSet, SpanSet
 from webapp.storage.places import resolve

@@ -46,9 +46,9 @@ from webapp.jobs import parts
 from webapp.jobs.queue import enqueue
 from webapp.models import DeviceLease, Job, JobState, Queue
 from webapp.models.job import MAX_ATTEMPTS
-from webapp.models.job_states import BESIDE
+from webapp.models.job_states import COMPANION_KINDS
 from workers import devices
-from workers.kinds import KINDS, KindExecution, RunAgain
+from workers.kinds import KINDS, JobExecution, RunAgain
 from workers.refusal import TOP
 from workers.run_files import RunFiles, note
 
@@ -154,7 +154,7 @@ class JobRun:
 
     @property
     def _failed(self) -> JobState:
-        return JobState.INTERRUPTED if self._job.kind in BESIDE else JobState.FAILED
+        return JobState.INTERRUPTED if self._job.kind in COMPANION_KINDS else JobState.FAILED
 
     def _devices(self) -> list[str]:
         """Those that a training holds; for another job one, which others may use, too."""
@@ -272,7 +272,7 @@ class JobRun:
             text = f"The process ended {describe_end(status)}; the end of its log shows where."
             self._finish(self._failed, files, error=text)
 
-    def _succeed(self, kind: KindExecution, result: dict[str, Any], files: RunFiles | None = None) -> None:
+    def _succeed(self, kind: JobExecution, result: dict[str, Any], files: RunFiles | None = None) -> None:
         """Make the records and end the job, both or neither."""
         try:
             with transaction.atomic():

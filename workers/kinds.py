@@ -58,7 +58,7 @@ def _nothing_made(_job: Job) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class KindExecution:
+class JobExecution:
     """How a job of one kind is run.
 
     command: the arguments after `python -m` for a job; --run is added. A job has the same command at every attempt, so
@@ -81,12 +81,12 @@ class KindExecution:
     yields: int = 0
 
 
-def kind_of_task(task: type[Task]) -> KindExecution:
+def execution_of(task: type[Task]) -> JobExecution:
     def record(job: Job, result: dict[str, Any]) -> dict[str, Any]:
         recorded = _RECORD[task.makes](job, result) if task.makes else {}
         return {**recorded, **task.kept(result)}
 
-    return KindExecution(
+    return JobExecution(
         command=lambda job: ["realm_core", *argv(task_of(job))],
         record=record,
         made=_model_made if task.makes == "model" else _nothing_made,
@@ -315,4 +315,4 @@ _RECORD: Final[dict[str, Callable[[Job, dict[str, Any]], dict[str, Any]]]] = {
     "spans": _record_spans,
 }
 
-KINDS: Final[dict[str, KindExecution]] = {name: kind_of_task(task) for name, task in JOBS.items()}
+KINDS: Final[dict[str, JobExecution]] = {name: execution_of(task) for name, task in JOBS.items()}

@@ -10,7 +10,7 @@ from realm_core.files import write_json
 from realm_core.runs.folder import RunFolder, Tail, metric_row, read_object
 from webapp.models import Job, JobMetric
 from webapp.models.job import LOG_CHARACTERS
-from webapp.models.job_states import BESIDE
+from webapp.models.job_states import COMPANION_KINDS
 
 _TAIL_BYTES = LOG_CHARACTERS * 4  # UTF-8 has at most four bytes per character
 
@@ -47,7 +47,7 @@ class RunFiles:
         done, unit = said.get("done"), str(said.get("unit"))
         if not isinstance(done, int):
             return False
-        if self._job.kind in BESIDE and done < self._last:
+        if self._job.kind in COMPANION_KINDS and done < self._last:
             self._furthest[unit] = 0
         self._last = done
         if done <= self._furthest.get(unit, 0):

@@ -32,7 +32,7 @@ from workers import devices
 from workers.app import QUEUES, SLOTS, app
 from workers.fetching import fetch_for
 from workers.job_run import JobRun, Timing, shutting_down
-from workers.kinds import KINDS, KindExecution
+from workers.kinds import KINDS, JobExecution
 from workers.reporting import Reporter, sign_of_life
 from workers.run_files import note
 
@@ -200,7 +200,7 @@ def _claim(job_id: str, owner: str, lease_s: float) -> Job | None:
     return Job.claim(job_id, owner, lease_s, [devices.leased_as(device) for device in wanted])
 
 
-def _has_builder(kind: KindExecution, job: Job) -> bool:
+def _has_builder(kind: JobExecution, job: Job) -> bool:
     try:
         return bool(kind.beside(job))
     except RealmError:  # its inputs were removed: it is claimed, and fails with that message

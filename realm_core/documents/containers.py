@@ -13,7 +13,7 @@ from realm_core.corpus.rows import JsonLinesSource, ParquetSource
 from realm_core.corpus.streams import InputFile
 from realm_core.documents.draft import Budget, Draft
 from realm_core.documents.html import read_html
-from realm_core.documents.records import Document, DocumentSection, Limits
+from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.errors import RealmError
 
 _SOURCES: dict[str, Callable[[Path], JsonLinesSource | ParquetSource | MediaWikiSource]] = {
@@ -24,10 +24,10 @@ _SOURCES: dict[str, Callable[[Path], JsonLinesSource | ParquetSource | MediaWiki
 _HEADING_SEPARATOR = " › "  # of the corpus' sections
 
 
-def read_container(kind: str, path: Path, budget: Budget, limits: Limits) -> list[Document]:
+def read_container(kind: str, path: Path, budget: Budget, limits: Limits) -> list[ParsedDocument]:
     """Every document of a file; records without text are left out, as they are by `ingest`."""
     read = _zim(path, budget) if kind == "zim" else _articles(kind, path, budget, limits)
-    documents: list[Document] = []
+    documents: list[ParsedDocument] = []
     for document in read:
         if len(documents) == limits.documents:
             raise RealmError(f"holds more than {limits.documents:,} documents, which is the limit.")
@@ -37,7 +37,7 @@ def read_container(kind: str, path: Path, budget: Budget, limits: Limits) -> lis
     return documents
 
 
-def _articles(kind: str, path: Path, budget: Budget, limits: Limits) -> Iterator[Document]:
+def _articles(kind: str, path: Path, budget: Budget, limits: Limits) -> Iterator[ParsedDocument]:
     if kind != "parquet":
         _check_unpacked(path, limits)
     source = _SOURCES[kind](path)
@@ -59,8 +59,8 @@ def _check_unpacked(path: Path, limits: Limits) -> None:
             raise RealmError(f"holds more than {limit} when unpacked, which is the limit.")
 
 
-def _document(raw: RawArticle, article: Article, kind: str, language: str) -> Document:
-    return Document(article.title, language, _sections(article), (), kind, (), article.id, article.url)
+def _document(raw: RawArticle, article: Article, kind: str, language: str) -> ParsedDocument:
+    return ParsedDocument(article.title, language, _sections(article), (), kind, (), article.id, article.url)
 
 
 def _sections(article: Article) -> tuple[DocumentSection, ...]:
@@ -74,7 +74,7 @@ def _sections(article: Article) -> tuple[DocumentSection, ...]:
     )
 
 
-def _zim(path: Path, budget: Budget) -> Iterator[Document]:
+def _zim(path: Path, budget: Budget) -> Iterator[ParsedDocument]:
     try:
         from libzim.reader import Archive
     except ImportError:

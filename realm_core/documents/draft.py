@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from realm_core.corpus.prose import tidy, tidy_line
-from realm_core.documents.records import Document, DocumentSection, Limits
+from realm_core.documents.records import DocumentSection, Limits, ParsedDocument
 from realm_core.errors import RealmError
 
 _MOST_LINKS = 10_000
@@ -104,7 +104,7 @@ class Draft:
         """Say what was guessed or not read."""
         self._warnings[sentence] = None
 
-    def finish(self, *, identity: str = "", url: str = "") -> Document:
+    def finish(self, *, identity: str = "", url: str = "") -> ParsedDocument:
         """The document; `RealmError` if it holds no text."""
         title = tidy_line(self.title) or self._first_heading
         if not self._sections:
@@ -116,7 +116,7 @@ class Draft:
             DocumentSection(headings[1:] if headings[:1] == (title,) else headings, "\n".join(paragraphs), page)
             for headings, page, paragraphs in self._sections
         )
-        return Document(
+        return ParsedDocument(
             title, language_code(self.language), sections, tuple(self._links), self._format, tuple(self._warnings),
             identity, url,
         )  # fmt: skip

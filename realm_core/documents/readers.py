@@ -7,11 +7,13 @@ from pathlib import Path
 from realm_core.documents.draft import Budget, Draft
 from realm_core.documents.kinds import HOLDS_MANY, KINDS, kind_of
 from realm_core.documents.plain import declared_charset, decode, read_text
-from realm_core.documents.records import Document, Limits
+from realm_core.documents.records import Limits, ParsedDocument
 from realm_core.errors import RealmError
 
 
-def read_file(path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool) -> list[Document]:
+def read_file(
+    path: Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool
+) -> list[ParsedDocument]:
     """All documents of a file. `RealmError` as a whole sentence that begins with the file's name."""
     try:
         kind = kind_of(path, name, declared_type)
@@ -28,7 +30,7 @@ def read_file(path: Path, name: str, declared_type: str | None, limits: Limits, 
         raise RealmError(told.replace(str(path), name) if str(path) in told else f"{name} {told}") from error
 
 
-def _one(kind: str, path: Path, name: str, declared_type: str | None, limits: Limits) -> Document:
+def _one(kind: str, path: Path, name: str, declared_type: str | None, limits: Limits) -> ParsedDocument:
     draft = Draft(kind, name, Budget(limits))
     if kind == "pdf":
         from realm_core.documents.pdf import read_pdf

@@ -35,7 +35,7 @@ from pathlib import Path
 import realm_core
 from realm_core.corpus.prose import tidy_line
 from realm_core.corpus.streams import InputFile
-from realm_core.documents.records import Document, Limits, from_json
+from realm_core.documents.records import Limits, ParsedDocument, from_json
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
 
@@ -49,7 +49,7 @@ _ENVIRONMENT = ("PATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "L
 
 def read_document(
     source: bytes | Path, name: str, declared_type: str | None = None, limits: Limits = DEFAULT_LIMITS
-) -> Document:
+) -> ParsedDocument:
     """The one document of a file; `RealmError` for a format that holds many.
 
     source:         the content, or where it lies.
@@ -61,14 +61,14 @@ def read_document(
 
 def read_documents(
     source: bytes | Path, name: str, declared_type: str | None = None, limits: Limits = DEFAULT_LIMITS
-) -> list[Document]:
+) -> list[ParsedDocument]:
     """All documents of a file of any format; at least one."""
     return _read(source, name, declared_type, limits, only_one=False)
 
 
 def _read(
     source: bytes | Path, name: str, declared_type: str | None, limits: Limits, *, only_one: bool
-) -> list[Document]:
+) -> list[ParsedDocument]:
     shown = tidy_line(name, _LONGEST_NAME) or "The file"
     size = len(source) if isinstance(source, bytes) else InputFile(source).size_bytes
     if size > limits.file_bytes:
@@ -92,7 +92,7 @@ def _options(limits: Limits) -> list[str]:
     return [f"--{field.name.replace('_', '-')}={getattr(limits, field.name)}" for field in fields(Limits)]
 
 
-def _run(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[Document]:
+def _run(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[ParsedDocument]:
     """Start the reader and wait. Its output goes to files, whose size the kernel bounds, not to our memory."""
     root = str(Path(realm_core.__file__).parent.parent)
     environment = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}

@@ -22,7 +22,7 @@ class DocumentSection:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ParsedDocument:
     """One document as clean text.
 
     title:     stated by the document, or its first heading, or its file's name.
@@ -67,18 +67,20 @@ class Limits:
     memory_bytes: int = 2 << 30
 
 
-def to_json(documents: list[Document]) -> str:
+def to_json(documents: list[ParsedDocument]) -> str:
     """Documents as JSON, for another process."""
     return json.dumps([asdict(document) for document in documents], ensure_ascii=False)
 
 
-def from_json(text: str | bytes) -> list[Document]:
+def from_json(text: str | bytes) -> list[ParsedDocument]:
     """The documents of `to_json`."""
     return [_document(row) for row in json.loads(text)]
 
 
-def _document(row: dict[str, Any]) -> Document:
+def _document(row: dict[str, Any]) -> ParsedDocument:
     sections = tuple(
         DocumentSection(tuple(section["headings"]), section["text"], section["page"]) for section in row["sections"]
     )
-    return Document(**{**row, "sections": sections, "links": tuple(row["links"]), "warnings": tuple(row["warnings"])})
+    return ParsedDocument(
+        **{**row, "sections": sections, "links": tuple(row["links"]), "warnings": tuple(row["warnings"])}
+    )

@@ -38,7 +38,7 @@ class DocumentRefused(RealmError):
 
 
 @dataclass(frozen=True)
-class Document:
+class LivingDocument:
     """A text with its metadata.
 
     sections: headings, each with the start of its own text in `text`, ascending.
@@ -70,7 +70,7 @@ class Document:
 class Changes:
     """One edit: documents to add or to replace those with the same ids, and ids to remove."""
 
-    documents: tuple[Document, ...] = ()
+    documents: tuple[LivingDocument, ...] = ()
     removed: tuple[str, ...] = ()
 
 
@@ -92,7 +92,7 @@ class Filter:
     hidden_collections: frozenset[str] = frozenset()
 
 
-def cleaned(document: Document) -> Document:
+def cleaned(document: LivingDocument) -> LivingDocument:
     """The document as a corpus stores it, cleaned as in ingesting; `DocumentRefused` if nothing is left."""
     if not document.id.strip():
         raise DocumentRefused(document.id, "A document has no id.")
@@ -118,7 +118,7 @@ def cleaned(document: Document) -> Document:
     )
 
 
-def _tidied(document: Document) -> tuple[str, tuple[Section, ...]]:
+def _tidied(document: LivingDocument) -> tuple[str, tuple[Section, ...]]:
     """Text and sections, each section cleaned separately so that its start is known; empty ones are dropped."""
     starts = [section.start for section in document.sections]
     if starts != sorted(starts) or any(not 0 <= start <= len(document.text) for start in starts):
@@ -142,7 +142,7 @@ def _tidied(document: Document) -> tuple[str, tuple[Section, ...]]:
     return "\n".join(pieces), tuple(sections)
 
 
-def document_rows(documents: Sequence[Document]) -> pa.RecordBatch:
+def document_rows(documents: Sequence[LivingDocument]) -> pa.RecordBatch:
     """The metadata of each document, one row each."""
     columns = [[getattr(document, field.name) for document in documents] for field in DOCUMENTS_SCHEMA]
     return pa.RecordBatch.from_arrays(

@@ -20,7 +20,7 @@ from realm_core.corpus.records import Span, block_id
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
 from realm_core.index.embedding import embed
-from realm_core.living.documents import Changes, Document, DocumentRefused, cleaned
+from realm_core.living.documents import Changes, DocumentRefused, LivingDocument, cleaned
 from realm_core.living.layer import Layer
 from realm_core.living.state import BASE, CorpusState
 from realm_core.living.store import Store
@@ -67,7 +67,7 @@ def edit_locked(store: Store, state: CorpusState, changes: Changes, embed: Embed
 class Plan:
     """documents: cleaned, to be written. dying: article rows of removed or replaced documents."""
 
-    documents: tuple[Document, ...]
+    documents: tuple[LivingDocument, ...]
     dying: frozenset[int]
 
 
@@ -89,7 +89,7 @@ def plan_of(view: CorpusView, changes: Changes) -> Plan:
     return Plan(documents, dying)
 
 
-def _refuse_equal(view: CorpusView, documents: Sequence[Document], dying: frozenset[int]) -> None:
+def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: frozenset[int]) -> None:
     """`DocumentRefused` for a document with the same title and text as one that stays, or another one of the edit."""
     known: dict[tuple[str, str], str] = {}
     for row in view.titled({document.title for document in documents}):
@@ -103,7 +103,7 @@ def _refuse_equal(view: CorpusView, documents: Sequence[Document], dying: frozen
 
 
 def without(
-    store: Store, view: CorpusView, dying: frozenset[int], documents: Sequence[Document], embed: Embed
+    store: Store, view: CorpusView, dying: frozenset[int], documents: Sequence[LivingDocument], embed: Embed
 ) -> CorpusState:
     """The state without some documents (article rows) and with others; the editing lock is held."""
     dying, rescued = _rescued(view, dying)
@@ -118,13 +118,13 @@ def without(
     return view.state.changed(dead, {layer.name: layer.articles for layer in view.layers}, *added)
 
 
-def _rescued(view: CorpusView, dying: frozenset[int]) -> tuple[frozenset[int], list[Document]]:
+def _rescued(view: CorpusView, dying: frozenset[int]) -> tuple[frozenset[int], list[LivingDocument]]:
     """Documents of the base that would lose a passage, because the base stores it with a document that is removed.
 
     A base stores a passage once, with the first document that has it. Such a document is written again, unchanged, into
     the edit's segment, and its row in the base is masked, too. Only documents with the same title can share a passage.
     """
-    rescued: dict[int, Document] = {}
+    rescued: dict[int, LivingDocument] = {}
     base = next((layer for layer in view.layers if layer.name == BASE), None)
     latest = {row for row in dying if view.place_of(row)[0] is base}
     while base is not None and latest:
@@ -143,7 +143,7 @@ def _rescued(view: CorpusView, dying: frozenset[int]) -> tuple[frozenset[int], l
     return dying, [rescued[row] for row in sorted(rescued)]
 
 
-def _segment(store: Store, view: CorpusView, documents: Sequence[Document], embed: Embed) -> str:
+def _segment(store: Store, view: CorpusView, documents: Sequence[LivingDocument], embed: Embed) -> str:
     """Publish a segment of these documents, unless it exists; returns its id."""
     state = view.state
     spans = _packed(documents)
@@ -194,10 +194,10 @@ def _vectors(layers: Sequence[Layer], ids: Sequence[str], texts: Sequence[tuple[
     return torch.stack([vector_of[one] for one in ids])
 
 
-def _packed(documents: Sequence[Document]) -> list[list[Span]]:
+def _packed(documents: Sequence[LivingDocument]) -> list[list[Span]]:
     """The blocks of each document, as ingesting packs them."""
     return Packer(Wordpieces.default()).pack([document.article() for document in documents]) if documents else []
 
 
-def _ids(document: Document, spans: Iterable[Span]) -> list[str]:
+def _ids(document: LivingDocument, spans: Iterable[Span]) -> list[str]:
     return [block_id(document.title, document.text[start:end]) for start, end in spans]

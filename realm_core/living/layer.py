@@ -25,7 +25,7 @@ from realm_core.files import plain_name
 from realm_core.index.generation import Generation
 from realm_core.index.manifest import read_manifest, verified_file
 from realm_core.living.collections import CollectionFacts, collections_of
-from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, Filter, known_of, table_in
+from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Filter, LivingDocument, known_of, table_in
 from realm_core.living.state import BASE
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -153,12 +153,12 @@ class Layer:
             return np.array([], np.int64)
         return np.flatnonzero(_is_in(self.article_table.column(column), values))
 
-    def document(self, article: int) -> Document:
+    def document(self, article: int) -> LivingDocument:
         """The document in a row."""
         own = self.snapshot.article(article)
         known = self._known(article)
         known["tags"] = tuple(known["tags"])
-        return Document(own.id, own.title, own.text, own.sections, own.url, **known)
+        return LivingDocument(own.id, own.title, own.text, own.sections, own.url, **known)
 
     def _known(self, article: int) -> dict[str, Any]:
         if self.document_table is None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from realm_core.corpus.records import Article, Block
 from realm_core.living.collections import CollectionFacts, joined
-from realm_core.living.documents import Document, Filter
+from realm_core.living.documents import Filter, LivingDocument
 from realm_core.living.layer import Layer, Mask
 from realm_core.living.state import BASE, CorpusState
 
@@ -169,7 +169,7 @@ class CorpusView:
             listed.append(ListedDocument(row, document_id, title, url, int(blocks)))
         return listed
 
-    def document(self, row: int) -> Document:
+    def document(self, row: int) -> LivingDocument:
         """The document at an article row, with its metadata."""
         layer, _, first_article = self._layer_at(row, self._first_articles)
         return layer.document(row - first_article)

@@ -26,7 +26,7 @@ from realm_core.corpus.records import Span
 from realm_core.files import publish_folder, remove_folder, sha256_of_file, write_json
 from realm_core.index.manifest import FORMAT as GENERATION_FORMAT
 from realm_core.index.tasks import SHARD_ROWS
-from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, Document, document_rows
+from realm_core.living.documents import DOCUMENTS_FILE, DOCUMENTS_SCHEMA, LivingDocument, document_rows
 from realm_core.living.layer import Layer, Mask, Rows
 from realm_core.tensors import save_tensors
 
@@ -121,7 +121,7 @@ def generation_manifest(
     }
 
 
-def segment_id(documents: Sequence[Document], block_ids: Sequence[Sequence[str]], block_hash: str) -> str:
+def segment_id(documents: Sequence[LivingDocument], block_ids: Sequence[Sequence[str]], block_hash: str) -> str:
     """The name of a segment: a hash of its documents, their blocks and the embedder of its vectors."""
     digest = hashlib.sha256(block_hash.encode())
     for document, ids in zip(documents, block_ids, strict=True):
@@ -129,7 +129,7 @@ def segment_id(documents: Sequence[Document], block_ids: Sequence[Sequence[str]]
     return digest.hexdigest()[:16]
 
 
-def segment_blocks(documents: Sequence[Document], spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
+def segment_blocks(documents: Sequence[LivingDocument], spans: Sequence[Sequence[Span]]) -> pa.RecordBatch:
     """The blocks of a segment, article rows counted from its first."""
     articles = [document.article() for document in documents]
     return tables.block_rows(articles, spans, [()] * len(articles))
@@ -137,7 +137,7 @@ def segment_blocks(documents: Sequence[Document], spans: Sequence[Sequence[Span]
 
 def write_segment(
     folder: Path,
-    documents: Sequence[Document],
+    documents: Sequence[LivingDocument],
     blocks: pa.RecordBatch,
     vectors_ND: Tensor,
     *,

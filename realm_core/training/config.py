@@ -54,7 +54,7 @@ class WarmstartConfig(Settings):
             raise SettingError("sample", f"must be at least {self.dimension}, the dimension, not {self.sample}.")
 
 
-class Schedule(Settings):
+class TrainingSettings(Settings):
     """The settings that all trainings on a corpus share."""
 
     seed: Seed = setting(1, _SEED)
@@ -74,7 +74,7 @@ class Schedule(Settings):
     )
 
 
-class IctConfig(Schedule):
+class IctConfig(TrainingSettings):
     """Inverse Cloze Task: find the block that a sentence came from."""
 
     batch: int = setting(64, _BATCH, ge=2)
@@ -84,7 +84,7 @@ class IctConfig(Schedule):
     keep_sentence: Share = setting(0.1, "how often the sentence stays in its block (paper: one time in ten)")
 
 
-class MlmConfig(Schedule):
+class MlmConfig(TrainingSettings):
     """Masked-language warm-up of the encoder, without retrieval."""
 
     batch: int = setting(32, _BATCH, ge=1)
@@ -93,7 +93,7 @@ class MlmConfig(Schedule):
     mask_share: InnerShare = setting(0.15, "wordpieces hidden in each block (BERT: 0.15)")
 
 
-class PretrainConfig(Schedule):
+class PretrainConfig(TrainingSettings):
     """REALM's pre-training."""
 
     k: int = setting(8, "blocks read for a sentence, including the null block (paper: 8)", ge=2, le=MAX_K)

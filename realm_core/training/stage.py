@@ -20,7 +20,7 @@ from realm_core.files import remove_folder
 from realm_core.model.checkpoint import Model, save_model
 from realm_core.runs.activity import Activity
 from realm_core.runs.locks import only_one
-from realm_core.training.config import Schedule
+from realm_core.training.config import TrainingSettings
 from realm_core.training.distributed import World, leads
 from realm_core.training.loop import Loop, ParameterGroup
 
@@ -70,7 +70,7 @@ def split_passages(hashes_N: NDArray[np.uint64], holdout: float) -> tuple[list[i
     return np.flatnonzero(~held_N).tolist(), np.sort(measured).tolist()
 
 
-def check_batch(config: Schedule, world: World, each: int = 1) -> None:
+def check_batch(config: TrainingSettings, world: World, each: int = 1) -> None:
     """Refuse a batch that gives a process fewer than `each` examples."""
     least = each * world.size
     if config.batch < least:
@@ -88,7 +88,7 @@ def even_parts(count: int, at_once: int) -> Iterator[slice]:
 def stage_loop(
     name: str,
     groups: Sequence[ParameterGroup],
-    config: Schedule,
+    config: TrainingSettings,
     identity: str,
     run: Path,
     activity: Activity,

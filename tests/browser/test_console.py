@@ -226,7 +226,7 @@ def test_compare_deploy_what_is_worse_and_go_back(
     assert back is not None and back.index == active.index
     page.get_by_role("navigation", name="Manage").get_by_role("link", name="Audit").click()
     expect(page.locator("tbody tr")).to_have_count(2)
-    expect(page.locator("tbody")).to_contain_text("I have read this and want it to answer all the same.")
+    expect(page.locator("tbody")).to_contain_text("I have read this and want to deploy it anyway.")
 
 
 def addresses(active: Deployment) -> list[str]:

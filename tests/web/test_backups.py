@@ -31,7 +31,7 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.asking.service import ask
 from webapp.deployments.service import check, deploy
 from webapp.documents import service as documents
-from webapp.documents.reading import File, Given, Text
+from webapp.documents.reading import DocumentInput, File, Text
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, IndexGeneration, Job, JobMetric
 from webapp.operations import backups
 from webapp.serving.engine import holder
@@ -66,9 +66,9 @@ def test_edited_documents_are_restored_with_their_texts_and_pdfs(
     deploy(record_index(built, model=record_model(model)), by=None)
     holder().refresh(wait=True)
     report = pdf([column(["The castle of Turku was founded in 1280."])], title="Castles")
-    documents.add([Given(Text("Oulu is a city by the sea."), "oulu", "Oulu")], by=None)
-    documents.change("oulu", Given(Text("Oulu is a city in the north."), "oulu", "Oulu"), by=None)
-    documents.add([Given(File(report, "castles.pdf"), "castles")], by=None)
+    documents.add([DocumentInput(Text("Oulu is a city by the sea."), "oulu", "Oulu")], by=None)
+    documents.change("oulu", DocumentInput(Text("Oulu is a city in the north."), "oulu", "Oulu"), by=None)
+    documents.add([DocumentInput(File(report, "castles.pdf"), "castles")], by=None)
     holder().close()
     call_command("backup", str(tmp_path / "backup.tar"), stdout=StringIO())
     call_command("flush", interactive=False, verbosity=0)

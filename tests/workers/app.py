@@ -17,7 +17,7 @@ from realm_core.task import Part
 from webapp.models import Job, JobKind
 from workers import tasks
 from workers.beat import every
-from workers.kinds import KINDS, KindExecution
+from workers.kinds import KINDS, JobExecution
 
 __all__ = ["app"]
 
@@ -39,7 +39,7 @@ def builder(job: Job) -> Sequence[Part]:
     return [Part(JobKind.REFRESH, {})] if job.parameters.get("builder") else []
 
 
-def of_scripts(kind: KindExecution, steps: int) -> KindExecution:
+def of_scripts(kind: JobExecution, steps: int) -> JobExecution:
     """The kind; but as a part of a script it is one, too."""
 
     def is_script(job: Job) -> bool:
@@ -51,10 +51,10 @@ def of_scripts(kind: KindExecution, steps: int) -> KindExecution:
         told = {name.removeprefix("part_"): value for name, value in job.parent.parameters.items() if "part_" in name}
         return ["tests.workers.script", *(f"--{name}={value}" for name, value in {"steps": steps, **told}.items())]
 
-    return KindExecution(command=own, record=lambda job, result: result if is_script(job) else kind.record(job, result))
+    return JobExecution(command=own, record=lambda job, result: result if is_script(job) else kind.record(job, result))
 
 
-KINDS["script"] = KindExecution(command=command, record=record, before=shards, beside=builder)
+KINDS["script"] = JobExecution(command=command, record=record, before=shards, beside=builder)
 KINDS[JobKind.INDEX_SHARD] = of_scripts(KINDS[JobKind.INDEX_SHARD], 5)
 KINDS[JobKind.REFRESH] = of_scripts(KINDS[JobKind.REFRESH], 100_000)
 app.conf.beat_schedule["tidy"]["schedule"] = every(0.5)

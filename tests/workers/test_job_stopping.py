@@ -16,7 +16,7 @@ from webapp.models import Job, JobKind, JobMetric, JobState
 from webapp.models.job import ITS_PARTS
 from workers import job_run
 from workers.job_run import JobRun, Timing
-from workers.kinds import KINDS, KindExecution
+from workers.kinds import KINDS, JobExecution
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgresql_only]
 
@@ -76,7 +76,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
         process = Running(lambda: happens(Job.objects.get(pk=job.pk)), answer)
         monkeypatch.setattr(job_run, "start_in", process.start)
         monkeypatch.setitem(
-            KINDS, job.kind, KindExecution(command=lambda _job: ["module"], record=lambda _job, result: result)
+            KINDS, job.kind, JobExecution(command=lambda _job: ["module"], record=lambda _job, result: result)
         )
         claimed = Job.claim(job.pk, "me", 60)
         assert claimed is not None

@@ -20,7 +20,7 @@ from webapp.jobs.schema import parameters_schema
 from webapp.kinds import KINDS, Kind, ParameterError
 from webapp.models import Job, Purpose
 from webapp.storage.places import resolve
-from workers.kinds import kind_of_task
+from workers.kinds import execution_of
 
 pytestmark = pytest.mark.django_db
 
@@ -42,7 +42,7 @@ def test_a_kind_is_one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
     job = jobs.start("deduplicate", {"questions": [learn.pk], "most": 5}, by=None)
     assert Job.objects.get(pk=job.pk).parameters == {"questions": [learn.pk], "most": 5}
-    worker = kind_of_task(Deduplicate)
+    worker = execution_of(Deduplicate)
     package, activity, *words = worker.command(job)
     parser = argparse.ArgumentParser()
     add_options(parser, Deduplicate)

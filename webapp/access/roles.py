@@ -96,7 +96,7 @@ def _has(user: User | AnonymousUser, role: Role) -> bool:
     return role_of(user) >= role
 
 
-class Rights:
+class ViewerRights:
     """The viewer's permissions for templates; queried once, and only if used."""
 
     def __init__(self, user: User | AnonymousUser) -> None:
@@ -128,6 +128,6 @@ class Rights:
         return self.role >= _NEEDS[Action.OPERATE]
 
 
-def rights(request: HttpRequest) -> dict[str, Rights]:
+def rights(request: HttpRequest) -> dict[str, ViewerRights]:
     """Permissions for every template (a context processor)."""
-    return {"rights": Rights(request.user)}
+    return {"rights": ViewerRights(request.user)}

@@ -57,7 +57,8 @@ log = logging.getLogger(__name__)
 DEPLOYMENTS_KEPT: Final = 5  # a roll-back to these is always possible
 _UNFINISHED: Final = (*ACTIVE, JobState.INTERRUPTED)  # interrupted jobs resume by themselves
 _ENDED: Final = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED)
-_BUILDING: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD)  # with a temporary folder
+# Jobs that write into a temporary folder.
+_WRITERS_OF_FOLDERS: Final = (JobKind.INGEST, JobKind.INDEX, JobKind.INDEX_SHARD, JobKind.FOLD)
 _REMOVED: Final = ".removed"
 _AT_ONCE: Final = 500  # answers deleted in one transaction, so that others do not wait long for the lock
 
@@ -192,7 +193,7 @@ def _ended(rule: RetentionRule, now: datetime) -> QuerySet[Job]:
 
 def _never_ended(rule: RetentionRule, now: datetime) -> list[Removal]:
     """Folders of ingests and index builds that were not continued for as long as run folders are kept."""
-    if Job.objects.filter(state__in=_UNFINISHED, kind__in=_BUILDING).exists():
+    if Job.objects.filter(state__in=_UNFINISHED, kind__in=_WRITERS_OF_FOLDERS).exists():
         return []
     before = _long_ago(rule, now).timestamp()
     folders = (folder for place in (indexes_dir(), corpora_dir()) for folder in sorted(place.glob(".*.partial*")))

@@ -41,7 +41,7 @@ EXAMPLES: Final = (
     ("Music", "Who composed The Four Seasons?"),
     ("Chemistry", "What is the chemical symbol of tungsten?"),
 )
-_STAGES: Final = (
+_TIMING_LABELS: Final = (
     ("wait", "Waiting for others"),
     ("repeat", "Finding the same question, asked a short while ago"),
     ("embed", "Turning the question into a vector"),
@@ -189,6 +189,6 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
         "asked_again": readable_answers(request).filter(again_of=asked).order_by("-created_at").first(),
         "said": said,
         "right": _RIGHT_WORDS[said.right if said else None],
-        "stages": [(label, timings_ms[stage]) for stage, label in _STAGES if stage in timings_ms],
+        "stages": [(label, timings_ms[stage]) for stage, label in _TIMING_LABELS if stage in timings_ms],
         "json_url": reverse("api-answer", args=[asked.pk]) + (f"?{query}" if query else ""),
     }

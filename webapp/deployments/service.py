@@ -39,7 +39,7 @@ from webapp.storage.places import resolve
 
 _QUALITY = "Quality"
 _EDITED = "Edited documents"
-CONFIRMATION = "I have read this and want it to answer all the same."
+CONFIRMATION = "I have read this and want to deploy it anyway."
 
 
 class Verdict(StrEnum):

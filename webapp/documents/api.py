@@ -30,7 +30,7 @@ from webapp.documents.reading import (
     LARGEST_FILE_BYTES,
     LONGEST_COLLECTION,
     LONGEST_TITLE,
-    Given,
+    DocumentInput,
 )
 from webapp.documents.serializers import (
     BulkSerializer,
@@ -299,7 +299,7 @@ def _listed_json(one: Listed) -> dict[str, Any]:
     }
 
 
-def _sent(what: str, one: Given) -> dict[str, Any]:
+def _sent(what: str, one: DocumentInput) -> dict[str, Any]:
     """The request that a key stands for; for a file, the hash of its content."""
     told = asdict(one)
     if "content" in told["source"]:

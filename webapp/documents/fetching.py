@@ -20,7 +20,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from realm_core.files import disk_errors
-from webapp.documents.reading import Address, File, Given, Unreadable
+from webapp.documents.reading import Address, DocumentInput, File, Unreadable
 from webapp.jobs.queue import producer
 from webapp.models import Fetch, FetchState, Queue
 from webapp.serving.engine import EngineUnavailable
@@ -34,7 +34,7 @@ KEPT: Final = timedelta(hours=1)  # rows and files of edits that died
 _LOOK_EVERY_S: Final = 0.05
 
 
-def fetched(given: Sequence[Given]) -> list[Given]:
+def fetched(given: Sequence[DocumentInput]) -> list[DocumentInput]:
     """The inputs, with the content in place of each address. Unreadable if one cannot be fetched."""
     fetches = [Fetch.objects.create(url=one.source.url) if isinstance(one.source, Address) else None for one in given]
     try:
@@ -60,7 +60,7 @@ def _send(fetch_id: uuid.UUID) -> None:
         raise EngineUnavailable("No worker can be reached to fetch the address; try again later.") from None
 
 
-def _with_content(given: Given, fetch: Fetch, until: float) -> Given:
+def _with_content(given: DocumentInput, fetch: Fetch, until: float) -> DocumentInput:
     fetch.refresh_from_db()
     while fetch.state == FetchState.WAITING:
         if time.monotonic() > until:

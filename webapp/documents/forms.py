@@ -17,8 +17,8 @@ from webapp.documents.reading import (
     LONGEST_TITLE,
     LONGEST_URL,
     Address,
+    DocumentInput,
     File,
-    Given,
     Text,
 )
 from webapp.documents.viewing import Shown
@@ -92,10 +92,10 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
         """Whether the folded fields are open: if one was filled in or is wrong."""
         return any(field.value() or field.errors for field in self.further_fields)
 
-    def given(self, document_id: str = "") -> Given:
+    def given(self, document_id: str = "") -> DocumentInput:
         """The document in a valid form. document_id: of the document that it replaces."""
         known: dict[str, Any] = self.cleaned_data
-        return Given(
+        return DocumentInput(
             self.source,
             document_id=document_id,
             title=known["title"],

@@ -16,9 +16,8 @@ from webapp.text import one_line
 
 if TYPE_CHECKING:
     from realm_core.corpus.records import Section
-    from realm_core.documents.records import Document as Read
-    from realm_core.documents.records import DocumentSection
-    from realm_core.living.documents import Document
+    from realm_core.documents.records import DocumentSection, ParsedDocument
+    from realm_core.living.documents import LivingDocument
 
 LARGEST_FILE_BYTES: Final = 64 << 20
 MOST_CHARACTERS: Final = 5_000_000  # of all documents of an edit: some 3,000 blocks, a minute of embedding
@@ -64,7 +63,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Given:
+class DocumentInput:
     """A document to be added, or to replace another.
 
     title, language, url: empty: what the source itself says. licence, attribution: None: the corpus's own.
@@ -92,13 +91,13 @@ class Taken:
     pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept.
     """
 
-    document: Document
+    document: LivingDocument
     format: str
     pdf: bytes | None = None
     original: str = ""
 
 
-def checked(given: Sequence[Given]) -> None:
+def checked(given: Sequence[DocumentInput]) -> None:
     """InvalidRequest names every wrong field, after `[n].` if there are several documents."""
     errors = []
     for number, one in enumerate(given):
@@ -110,7 +109,7 @@ def checked(given: Sequence[Given]) -> None:
         raise InvalidRequest(*errors)
 
 
-def _wrong(one: Given) -> list[FieldError]:
+def _wrong(one: DocumentInput) -> list[FieldError]:
     errors = []
     source = one.source
     if isinstance(source, Text):
@@ -137,7 +136,7 @@ def _wrong(one: Given) -> list[FieldError]:
     return errors
 
 
-def read(given: Sequence[Given], corpus: CorpusSnapshot, *, only_one: bool = False) -> list[Taken]:
+def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bool = False) -> list[Taken]:
     """The documents in all inputs, whose addresses were fetched.
 
     only_one: a file that holds many is refused. Unreadable names what cannot be read, and why.
@@ -156,7 +155,7 @@ def read(given: Sequence[Given], corpus: CorpusSnapshot, *, only_one: bool = Fal
     return taken
 
 
-def _read(given: Given, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken]:
+def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken]:
     from realm_core.documents.reading import read_document, read_documents
     from realm_core.documents.records import Limits
 
@@ -179,12 +178,14 @@ def _read(given: Given, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken
     return [_taken(one, given, corpus, pdf, alone=len(found) == 1) for one in found]
 
 
-def _taken(read: Read, given: Given, corpus: CorpusSnapshot, pdf: bytes | None, *, alone: bool) -> Taken:
-    from realm_core.living.documents import Document, DocumentRefused, cleaned
+def _taken(
+    read: ParsedDocument, given: DocumentInput, corpus: CorpusSnapshot, pdf: bytes | None, *, alone: bool
+) -> Taken:
+    from realm_core.living.documents import DocumentRefused, LivingDocument, cleaned
 
     title = (given.title if alone else "") or read.title
     text, sections = _with_sections(read.sections)
-    document = Document(
+    document = LivingDocument(
         id=given.document_id or read.identity or f"d-{uuid.uuid4().hex[:16]}",
         title=title,
         text=text,

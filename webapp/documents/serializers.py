@@ -15,8 +15,8 @@ from webapp.documents.reading import (
     LONGEST_TITLE,
     MOST_DOCUMENTS,
     Address,
+    DocumentInput,
     File,
-    Given,
     Text,
 )
 from webapp.models import DocumentStatus
@@ -149,7 +149,7 @@ class EditSerializer(serializers.Serializer[Any]):
     )
 
 
-def given(told: dict[str, Any]) -> Given:
+def given(told: dict[str, Any]) -> DocumentInput:
     """The request in the service's format."""
     file = told.get("file")
     source: Text | File | Address
@@ -159,7 +159,7 @@ def given(told: dict[str, Any]) -> Given:
         source = Address(told["address"])
     else:
         source = Text(told["text"])
-    return Given(
+    return DocumentInput(
         source,
         document_id=told.get("id", ""),
         title=told["title"],

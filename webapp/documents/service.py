@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
 from webapp.documents import fetching, originals
-from webapp.documents.reading import BASE_FORMAT, Given, Taken, Unreadable, checked, read
+from webapp.documents.reading import BASE_FORMAT, DocumentInput, Taken, Unreadable, checked, read
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
     GONE,
@@ -40,7 +40,7 @@ from webapp.serving.engine import holder
 from webapp.serving.living import store_of
 
 if TYPE_CHECKING:
-    from realm_core.living.documents import Document as LivingDocument
+    from realm_core.living.documents import LivingDocument
     from realm_core.living.state import CorpusState as State
     from realm_core.living.view import CorpusView
 
@@ -85,7 +85,7 @@ class _Overtaken(Exception):
 Kept = Callable[[Edited], None]
 
 
-def add(given: Sequence[Given], *, by: User | None, kept: Kept | None = None) -> Edited:
+def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = None) -> Edited:
     """Add documents, all or none.
 
     kept: called in the transaction that commits; if it raises, the edit is undone.
@@ -94,7 +94,7 @@ def add(given: Sequence[Given], *, by: User | None, kept: Kept | None = None) ->
     return _put(given, by=by, kept=kept)
 
 
-def change(document_id: str, given: Given, *, by: User | None, kept: Kept | None = None) -> Edited:
+def change(document_id: str, given: DocumentInput, *, by: User | None, kept: Kept | None = None) -> Edited:
     """Replace a document. Raises DocumentMissing, and as `add` does."""
     return _put([given], by=by, kept=kept, changed_id=document_id)
 
@@ -129,7 +129,9 @@ def content_hash(document: LivingDocument) -> str:
     return hashlib.sha256(f"{document.title}\n{document.text}".encode()).hexdigest()
 
 
-def _put(given: Sequence[Given], *, by: User | None, kept: Kept | None, changed_id: str | None = None) -> Edited:
+def _put(
+    given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None, changed_id: str | None = None
+) -> Edited:
     began = time.perf_counter()
     checked(given)
     collection = None if changed_id is None else _collection(changed_id)  # before anything is fetched or read

@@ -20,7 +20,7 @@ from webapp.access.roles import Action
 from webapp.bodies import takes
 from webapp.documents import bringing, folding, ledger, service, sweeping, touched, viewing
 from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
-from webapp.documents.reading import Given
+from webapp.documents.reading import DocumentInput
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
@@ -207,7 +207,7 @@ def _shown(request: HttpRequest) -> Shown:
 def _edit(
     request: HttpRequest,
     known: dict[str, Any],
-    edit: Callable[[Given], Edited],
+    edit: Callable[[DocumentInput], Edited],
     context: dict[str, Any],
     document_id: str = "",
 ) -> HttpResponse:

@@ -39,12 +39,12 @@ from webapp.storage.places import sources_dir
 _FEW: Final = 6  # up to so many settings are all shown at once
 _MOST_DIGITS: Final = 18  # such a number fits into an id column, and into a setting
 _QUOTED: Final = 80  # characters of a wrong line that are shown
-# Settings that people often change; the others are folded away.
-_OFTEN: Final = frozenset(
+# Settings that people often change, of a job and of a stage of one; the others are folded away.
+_SHOWN_FIRST: Final = frozenset(
     "name steps epochs batch learning_rate query_lr reader_lr k refresh refresh_every retriever normalisation sample "
     "leave_out_measured".split()
 )
-_BUDGET: Final = frozenset("steps epochs batch k refresh_every".split())  # the same for jobs of several stages
+_SHOWN_FIRST_OF_STAGE: Final = frozenset("steps epochs batch k refresh_every".split())
 
 
 class CountsField(forms.CharField):
@@ -151,7 +151,7 @@ class JobForm(forms.Form):
         return [self._group(section, settings) for section, settings in by_section.items()]
 
     def _group(self, section: str, settings: list[Setting]) -> Group:
-        shown_first = _BUDGET if section else _OFTEN
+        shown_first = _SHOWN_FIRST_OF_STAGE if section else _SHOWN_FIRST
         often = [one for one in settings if len(settings) <= _FEW or _within(one.name) in shown_first]
         seldom = [one for one in settings if one not in often]
         return Group(
@@ -293,7 +293,7 @@ def _label(name: str) -> str:
     return name if len(name) == 1 else name.replace("_", " ").capitalize()
 
 
-_MADE_BY: Final[dict[type[models.Model], tuple[str, JobKind | None]]] = {
+_PRODUCERS: Final[dict[type[models.Model], tuple[str, JobKind | None]]] = {
     CorpusSnapshot: ("a corpus", JobKind.INGEST),
     ModelVersion: ("a model", JobKind.WARMSTART),
     IndexGeneration: ("an index", JobKind.INDEX),
@@ -303,7 +303,7 @@ _MADE_BY: Final[dict[type[models.Model], tuple[str, JobKind | None]]] = {
 
 
 def _missing(one: Input) -> Missing:
-    what, kind = _MADE_BY[one.record]
+    what, kind = _PRODUCERS[one.record]
     if kind is not None:
         return Missing(what, reverse("manage-job-new", args=[kind.value]), KINDS[kind].task.label())
     purpose = Purpose(str(one.limit_to["purpose"]))

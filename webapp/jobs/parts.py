@@ -22,7 +22,7 @@ from webapp.jobs.queue import enqueue
 from webapp.kinds import KINDS
 from webapp.models import Job, JobState
 from webapp.models.job import ITS_PARTS
-from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD
+from webapp.models.job_states import ACTIVE, COMPANION_KINDS, FINISHED, HELD
 
 _UNDONE = (
     JobState.FAILED,
@@ -60,19 +60,19 @@ def run_beside(whole: Job, wanted: Sequence[Part]) -> None:
 
 def end_beside(whole: Job) -> None:
     """End the parts that ran beside `whole`; running ones notice within a heartbeat."""
-    Job.stop_all(whole.parts.filter(kind__in=BESIDE, state__in=_TO_REST))
+    Job.stop_all(whole.parts.filter(kind__in=COMPANION_KINDS, state__in=_TO_REST))
 
 
 def is_needed(part: Job) -> bool:
     """Whether a part that runs beside a whole is still needed: as long as the whole has not ended."""
-    if part.kind not in BESIDE or part.parent_id is None:
+    if part.kind not in COMPANION_KINDS or part.parent_id is None:
         return True
     return Job.objects.filter(pk=part.parent_id, state__in=ACTIVE).exists()
 
 
 def settle(whole: Job) -> None:
     """Update a whole that is held by its parts: its progress, its state, or its end."""
-    shards = whole.parts.exclude(kind__in=BESIDE)
+    shards = whole.parts.exclude(kind__in=COMPANION_KINDS)
     parts = list(shards.defer("log"))
     ended = next((part for state in _UNDONE for part in parts if part.state == state), None)
     if (ended is not None or whole.state == JobState.STOPPING) and any(part.state in ACTIVE for part in parts):
@@ -108,11 +108,13 @@ def repair() -> None:
     for whole in Job.objects.filter(lease_owner=ITS_PARTS, state__in=HELD).defer("log"):
         settle(whole)
     orphans = Job.objects.filter(parent__state__in=FINISHED)
-    Job.stop_all(orphans.filter(kind__in=BESIDE, state__in=_TO_REST))  # running ones notice it themselves
-    Job.stop_all(orphans.exclude(kind__in=BESIDE).filter(state__in=ACTIVE))
+    Job.stop_all(orphans.filter(kind__in=COMPANION_KINDS, state__in=_TO_REST))  # running ones notice it themselves
+    Job.stop_all(orphans.exclude(kind__in=COMPANION_KINDS).filter(state__in=ACTIVE))
     # Stopped or ended with the whole, which was resumed before they had ended.
     over = (JobState.STOPPED, JobState.SUCCEEDED)
-    for part in Job.objects.filter(kind__in=BESIDE, state__in=over, parent__state=JobState.RUNNING).defer("log"):
+    for part in Job.objects.filter(kind__in=COMPANION_KINDS, state__in=over, parent__state=JobState.RUNNING).defer(
+        "log"
+    ):
         if part.again():
             enqueue(part)
 

@@ -115,7 +115,7 @@ _ALONE: Final = Panel("accuracy", "Accuracy", (("accuracy", "training"), ("held_
 
 
 # Stages of an ablation, as headings.
-_STAGES: Final = {
+_STAGE_TITLES: Final = {
     "ict": "Warming up the embedder (ICT)",
     "mlm": "Warming up the encoder (MLM)",
     "pretrain": "Pre-training",
@@ -204,7 +204,7 @@ def curves(job_id: UUID) -> list[Curve]:
     with _memory_lock:
         found: list[Curve] = []
         for number, ((stage, questions), by_row) in enumerate(_updated(job_id).stages.items()):
-            title = ": ".join(filter(None, (_STAGES.get(stage, stage), questions)))
+            title = ": ".join(filter(None, (_STAGE_TITLES.get(stage, stage), questions)))
             for panel, lines in _panels(by_row):
                 if lines:
                     slug = f"{number}-{panel.slug}" if stage else panel.slug

@@ -34,10 +34,10 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from realm_core.tasks import JOBS
-from webapp.models.job_states import ACTIVE, BESIDE, FINISHED, HELD, RESUMABLE, JobKind, JobState, Queue
+from webapp.models.job_states import ACTIVE, COMPANION_KINDS, FINISHED, HELD, RESUMABLE, JobKind, JobState, Queue
 from webapp.models.worker import TRAINING, DeviceLease
 
-__all__ = ["ACTIVE", "BESIDE", "FINISHED", "HELD", "RESUMABLE", "Job", "JobKind", "JobState", "Queue"]
+__all__ = ["ACTIVE", "COMPANION_KINDS", "FINISHED", "HELD", "RESUMABLE", "Job", "JobKind", "JobState", "Queue"]
 
 LOG_CHARACTERS: Final = 20_000  # at the end of a job's log that the row keeps; the whole log is in the run folder
 MAX_ATTEMPTS: Final = 3  # claims without progress after which a lost worker counts as the job's own fault
@@ -147,7 +147,7 @@ class Job(models.Model):
         if self.state != JobState.INTERRUPTED or self.finished_at is None:
             return None
         if self.parent is not None:
-            if self.kind not in BESIDE or not self.parent.is_active:
+            if self.kind not in COMPANION_KINDS or not self.parent.is_active:
                 return None
         elif self.interruptions > MAX_INTERRUPTIONS:
             return None

@@ -51,4 +51,4 @@ HELD: Final = (JobState.RUNNING, JobState.STOPPING)
 ACTIVE: Final = (JobState.QUEUED, *HELD)
 RESUMABLE: Final = (JobState.FAILED, JobState.STOPPED, JobState.INTERRUPTED)
 FINISHED: Final = (JobState.SUCCEEDED, *RESUMABLE)
-BESIDE: Final = (JobKind.REFRESH,)  # run as long as their whole does
+COMPANION_KINDS: Final = (JobKind.REFRESH,)  # run as long as the job that they are a part of

@@ -11,7 +11,7 @@ import docx
 import pytest
 
 from realm_core.documents.readers import read_file
-from realm_core.documents.records import Document, Limits
+from realm_core.documents.records import Limits, ParsedDocument
 from realm_core.errors import RealmError
 
 
@@ -21,11 +21,11 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "content"
 
-    def many(self, data: bytes, name: str, declared_type: str | None = None, **limits: int) -> list[Document]:
+    def many(self, data: bytes, name: str, declared_type: str | None = None, **limits: int) -> list[ParsedDocument]:
         self._path.write_bytes(data)
         return read_file(self._path, name, declared_type, Limits(**limits), only_one=False)
 
-    def one(self, data: bytes | str, name: str, declared_type: str | None = None, **limits: int) -> Document:
+    def one(self, data: bytes | str, name: str, declared_type: str | None = None, **limits: int) -> ParsedDocument:
         data = data.encode() if isinstance(data, str) else data
         self._path.write_bytes(data)
         return read_file(self._path, name, declared_type, Limits(**limits), only_one=True)[0]
@@ -39,12 +39,12 @@ class Reader:
         return told
 
 
-def shown(document: Document) -> list[tuple[tuple[str, ...], str]]:
+def shown(document: ParsedDocument) -> list[tuple[tuple[str, ...], str]]:
     """Headings and text of each section."""
     return [(section.headings, section.text) for section in document.sections]
 
 
-def saved(document: docx.document.Document) -> bytes:
+def saved(document: docx.document.ParsedDocument) -> bytes:
     """A DOCX file's bytes."""
     file = io.BytesIO()
     document.save(file)

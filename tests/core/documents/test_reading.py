@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from realm_core.documents.reading import DEFAULT_LIMITS, read_document, read_documents
-from realm_core.documents.records import Document, DocumentSection, Limits, from_json, to_json
+from realm_core.documents.records import DocumentSection, Limits, ParsedDocument, from_json, to_json
 from realm_core.errors import RealmError
 from tests.core.documents.pdfs import column, pdf
 from tests.core.processes import TOP
@@ -35,7 +35,7 @@ def refusal(data: bytes | Path, name: str, limits: Limits = DEFAULT_LIMITS) -> s
 
 def test_bytes_and_paths(tmp_path: Path) -> None:
     document = read_document(PDF, "turku.pdf", "application/pdf")
-    assert document == Document("turku", "", (DocumentSection((), "Turku is a city.", 1),), (), "pdf")
+    assert document == ParsedDocument("turku", "", (DocumentSection((), "Turku is a city.", 1),), (), "pdf")
     path = tmp_path / "a b's.pdf"
     path.write_bytes(PDF)
     assert read_document(path, "turku.pdf") == document
@@ -125,7 +125,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_json_and_back() -> None:
     sections = (DocumentSection(("a", "b"), "Té\nxt", 3), DocumentSection((), "x"))
-    documents = [Document("T", "en", sections, ("https://a/",), "pdf", ("w",), "1", "https://b/")]
+    documents = [ParsedDocument("T", "en", sections, ("https://a/",), "pdf", ("w",), "1", "https://b/")]
     assert from_json(to_json(documents)) == documents
 
 

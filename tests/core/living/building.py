@@ -21,7 +21,7 @@ from realm_core.index.approximate_build import build_search
 from realm_core.index.choice import SearchKind
 from realm_core.index.manifest import read_manifest
 from realm_core.index.search import ExactSearch
-from realm_core.living.documents import Changes, Document
+from realm_core.living.documents import Changes, LivingDocument
 from realm_core.living.editing import Embed, edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.state import Base, CorpusState
@@ -45,8 +45,8 @@ def paragraph(number: int) -> str:
     return f"Paragraph {number} " + f"w{number} and so on " * 36 + "ends."
 
 
-def document(document_id: str, title: str, *paragraphs: int, **known: object) -> Document:
-    return Document(document_id, title, "\n".join(map(paragraph, paragraphs)), **known)  # type: ignore[arg-type]
+def document(document_id: str, title: str, *paragraphs: int, **known: object) -> LivingDocument:
+    return LivingDocument(document_id, title, "\n".join(map(paragraph, paragraphs)), **known)  # type: ignore[arg-type]
 
 
 class CountingEmbedder:
@@ -72,17 +72,17 @@ def queries(count: int = 4, seed: int = 0) -> Tensor:
     return torch.randint(-2, 3, (count, DIMENSION), generator=torch.Generator().manual_seed(seed)).float()
 
 
-def raw(documents: Sequence[Document]) -> InMemorySource:
+def raw(documents: Sequence[LivingDocument]) -> InMemorySource:
     return InMemorySource([RawArticle(one.id, one.title, one.url, one.text) for one in documents], name=NAME)
 
 
-def built_anew(documents: Sequence[Document], folder: Path) -> tuple[Snapshot, Tensor]:
+def built_anew(documents: Sequence[LivingDocument], folder: Path) -> tuple[Snapshot, Tensor]:
     """A snapshot of the documents as ingesting makes it, and its vectors."""
     snapshot = Snapshot.open(ingest(raw(documents), name=NAME, output=folder, activity=quiet(), processes=1))
     return snapshot, vectors(list(zip(*snapshot.titles_texts(0, len(snapshot)), strict=True)))
 
 
-def base_of(store: Store, documents: Sequence[Document], *, search: SearchKind = "auto") -> CorpusState:
+def base_of(store: Store, documents: Sequence[LivingDocument], *, search: SearchKind = "auto") -> CorpusState:
     """The state of a base that was ingested from the documents."""
     snapshot, vectors_ND = built_anew(documents, store.corpora)
     folder = store.indexes / f"{snapshot.snapshot_id}-{BLOCK_HASH}"
@@ -127,7 +127,7 @@ def store_in(folder: Path) -> Store:
     return Store(folder / "living", corpora=folder / "corpora", indexes=folder / "indexes")
 
 
-def documents_of(view: CorpusView) -> list[Document]:
+def documents_of(view: CorpusView) -> list[LivingDocument]:
     """The living documents in their order."""
     return [view.document(listed.row) for listed in view.listed(0, view.documents)]
 
@@ -145,7 +145,11 @@ def answers(index: LivingIndex, asked: Tensor, k: int) -> Answers:
 
 
 def answers_anew(
-    documents: Sequence[Document], folder: Path, asked: Tensor, k: int, passes: Callable[[Document], bool] | None = None
+    documents: Sequence[LivingDocument],
+    folder: Path,
+    asked: Tensor,
+    k: int,
+    passes: Callable[[LivingDocument], bool] | None = None,
 ) -> Answers:
     """The same of a corpus that is built anew; passes: says of which documents blocks may be found."""
     if not documents:
@@ -161,6 +165,6 @@ def answers_anew(
     ]
 
 
-def of_base(one: Document) -> Document:
+def of_base(one: LivingDocument) -> LivingDocument:
     """A document as a base that was ingested knows it."""
     return replace(one, licence="", attribution="", language="en", date=None, tags=(), collection=NAME)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import torch
 
-from realm_core.living.documents import Changes, Document
+from realm_core.living.documents import Changes, LivingDocument
 from realm_core.living.folding import fold, rebase
 from realm_core.living.purging import purge
 from realm_core.living.store import Store
 from tests.core.living.building import CountingEmbedder, document, edit_current, quiet, store_in
 
-CHANGES = Changes((document("a", "One", 0, 9), Document("new", "New", "A new document.")), removed=("c",))
+CHANGES = Changes((document("a", "One", 0, 9), LivingDocument("new", "New", "A new document.")), removed=("c",))
 _CHANGING = {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.chmod"}
 
 

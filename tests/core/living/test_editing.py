@@ -11,7 +11,7 @@ import torch
 
 from realm_core.corpus.records import Section
 from realm_core.errors import RealmError
-from realm_core.living.documents import Changes, Document, DocumentRefused, cleaned
+from realm_core.living.documents import Changes, DocumentRefused, LivingDocument, cleaned
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.state import CorpusState
@@ -101,9 +101,9 @@ def test_a_document_equal_to_another_is_refused_by_name(store: Store, state: Cor
         (Changes(removed=("z",)), "The corpus has no document 'z'"),
         (Changes((document("a", "One", 9),), removed=("a",)), "changed and removed at once"),
         (Changes((document("d", "  ", 9),)), "'d' has no title"),
-        (Changes((Document("d", "Title", "\u200b \n"),)), "'d' has no text"),
+        (Changes((LivingDocument("d", "Title", "\u200b \n"),)), "'d' has no text"),
         (Changes((document(" ", "Title", 9),)), "no id"),
-        (Changes((Document("d", "Title", "short", (Section("Far", 99),)),)), "do not lie in its text"),
+        (Changes((LivingDocument("d", "Title", "short", (Section("Far", 99),)),)), "do not lie in its text"),
     ],
 )
 def test_what_cannot_be_done_is_refused_as_a_whole(
@@ -134,12 +134,14 @@ def test_vectors_that_do_not_fit_are_refused(store: Store, state: CorpusState, v
 
 def test_documents_are_tidied_with_their_sections() -> None:
     one = cleaned(
-        Document("d", "A\u00a0title", "Lead \r\nof it.\n\nFirst  part.\n Second", (Section("I", 15), Section("II", 29)))
+        LivingDocument(
+            "d", "A\u00a0title", "Lead \r\nof it.\n\nFirst  part.\n Second", (Section("I", 15), Section("II", 29))
+        )
     )
     assert (one.title, one.text) == ("A title", "Lead\nof it.\nFirst part.\nSecond")
     assert [(s.heading, one.text[s.start :].split()[0]) for s in one.sections] == [("I", "First"), ("II", "Second")]
     assert cleaned(one) == one and one.article().section_at(0) == ""
-    bad = cleaned(Document("d", "T", "x", url="javascript:alert(1)", tags=(" b", "a", "", "b")))
+    bad = cleaned(LivingDocument("d", "T", "x", url="javascript:alert(1)", tags=(" b", "a", "", "b")))
     assert (bad.url, bad.tags) == ("", ("a", "b"))
 
 

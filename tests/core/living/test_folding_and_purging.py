@@ -17,7 +17,7 @@ from realm_core.errors import RealmError
 from realm_core.files import read_json, sha256_of_file, write_json
 from realm_core.index.generation import Generation
 from realm_core.index.search import ExactSearch
-from realm_core.living.documents import Changes, Document
+from realm_core.living.documents import Changes, LivingDocument
 from realm_core.living.editing import edit
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
@@ -97,7 +97,7 @@ def test_links_of_the_base_stay_with_their_blocks(store: Store) -> None:
         ingest(InMemorySource(raw, name=NAME), name=NAME, output=store.corpora, activity=quiet(), processes=1)
     )
     assert snapshot.has_links
-    plain = base_of(store, [Document(one, one, f"{one} and text of {one}.") for one in ("first", "second")])
+    plain = base_of(store, [LivingDocument(one, one, f"{one} and text of {one}.") for one in ("first", "second")])
     assert plain.base == Base(snapshot.snapshot_id, f"{snapshot.snapshot_id}-{BLOCK_HASH}")
     state = edit(store, plain, Changes(removed=("first",)), CountingEmbedder())
     folded = Snapshot.open(fold(store, state, quiet()).snapshot)
@@ -154,7 +154,7 @@ def test_a_segment_that_comes_back_during_a_fold_counts(store: Store, state: Cor
 
 def test_a_purged_document_is_in_no_file(store: Store, state: CorpusState) -> None:
     embed = CountingEmbedder()
-    secret = Document("s", "Secret", SECRET, licence="secret-licence")
+    secret = LivingDocument("s", "Secret", SECRET, licence="secret-licence")
     for change in (secret, document("s", "Secret", 5), secret, document("e", "Else", 6)):
         state = edit_current(store, Changes((change, *([document("f", "F", 7)] if change is secret else []))), embed)
     made = vectors([("Secret", SECRET)]).half()

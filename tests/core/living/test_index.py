@@ -17,7 +17,7 @@ from realm_core.index.retriever import DenseRetriever
 from realm_core.index.search import search_without
 from realm_core.living import index as living_index
 from realm_core.living import search as living_search
-from realm_core.living.documents import Changes, Document, Filter
+from realm_core.living.documents import Changes, Filter, LivingDocument
 from realm_core.living.editing import edit, embedding_of
 from realm_core.living.folding import fold
 from realm_core.living.index import LivingIndex, check_fits
@@ -103,7 +103,7 @@ def test_it_stands_for_retriever_and_snapshot(deployment: Deployment, living: tu
     rows, scores = dense.search(questions, 12)
     assert rows_BK[:, :5].tolist() == [own[:5] for own in rows]
     assert scores_BK.tolist() == [pytest.approx(own) for own in scores]
-    new = Document("deimos", "Deimos", "Deimos is a moon of Mars. It was found in 1877.", language="en")
+    new = LivingDocument("deimos", "Deimos", "Deimos is a moon of Mars. It was found in 1877.", language="en")
     after = edit(store, state, Changes((new,), ("Nile",)), embedding_of(model))
     index = index.at(after)
     rows_BK, _ = index.search(queries_BD, 50)

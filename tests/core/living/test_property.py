@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from realm_core.corpus.records import block_id
 from realm_core.errors import RealmError
-from realm_core.living.documents import Changes, Document, DocumentRefused, Filter
+from realm_core.living.documents import Changes, DocumentRefused, Filter, LivingDocument
 from realm_core.living.editing import edit
 from realm_core.living.folding import fold, rebase
 from realm_core.living.index import LivingIndex
@@ -69,7 +69,7 @@ filters = st.builds(
 )
 
 
-def passes(one: Document, wanted: Filter) -> bool:
+def passes(one: LivingDocument, wanted: Filter) -> bool:
     """The filter by another way than the library's."""
     return (
         (wanted.documents is None or one.id in wanted.documents)
@@ -82,7 +82,7 @@ def passes(one: Document, wanted: Filter) -> bool:
     )
 
 
-def expected(known: dict[str, Document], changes: Changes) -> dict[str, Document] | None:
+def expected(known: dict[str, LivingDocument], changes: Changes) -> dict[str, LivingDocument] | None:
     """The documents behind an edit by the rules of edits; None where it is to be refused."""
     if any(i not in known or i in {one.id for one in changes.documents} for i in changes.removed):
         return None
@@ -98,10 +98,10 @@ def expected(known: dict[str, Document], changes: Changes) -> dict[str, Document
 class World:
     """A living corpus, and what its documents must be."""
 
-    def __init__(self, folder: Path, first: list[Document], *, with_base: bool) -> None:
+    def __init__(self, folder: Path, first: list[LivingDocument], *, with_base: bool) -> None:
         self.folder, self.embed = folder, CountingEmbedder()
         self.store: Store = store_in(folder)
-        self.known: dict[str, Document] = {}
+        self.known: dict[str, LivingDocument] = {}
         if with_base and first:
             self.state = base_of(self.store, first)
             self.known = {one.id: of_base(one) for one in first}
@@ -153,7 +153,7 @@ class World:
     k=st.sampled_from([1, 3, 50]),
 )
 def test_any_sequence_of_edits_answers_as_a_corpus_built_anew(
-    first: list[Document], with_base: bool, steps: list[tuple[str, object]], wanted: Filter, seed: int, k: int
+    first: list[LivingDocument], with_base: bool, steps: list[tuple[str, object]], wanted: Filter, seed: int, k: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = World(Path(folder), first, with_base=with_base)

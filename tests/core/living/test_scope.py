@@ -12,7 +12,7 @@ import pytest
 from realm_core.index.choice import SearchKind
 from realm_core.living import search as living_search
 from realm_core.living.collections import CollectionFacts
-from realm_core.living.documents import Changes, Document, Filter
+from realm_core.living.documents import Changes, Filter, LivingDocument
 from realm_core.living.editing import edit
 from realm_core.living.index import LivingIndex
 from realm_core.living.scope import Scope, ScopedSearch
@@ -53,7 +53,7 @@ def opened(folder: Path, search: SearchKind = "exact") -> LivingIndex:
     return LivingIndex.open(store, state)
 
 
-def passes(one: Document, wanted: Filter) -> bool:
+def passes(one: LivingDocument, wanted: Filter) -> bool:
     return (
         (wanted.collections is None or one.collection in wanted.collections)
         and one.collection not in wanted.hidden_collections

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from realm_core.errors import RealmError
-from realm_core.living.documents import Changes, Document, Filter
+from realm_core.living.documents import Changes, Filter, LivingDocument
 from realm_core.living.editing import edit, embedding_of
 from realm_core.living.index import LivingIndex
 from realm_core.living.scope import Scope, ScopedSearch
@@ -36,8 +36,8 @@ def living(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> 
     store = Store(folder, corpora=deployment.corpus.parents[1], indexes=deployment.index.parent)
     state = first_state(store, "tiny", Base(deployment.corpus.name, deployment.index.name))
     new = (
-        Document("deimos", "Deimos", "Deimos is a moon of Mars. It was found in 1877.", collection="own"),
-        Document("phobos", "Phobos", "Phobos is the larger moon of Mars.", collection="own", tags=("large",)),
+        LivingDocument("deimos", "Deimos", "Deimos is a moon of Mars. It was found in 1877.", collection="own"),
+        LivingDocument("phobos", "Phobos", "Phobos is the larger moon of Mars.", collection="own", tags=("large",)),
     )
     state = edit(store, state, Changes(new), embedding_of(load_model(deployment.model)))
     engine = engine_of(deployment, living=LivingCorpus(store, state))

@@ -20,13 +20,13 @@ from realm_core.training.config import (
     MlmConfig,
     PretrainConfig,
     ReaderConfig,
-    Schedule,
+    TrainingSettings,
     WarmstartConfig,
 )
 from tests.core.running import activity_of
 
-KINDS = [FinetuneConfig, Schedule, IctConfig, MlmConfig, PretrainConfig]
-SCHEDULES = [Schedule, IctConfig, MlmConfig, PretrainConfig]
+KINDS = [FinetuneConfig, TrainingSettings, IctConfig, MlmConfig, PretrainConfig]
+OF_A_CORPUS = [TrainingSettings, IctConfig, MlmConfig, PretrainConfig]
 SHARE = "must be a share from 0 up to 1, not"
 
 
@@ -143,14 +143,14 @@ def test_blocks_to_read_are_bounded_alike(kind: type) -> None:
         read_settings(kind, None, [f"k={MAX_K + 1}"])
 
 
-@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize("kind", OF_A_CORPUS)
 @pytest.mark.parametrize("value", ["0", "-1e-5", "nan", "inf"])
 def test_a_learning_rate_is_a_positive_number(kind: type, value: str) -> None:
     with pytest.raises(RealmError, match=r"^learning_rate must be positive and finite, not"):
         read_settings(kind, None, [f"learning_rate={value}"])
 
 
-@pytest.mark.parametrize("kind", SCHEDULES)
+@pytest.mark.parametrize("kind", OF_A_CORPUS)
 def test_a_schedule_has_a_step(kind: type) -> None:
     with pytest.raises(RealmError, match=r"^steps must be at least 1, not 0"):
         read_settings(kind, None, ["steps=0"])

@@ -14,13 +14,13 @@ from webapp.deployments import service as deploying
 from webapp.deployments.service import NotConfirmed
 from webapp.documents import bringing
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import DocumentMissing, show
 from webapp.models import Deployment, IndexGeneration
 from webapp.serving.engine import holder
 
-TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
-MARS = Given(Text("Mars is red."), "Mars", "Mars")
+TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
+MARS = DocumentInput(Text("Mars is red."), "Mars", "Mars")
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_what_was_edited_since_stays(another: IndexGeneration) -> None:
 
 def test_what_was_only_moved_to_another_collection_is_brought_over(another: IndexGeneration) -> None:
     bach = show("Johann Sebastian Bach")
-    moved = Given(Text(bach.text), title=bach.listed.title, collection="board")
+    moved = DocumentInput(Text(bach.text), title=bach.listed.title, collection="board")
     documents.change("Johann Sebastian Bach", moved, by=None)
     with pytest.raises(NotConfirmed, match="5 documents") as refused:
         deploying.deploy(another)

@@ -14,13 +14,13 @@ from django.test import Client
 from tests.web.conftest import FakeEngine, Person
 from tests.web.operating import problem
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.models import AskedAnswer, AuditEntry, Collection, Deployment
 
-GUIDE = Given(
+GUIDE = DocumentInput(
     Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",), collection="travel"
 )
-PAPERS = Given(
+PAPERS = DocumentInput(
     Text("The vault is opened by the word heron."),
     "vault",
     "Vault",
@@ -54,7 +54,7 @@ def box(person: Person) -> str:
 
 def test_a_site_with_one_collection_looks_as_ever(answering: Deployment, outsider: Person) -> None:
     assert "Where to look" not in box(outsider)
-    documents.add([Given(Text("A plain text."), "plain", "Plain")], by=None)
+    documents.add([DocumentInput(Text("A plain text."), "plain", "Plain")], by=None)
     outsider.client.post("/", {"question": "What?"})
     assert "Where to look" not in box(outsider)
 

@@ -22,14 +22,14 @@ from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
 from webapp.documents.purging import purge
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, Collection, Deployment, Document, EvidenceBlock, Feedback, Review
 
 SECRET = "The vault of Turku is opened by the word heron."
 QUESTION = "Which word opens the vault of Turku?"
-VAULT = Given(Text(SECRET), "vault", "Vault", licence="CC0", tags=("keys",), collection="board")
-PUBLIC = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", collection="travel")
+VAULT = DocumentInput(Text(SECRET), "vault", "Vault", licence="CC0", tags=("keys",), collection="board")
+PUBLIC = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", collection="travel")
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ def test_what_was_removed_behind_that_is_not_found_in_the_base_either(board: Col
     answer = ask(outsider.client).json()
     [block_id] = [block["block_id"] for block in answer["evidence"] if block["title"] == "Mars"]
     assert outsider.client.get(f"/blocks/{block_id}/").status_code == 200
-    documents.change("Mars", Given(Text(show("Mars").text), title="Mars", collection="board"), by=None)
+    documents.change("Mars", DocumentInput(Text(show("Mars").text), title="Mars", collection="board"), by=None)
     documents.remove(["Mars"], by=None)
     for address in (f"/blocks/{block_id}/", f"/api/v1/blocks/{block_id}", f"/api/v1/blocks/{block_id}/article"):
         assert outsider.client.get(address).status_code == 404, address
@@ -331,7 +331,7 @@ def test_a_fold_does_not_take_documents_out_of_it(
 
 def test_what_was_moved_to_it_is_not_found_in_the_base(board: Collection, outsider: Person) -> None:
     mars = ask(outsider.client, filters={"titles": ["Mars"]}).json()["evidence"][0]
-    documents.change("Mars", Given(Text(mars["text"]), title="Mars", collection="board"), by=None)
+    documents.change("Mars", DocumentInput(Text(mars["text"]), title="Mars", collection="board"), by=None)
     assert outsider.client.get(f"/api/v1/blocks/{mars['block_id']}").status_code == 404
     assert ask(outsider.client, filters={"titles": ["Mars"]}).json()["evidence"] == []
 

@@ -15,7 +15,7 @@ from tests.web.conftest import Person
 from tests.web.test_api_contract import CHECKS, EXAMPLES, _one_transaction, description  # noqa: F401  (a fixture)
 from webapp.documents import fetching
 from webapp.documents import service as documents
-from webapp.documents.reading import File, Given, Text
+from webapp.documents.reading import DocumentInput, File, Text
 from webapp.models import ApiToken, Deployment, Document, Fetch, FetchState
 
 schema = description().include(path_regex="^/api/v1/(documents|originals|collections|purges)")
@@ -48,7 +48,7 @@ def test_documents_keep_to_the_description(
         number = Document.objects.count()
         text = f"Turku is a city, looked at {number} times."
         report = File(pdf([column([text])], title="Turku"), "report.pdf")
-        added = Given(report if number % 2 else Text(text), f"turku-{number}", "Turku", licence="CC0")
+        added = DocumentInput(report if number % 2 else Text(text), f"turku-{number}", "Turku", licence="CC0")
         documents.add([added], by=staff.user)
         case.path_parameters["document_id"] = added.document_id
     _, token = ApiToken.issue(staff.user, "test", ["operate"])

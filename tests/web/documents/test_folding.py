@@ -25,7 +25,7 @@ from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, folding, purging
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import listed, show
 from webapp.models import (
     AskedAnswer,
@@ -41,8 +41,8 @@ from webapp.serving.engine import holder
 from workers.kinds import KINDS, RunAgain
 
 FINLAND = Text("Turku is a city in Finland.\nIts castle was founded in 1280.")
-TURKU = Given(FINLAND, "turku", "Turku", licence="CC0", tags=("city",))
-MARS = Given(Text("Mars is red. Its moons are Phobos and Deimos."), "Mars", "Mars", collection="space")
+TURKU = DocumentInput(FINLAND, "turku", "Turku", licence="CC0", tags=("city",))
+MARS = DocumentInput(Text("Mars is red. Its moons are Phobos and Deimos."), "Mars", "Mars", collection="space")
 QUESTIONS = [f"What is said about {title}?" for title in (*ARTICLES, "Turku")]
 
 

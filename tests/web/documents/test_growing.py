@@ -22,7 +22,7 @@ from webapp.artefacts.registering import record_corpus, record_index
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purged
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import current_view, show
 from webapp.models import (
     CorpusSnapshot,
@@ -41,8 +41,8 @@ from webapp.serving import living
 from webapp.serving.engine import holder
 from webapp.storage.places import resolve
 
-TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
-MARS = Given(Text("Mars is red."), "Mars", "Mars")
+TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0", tags=("cities",))
+MARS = DocumentInput(Text("Mars is red."), "Mars", "Mars")
 BACH = "Johann Sebastian Bach"
 
 Snapshots = Callable[[dict[str, str]], IndexGeneration]
@@ -81,7 +81,7 @@ def edited(answering: Deployment) -> None:
 
 def move_bach(collection: str) -> None:
     bach = show(BACH)
-    documents.change(BACH, Given(Text(bach.text), title=bach.listed.title, collection=collection), by=None)
+    documents.change(BACH, DocumentInput(Text(bach.text), title=bach.listed.title, collection=collection), by=None)
 
 
 def advance(index: IndexGeneration) -> Schedule:

@@ -19,14 +19,14 @@ from tests.web.pages.pages import Page, block_part
 from webapp.asking import service as asking
 from webapp.documents import bringing, originals, purging
 from webapp.documents import service as documents
-from webapp.documents.reading import File, Given, Text, Unreadable
+from webapp.documents.reading import DocumentInput, File, Text, Unreadable
 from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
 from webapp.storage.holding import keep_files
 from webapp.storage.places import originals_dir
 
 PAGES = [column(["Turku is a city in Finland."]), column(["The castle of Turku was founded in 1280."])]
 REPORT = pdf(PAGES, title="Castles of Finland")
-GIVEN = Given(File(REPORT, "report.pdf", "application/pdf"), "turku/report", licence="CC0")
+GIVEN = DocumentInput(File(REPORT, "report.pdf", "application/pdf"), "turku/report", licence="CC0")
 ADDRESS = "/documents/original/?id=turku%2Freport"
 
 

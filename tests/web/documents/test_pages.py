@@ -16,7 +16,7 @@ from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service, viewing, views
-from webapp.documents.reading import Address, File, Given, Text
+from webapp.documents.reading import Address, DocumentInput, File, Text
 from webapp.documents.service import EditConflict, Edited
 from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, GoneBlock
 from webapp.serving.engine import EngineUnavailable
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[Given]:
+def given(monkeypatch: pytest.MonkeyPatch) -> list[DocumentInput]:
     """What the pages have the service add; nothing is added."""
-    seen: list[Given] = []
+    seen: list[DocumentInput] = []
 
-    def add(documents: Sequence[Given], *, by: User | None) -> Edited:
+    def add(documents: Sequence[DocumentInput], *, by: User | None) -> Edited:
         seen.extend(documents)
         return Edited(None, [])
 
@@ -69,7 +69,7 @@ def test_a_text_is_added_and_shown(answering: Deployment, staff: Person) -> None
     assert "added" in page and "none had read it" in page
 
 
-def test_all_that_is_written_into_the_form_is_handed_over(given: list[Given], staff: Person) -> None:
+def test_all_that_is_written_into_the_form_is_handed_over(given: list[DocumentInput], staff: Person) -> None:
     further = {"url": "https://example.org/film", "language": "en", "date": "2024-05-01", "tags": " film, kubrick ,"}
     assert staff.client.post("/manage/documents/add/", {**FILM, **further}).status_code == 302
     (one,) = given
@@ -79,7 +79,7 @@ def test_all_that_is_written_into_the_form_is_handed_over(given: list[Given], st
     assert one.tags == ("film", "kubrick")
 
 
-def test_a_file_is_added(given: list[Given], staff: Person) -> None:
+def test_a_file_is_added(given: list[DocumentInput], staff: Person) -> None:
     file = SimpleUploadedFile("film.txt", b"A film.", "text/plain")
     response = staff.client.post("/manage/documents/add/?from=file", {"file": file, "licence": "CC0 1.0"})
     assert response.status_code == 302
@@ -87,14 +87,14 @@ def test_a_file_is_added(given: list[Given], staff: Person) -> None:
     assert given[0].title == ""
 
 
-def test_an_address_is_added(given: list[Given], staff: Person) -> None:
+def test_an_address_is_added(given: list[DocumentInput], staff: Person) -> None:
     address = {"address": "https://example.org/film", "licence": "CC0 1.0"}
     assert staff.client.post("/manage/documents/add/?from=address", address).status_code == 302
     assert given[0].source == Address("https://example.org/film")
 
 
 @pytest.mark.parametrize("way", ["text", "file", "address"])
-def test_nothing_is_added_without_source_and_licence(way: str, given: list[Given], staff: Person) -> None:
+def test_nothing_is_added_without_source_and_licence(way: str, given: list[DocumentInput], staff: Person) -> None:
     response = staff.client.post(f"/manage/documents/add/?from={way}", {})
     assert response.status_code == 422
     assert response.content.decode().count("This field is required.") == (3 if way == "text" else 2)
@@ -112,7 +112,7 @@ def test_nothing_is_added_without_source_and_licence(way: str, given: list[Given
 def test_what_cannot_be_taken_is_said_and_nothing_is_lost(
     error: Exception, status: int, answering: Deployment, staff: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def add(documents: Sequence[Given], *, by: User | None) -> Edited:
+    def add(documents: Sequence[DocumentInput], *, by: User | None) -> Edited:
         raise error
 
     monkeypatch.setattr(service, "add", add)

@@ -20,14 +20,14 @@ from webapp.asking import service as asking
 from webapp.deployments import service as deploying
 from webapp.documents import bringing, purged, purging
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import listed, show
 from webapp.models import AskedAnswer, CorpusState, Deployment, Document, GoneBlock, IndexGeneration, Purge
 from webapp.serving import living
 from webapp.serving.engine import load_engine
 from webapp.storage.places import resolve
 
-NILE = Given(Text("The Nile is a river in Africa, written anew."), "Nile", "Nile", licence="CC0")
+NILE = DocumentInput(Text("The Nile is a river in Africa, written anew."), "Nile", "Nile", licence="CC0")
 
 
 def read_of(title: str) -> list[AskedAnswer]:
@@ -186,7 +186,7 @@ def test_a_purge_at_the_moment_of_a_deployment_stops_it(
 def test_a_purge_that_rewrites_what_is_being_masked_is_followed(
     answering: Deployment, another_index: IndexGeneration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    documents.add([Given(Text("Turku is a city in Finland."), "turku", "Turku")], by=None)
+    documents.add([DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku")], by=None)
     deploy_confirmed(another_index)
     with monkeypatch.context() as patch:
         patch.setattr(purging, "_places", lambda index: [(index, None)])  # it does not see the other one yet

@@ -20,7 +20,7 @@ from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import purging
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import DocumentMissing, listed, show
 from webapp.models import (
     AskedAnswer,
@@ -35,7 +35,9 @@ from webapp.models import (
 from webapp.serving import living
 from webapp.serving.engine import EngineUnavailable, holder, load_engine
 
-TURKU = Given(Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0")
+TURKU = DocumentInput(
+    Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0"
+)
 OULU = replace(TURKU, document_id="oulu", title="Oulu", source=Text("Oulu is a city."))
 LATER = replace(TURKU, source=Text("Turku was founded in 1229."))
 
@@ -157,7 +159,7 @@ def test_an_edit_meanwhile_is_kept(answering: Deployment, monkeypatch: pytest.Mo
     def opened(*arguments: Any) -> Any:
         found = view(*arguments)
         if not edited:
-            edited.append(documents.add([Given(Text("Oulu is a city."), "oulu", "Oulu")], by=None))
+            edited.append(documents.add([DocumentInput(Text("Oulu is a city."), "oulu", "Oulu")], by=None))
         return found
 
     monkeypatch.setattr(purging, "opened", opened)
@@ -227,7 +229,7 @@ def test_a_first_edit_that_is_committed_first_wins(answering: Deployment, monkey
 def test_a_purge_that_waited_for_another_begins_again(answering: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """It had seen the state before the other one; nothing that the present state names is removed for it."""
     documents.add([TURKU, OULU], by=None)
-    documents.add([Given(Text("Pori is a city."), "pori", "Pori")], by=None)
+    documents.add([DocumentInput(Text("Pori is a city."), "pori", "Pori")], by=None)
     view, others = purging.opened, []
 
     def opened(*arguments: Any) -> Any:

@@ -12,14 +12,16 @@ from tests.web.conftest import Person
 from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import service as documents
-from webapp.documents.reading import File, Given, Text, Unreadable
+from webapp.documents.reading import DocumentInput, File, Text, Unreadable
 from webapp.documents.viewing import DocumentMissing, listed, show
 from webapp.models import AuditEntry, CorpusChange, CorpusState, Deployment, Document
 from webapp.refusals import InvalidRequest
 from webapp.serving.engine import holder
 
-TURKU = Given(Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0")
-OULU = Given(File(b"# Oulu\n\nOulu is a city by the sea.\n", "oulu.md"), "oulu")
+TURKU = DocumentInput(
+    Text("Turku is a city in Finland.\nIts castle was founded in 1280."), "turku", "Turku", licence="CC0"
+)
+OULU = DocumentInput(File(b"# Oulu\n\nOulu is a city by the sea.\n", "oulu.md"), "oulu")
 
 
 @pytest.fixture
@@ -102,13 +104,13 @@ def test_the_list_and_one_document(deployed: Deployment) -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "says"),
     [
-        (Given(File(b"%PDF-1.7 cut", "report.pdf"), "report"), Unreadable, "report.pdf"),
-        (Given(File(b"\x89PNG\r\n\x1a\n", "image.png")), Unreadable, "image.png is a PNG image"),
-        (Given(Text("A text without a title.")), InvalidRequest, "title"),
+        (DocumentInput(File(b"%PDF-1.7 cut", "report.pdf"), "report"), Unreadable, "report.pdf"),
+        (DocumentInput(File(b"\x89PNG\r\n\x1a\n", "image.png")), Unreadable, "image.png is a PNG image"),
+        (DocumentInput(Text("A text without a title.")), InvalidRequest, "title"),
         (replace(TURKU, document_id="other"), Unreadable, "same title and text"),
     ],
 )
-def test_what_is_refused_leaves_nothing(deployed: Deployment, wrong: Given, error: Any, says: str) -> None:
+def test_what_is_refused_leaves_nothing(deployed: Deployment, wrong: DocumentInput, error: Any, says: str) -> None:
     with pytest.raises(error, match=says):
         documents.add([TURKU, wrong], by=None)
     with pytest.raises(DocumentMissing):

@@ -21,7 +21,7 @@ from webapp.articles import service as articles
 from webapp.asking import service as asking
 from webapp.documents import folding, sweeping
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import show
 from webapp.models import AskedAnswer, AuditEntry, CorpusSnapshot, CorpusState, Deployment, IndexGeneration, Job
 from webapp.serving.engine import load_engine
@@ -29,7 +29,7 @@ from webapp.serving.living import store_of
 from webapp.storage.holding import keep_files
 from webapp.storage.places import living_dir
 
-TURKU = Given(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0")
+TURKU = DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku", licence="CC0")
 LATER = replace(TURKU, source=Text("Turku was founded in 1229."))
 LAST = replace(TURKU, source=Text("Turku has a cathedral."))
 

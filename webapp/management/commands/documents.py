@@ -14,7 +14,7 @@ from realm_core.errors import RealmError
 from realm_core.files import disk_errors
 from webapp.documents import bringing, folding, purging
 from webapp.documents import service as documents
-from webapp.documents.reading import Address, File, Given
+from webapp.documents.reading import Address, DocumentInput, File
 from webapp.documents.viewing import listed
 from webapp.models import CorpusChange, DocumentStatus, Purge
 from webapp.refusals import InvalidRequest, StateConflict
@@ -102,14 +102,14 @@ class Command(BaseCommand):
         self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
 
 
-def _given(options: dict[str, Any]) -> list[Given]:
+def _given(options: dict[str, Any]) -> list[DocumentInput]:
     if len(options["sources"]) > 1 and any(options[name] for name in ("id", "title", "url")):
         raise RealmError("--id, --title and --url are for a single document.")
     about = {
         name: options[name] for name in ("title", "url", "licence", "attribution", "language", "date", "collection")
     }
     return [
-        Given(_source(one), document_id=options["id"], tags=tuple(options["tags"]), **about)
+        DocumentInput(_source(one), document_id=options["id"], tags=tuple(options["tags"]), **about)
         for one in options["sources"]
     ]
 
