@@ -34,9 +34,10 @@ from realm_core.files import write_json
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import Model, load_model
+from realm_core.model.device import fast_dtype
 from realm_core.model.inference import InferenceEncoder
 from realm_core.model.marginal import log_reading
-from realm_core.model.packed import Packed
+from realm_core.model.packed import Packed, encode
 from realm_core.questions.answers import is_correct
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
@@ -189,7 +190,8 @@ def _runtimes(model: Model, folder: Path, only: Sequence[str] | None) -> dict[st
     except ImportError as error:
         raise RealmError(f"{error.name} is missing: pip install -c constraints.txt onnx onnxruntime.") from error
     bert = model.reader.bert
-    low = copy.deepcopy(bert).to(torch.bfloat16)
+    dtype = fast_dtype(torch.device("cpu"))
+    low = copy.deepcopy(bert).to(dtype)
     graphs = {
         "onnxruntime int8": folder / "int8.onnx",
         "onnxruntime int8, smoothed": folder / "smoothed-int8.onnx",
@@ -197,7 +199,9 @@ def _runtimes(model: Model, folder: Path, only: Sequence[str] | None) -> dict[st
     }
     loads: dict[str, Callable[[], Encoder]] = {
         OURS: partial(InferenceEncoder, low, int8=True),
-        "realm_core bfloat16": partial(InferenceEncoder, low),
+        f"realm_core {dtype}".replace("torch.", ""): lambda: (
+            InferenceEncoder(low) if InferenceEncoder.supports(low) else partial(encode, low)
+        ),
         **{name: partial(RuntimeEncoder, bert, path) for name, path in graphs.items()},
     }
     unknown = sorted(set(only or []) - set(loads))

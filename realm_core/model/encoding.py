@@ -47,6 +47,6 @@ class BertModule(nn.Module):
         for parameter in self.bert.parameters():
             if parameter.dtype != dtype:
                 parameter.data = copied(parameter.data, dtype)
-        if InferenceEncoder.supports(self.bert):
+        if InferenceEncoder.supports(self.bert, int8=self.allow_int8):
             with torch.no_grad():
                 self._inference = InferenceEncoder(self.bert, int8=self.allow_int8)

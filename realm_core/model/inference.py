@@ -3,10 +3,13 @@
 One product computes queries, keys and values; oneDNN stores the weights in the layout of its kernels and fuses bias,
 GELU and residual into the product.
 
-Products are in bfloat16, or in int8 at twice the speed: weights are quantised with a scale per row (as in a packed
-model, so little is lost), activations with one dynamic scale per product. Activations have a few outlier channels,
-which would dominate that scale: they are smoothed (as in SmoothQuant) or multiplied separately in bfloat16 (as in
-LLM.int8()). Activations between products are bfloat16.
+Products are in the weights' type, bfloat16 or float32, or in int8 at twice the speed: weights are quantised with a
+scale per row (as in a packed model, so little is lost), activations with one dynamic scale per product. Activations
+have a few outlier channels, which would dominate that scale: they are smoothed (as in SmoothQuant) or multiplied
+separately in the weights' type (as in LLM.int8()). Activations between products have the weights' type.
+
+A processor without VNNI adds pairs of products in 16 bits, which overflow: 2 · 254 · 127 > 2¹⁵. There the codes of the
+weights are within ±63, so that the sums stay exact.
 
 The oneDNN operators are private to torch; where they are missing, `packed.encode` is used.
 
@@ -52,7 +55,7 @@ class _Int8(NamedTuple):
     scale_N: Tensor
     zero_N: Tensor
     smoothing_K: Tensor  # multiplies the activations; the columns of the weight are divided by it
-    outliers_L: Tensor  # channels that are multiplied separately, in bfloat16
+    outliers_L: Tensor  # channels that are multiplied separately, in the weights' type
     outlier_weight_LN: Tensor
 
 
@@ -84,7 +87,7 @@ class _Layer(NamedTuple):
 class InferenceEncoder:
     """The last layer's hidden states [T, W] of a Bert on the CPU; copies its weights and has no gradient.
 
-    int8: multiply in int8 instead of bfloat16 if the processor accumulates such products without overflow (VNNI).
+    int8: multiply in int8 instead of the weights' type.
     """
 
     def __init__(self, bert: Bert, *, int8: bool = False) -> None:
@@ -93,15 +96,16 @@ class InferenceEncoder:
         self._position_bias = bert.position_bias  # called outside of TorchScript, which does not support the module
         self._fused = _fused_attention_is_faster() and bert.encoder.relative_attention_bias is None
         scale = (bert.config.hidden_size // self._heads) ** -0.5  # of the attention scores, folded into the queries
-        self.product = "int8" if int8 and _int8_is_supported() else "bfloat16"
+        dtype = bert.embeddings.word_embeddings.weight.dtype
+        self.product = "int8" if int8 and _int8_is_supported() else str(dtype).removeprefix("torch.")
         largest = _largest_activations(bert) if self.product == "int8" else {}
 
         def smoothed(weight: Tensor, bias: Tensor, source: nn.Linear) -> _Product:
-            return _int8_smoothed(weight, bias, largest[source]) if largest else _bfloat16(weight, bias)
+            return _int8_smoothed(weight, bias, largest[source]) if largest else _unquantised(weight, bias)
 
         def split(linear: nn.Linear) -> _Product:
             weight, bias = linear.weight, linear.bias
-            return _int8_split(weight, bias, largest[linear]) if largest else _bfloat16(weight, bias)
+            return _int8_split(weight, bias, largest[linear]) if largest else _unquantised(weight, bias)
 
         self._layers = []
         for layer in bert.layers:
@@ -121,12 +125,13 @@ class InferenceEncoder:
             )
 
     @staticmethod
-    def supports(bert: Bert) -> bool:
-        """Whether this processor, torch version and model are supported."""
+    def supports(bert: Bert, *, int8: bool = False) -> bool:
+        """Whether processor, torch version and model are supported, and it is faster. In float32 only int8 is."""
         weight = bert.embeddings.word_embeddings.weight
+        quantised = int8 and weight.dtype == torch.float32 and _int8_is_supported()
         return bool(
             weight.device.type == "cpu"
-            and weight.dtype == torch.bfloat16
+            and (weight.dtype == torch.bfloat16 or quantised)
             and bert.config.hidden_act == "gelu"
             and torch.backends.mkldnn.is_available()
             and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
@@ -134,7 +139,7 @@ class InferenceEncoder:
         )
 
     def __call__(self, batch: Packed) -> Tensor:
-        """Hidden states [T, W], bfloat16."""
+        """Hidden states [T, W] in the weights' type."""
         count = len(batch.ids_T)
         rows_R = torch.arange(_rounded(count))
         rows_R[count:] = 0
@@ -151,7 +156,12 @@ def _rounded(count: int) -> int:
 
 
 def _int8_is_supported() -> bool:
-    return hasattr(torch.ops.onednn, "qlinear_prepack") and bool(torch.cpu._is_vnni_supported())
+    return hasattr(torch.ops.onednn, "qlinear_prepack") and bool(torch.cpu._is_avx2_supported())
+
+
+def _largest_code() -> int:
+    """Of a weight in int8."""
+    return 127 if torch.cpu._is_vnni_supported() else 63
 
 
 def _fused_attention_is_faster() -> bool:
@@ -203,7 +213,7 @@ def _multiply(rows_TK: Tensor, product: _Product, gelu: bool) -> Tensor:
         product.bias_N,
         1.0,
         0,
-        torch.bfloat16,
+        rows_TK.dtype,
         activation,
         [],
         approximation,
@@ -232,7 +242,7 @@ def _multiply_and_add(rows_TK: Tensor, residual_TN: Tensor, product: _Product) -
         product.bias_N,
         1.0,
         0,
-        torch.bfloat16,
+        residual_TN.dtype,
         1.0,
         0,
         "add",
@@ -331,7 +341,7 @@ def _norm(norm: nn.LayerNorm) -> _Norm:
     return _Norm(norm.weight.detach(), norm.bias.detach(), norm.eps)
 
 
-def _bfloat16(weight: Tensor, bias: Tensor) -> _Product:
+def _unquantised(weight: Tensor, bias: Tensor) -> _Product:
     ordered = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), _TYPICAL_ROWS)
     return _Product(ordered, bias.detach(), None)
 
@@ -359,7 +369,7 @@ def _int8(
 ) -> _Product:
     """Overwrites `weight_NK`, because allocating tensors of its size takes longer than filling them."""
     largest_N = torch.maximum(weight_NK.amax(dim=1), -weight_NK.amin(dim=1))
-    scale_N = (largest_N / 127).clamp(min=1e-12)
+    scale_N = (largest_N / _largest_code()).clamp(min=1e-12)
     codes_NK = weight_NK.div_(scale_N.unsqueeze(1)).round_().to(torch.int8)
     packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_TYPICAL_ROWS, weight_NK.shape[1]])
     zero_N = torch.zeros(len(scale_N), dtype=torch.int32)

@@ -59,7 +59,8 @@ def test_the_graph_computes_what_ours_does(
         plain_TW = onnx_reader.RuntimeEncoder(bert, tmp_path / "float32.onnx")(batch)
         int8_TW = onnx_reader.RuntimeEncoder(bert, tmp_path / "int8.onnx")(batch)
     assert (plain_TW - wanted_TW).abs().max() < 1e-4
-    assert torch.nn.functional.cosine_similarity(int8_TW, wanted_TW).min() > 0.97
+    sums_are_exact = torch.cpu._is_vnni_supported()  # elsewhere the runtime's sums of two products may overflow
+    assert torch.nn.functional.cosine_similarity(int8_TW, wanted_TW).min() > (0.97 if sums_are_exact else 0.95)
     assert not torch.equal(int8_TW, plain_TW)
 
 

@@ -56,9 +56,9 @@ def block(request: HttpRequest, block_id: str) -> HttpResponse:
     source = articles.find(block_id, asked, hidden=hidden)
     if source is not None:
         parts = list(article_parts(source.article, source.block, start, end))
-        here = {"block_id": block_id, "section": source.block.section}
-        pdf = originals.of_evidence([here], hidden).get(block_id, "")
-        shown = {"source": source, "parts": parts, "asked": asked, "pdf": pdf}
+        here = {"block_id": block_id, "section": source.block.section, "start": start}
+        original = originals.of_evidence([here], hidden).get(block_id)
+        shown = {"source": source, "parts": parts, "asked": asked, "original": original}
         return render(request, "article/article.html", shown)
     copy = articles.kept_copy(block_id, asked, readable_answers(request), hidden)
     if copy is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from realm_core.serving.provenance import Answer, Evidence, RankedAnswer
     from webapp.models import CorpusChange
+    from webapp.serving.originals import InOriginal
 
 _OTHERS_SHOWN = 8  # further alternatives are very improbable and summed up
 
@@ -46,7 +47,7 @@ class BlockView:
     posterior_tenths: int
     contribution_tenths: int
     gone: CorpusChange | None  # the change that removed it from the search
-    original: str  # address of the kept PDF that it is from, at its page; empty: there is none
+    original: InOriginal | None  # where it stands in the kept PDF that it is from
 
     @property
     def support_tenths(self) -> int:
@@ -98,12 +99,12 @@ def read(
     payload: dict[str, Any],
     without: Collection[str] = (),
     gone: Mapping[str, CorpusChange] | None = None,
-    originals: Mapping[str, str] | None = None,
+    originals: Mapping[str, InOriginal] | None = None,
 ) -> Reading:
     """The reading of a stored answer, without some of its blocks; unknown ids of blocks are ignored.
 
     gone: blocks that are no longer searched, each with the change that removed it.
-    originals: addresses of the kept PDFs that blocks are from.
+    originals: where blocks stand in kept PDFs.
     """
     from realm_core.serving.provenance import Answer
 
@@ -132,7 +133,7 @@ def read(
                 posterior_tenths=posteriors.get(block.block_id, 0),
                 contribution_tenths=shares.get(block.block_id, 0),
                 gone=gone.get(block.block_id) if gone else None,
-                original=originals.get(block.block_id, "") if originals else "",
+                original=originals.get(block.block_id) if originals else None,
             )
         )
     return Reading(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from realm_core.corpus.records import Article
 from realm_core.errors import RealmError
 from webapp.models import Deployment, Document
 from webapp.serving.living import state_of, view_of
@@ -31,23 +33,48 @@ def address_of(document_id: str) -> str:
     return f"{reverse('document-original')}?{urlencode({'id': document_id})}"
 
 
-def of_evidence(evidence: Iterable[Mapping[str, Any]], hidden: Collection[str]) -> dict[str, str]:
-    """The addresses at which blocks of evidence stand in kept PDFs, with their pages, by block id.
+@dataclass(frozen=True)
+class InOriginal:
+    """Where a block of evidence stands in a kept PDF.
+
+    address: of the page with the answer, or with the block's first words if the block has no answer. section: its name.
+    """
+
+    address: str
+    section: str
+
+
+def of_evidence(evidence: Iterable[Mapping[str, Any]], hidden: Collection[str]) -> dict[str, InOriginal]:
+    """Where blocks of evidence stand in kept PDFs, by block id.
 
     Only of blocks that are still searched: the kept PDF is of the document as it is now. hidden: collections of which
     nothing is shown.
     """
-    pages = {block["block_id"]: page for block in evidence if (page := page_of(block["section"])) is not None}
+    answers = {one["block_id"]: one["start"] or 0 for one in evidence if page_of(one["section"]) is not None}
     active = Deployment.active()
-    if not pages or active is None:
+    if not answers or active is None:
         return {}
     try:
         view = view_of(active.index, state_of(active.index, active.index.current_state))
     except RealmError:  # the page says what it knows without the corpus
         return {}
-    rows = {block_id: row for block_id in pages if (row := view.row_of(block_id)) is not None}
-    documents = {block_id: view.article(view.block(row).article_row).id for block_id, row in rows.items()}
-    named = Document.objects.filter(index=active.index, document_id__in=documents.values()).exclude(original="")
+    blocks = [view.block(row) for block_id in answers if (row := view.row_of(block_id)) is not None]
+    documents = {block.block_id: view.article(block.article_row) for block in blocks}
+    ids = {document.id for document in documents.values()}
+    named = Document.objects.filter(index=active.index, document_id__in=ids).exclude(original="")
     kept = set(named.exclude(collection__in=hidden).values_list("document_id", flat=True))
-    # Viewers open `#page=3` at the third page (RFC 8118, section 3).
-    return {one: f"{address_of(own)}#page={pages[one]}" for one, own in documents.items() if own in kept}
+    found = {}
+    for block in blocks:
+        document = documents[block.block_id]
+        section = _section_at(document, block.start + answers[block.block_id]) or block.section
+        page = page_of(section)
+        if document.id in kept and page is not None:
+            # Viewers open `#page=3` at the third page (RFC 8118, section 3).
+            found[block.block_id] = InOriginal(f"{address_of(document.id)}#page={page}", section)
+    return found
+
+
+def _section_at(document: Article, position: int) -> str:
+    """The heading of the section that a character of a document's text is in; a block may span several sections."""
+    before = [section.heading for section in document.sections if section.start <= position]
+    return before[-1] if before else ""

@@ -44,7 +44,7 @@ def shown(document: ParsedDocument) -> list[tuple[tuple[str, ...], str]]:
     return [(section.headings, section.text) for section in document.sections]
 
 
-def saved(document: docx.document.ParsedDocument) -> bytes:
+def saved(document: docx.document.Document) -> bytes:
     """A DOCX file's bytes."""
     file = io.BytesIO()
     document.save(file)

@@ -17,8 +17,8 @@ W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 BODY = "word/document.xml"
 
 
-def turku() -> docx.document.ParsedDocument:
-    document = docx.ParsedDocument()
+def turku() -> docx.document.Document:
+    document = docx.Document()
     document.core_properties.title = "Template"
     document.add_heading("Turku", 0)
     document.add_paragraph("A city in Finland.")
@@ -43,7 +43,7 @@ def turku() -> docx.document.ParsedDocument:
 def body(xml: str) -> bytes:
     """A DOCX file whose body is this XML; the prefix w is declared."""
     content = f'<?xml version="1.0"?><w:document xmlns:w="{W}"><w:body>{xml}</w:body></w:document>'
-    return with_member(saved(docx.ParsedDocument()), BODY, content.encode())
+    return with_member(saved(docx.Document()), BODY, content.encode())
 
 
 def paragraph(text: str) -> str:
@@ -62,7 +62,7 @@ def test_headings_lists_and_tables(reader: Reader) -> None:
 
 
 def test_title_and_language_of_the_properties(reader: Reader) -> None:
-    document = docx.ParsedDocument()
+    document = docx.Document()
     document.core_properties.title, document.core_properties.language = "Turku", "fi-FI"
     document.add_paragraph("Kaupunki.")
     read = reader.one(saved(document), "a.docx")
@@ -70,7 +70,7 @@ def test_title_and_language_of_the_properties(reader: Reader) -> None:
 
 
 def test_links(reader: Reader) -> None:
-    document = docx.ParsedDocument()
+    document = docx.Document()
     document.add_paragraph("Words.")
     relation = document.part.relate_to("https://example.org/turku", RELATIONSHIP_TYPE.HYPERLINK, is_external=True)
     data = saved(document)
@@ -107,7 +107,7 @@ def test_merged_cells_and_tables_within_cells(reader: Reader) -> None:
 
 
 def test_footnotes(reader: Reader) -> None:
-    document = docx.ParsedDocument()
+    document = docx.Document()
     document.add_paragraph("Words.")
     notes = (
         f'<w:footnotes xmlns:w="{W}"><w:footnote w:type="separator" w:id="-1">{paragraph("x")}</w:footnote>'
@@ -120,7 +120,7 @@ def test_footnotes(reader: Reader) -> None:
 
 
 def test_only_a_title(reader: Reader) -> None:
-    document = docx.ParsedDocument()
+    document = docx.Document()
     document.add_heading("Turku", 0)
     assert reader.refusal(saved(document), "a.docx") == "a.docx holds no text: only a title ('Turku')."
 

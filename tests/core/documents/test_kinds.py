@@ -18,7 +18,7 @@ DOCX_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.docu
 
 
 def small_docx() -> bytes:
-    document = docx.ParsedDocument()
+    document = docx.Document()
     document.add_paragraph("Turku is a city.")
     return saved(document)
 

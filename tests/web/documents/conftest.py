@@ -17,7 +17,7 @@ import webapp.serving.engine
 import webapp.serving.living
 from realm_core.documents import reading
 from realm_core.documents.readers import read_file
-from realm_core.documents.records import Document, Limits, from_json, to_json
+from realm_core.documents.records import Limits, ParsedDocument, from_json, to_json
 from realm_core.index.build import build
 from realm_core.runs.activity import Activity
 from tests.tiny import tiny_deployment
@@ -77,7 +77,7 @@ def deploy_confirmed(index: IndexGeneration) -> Deployment:
     return deployed
 
 
-def read_here(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[Document]:
+def read_here(arguments: list[str], folder: Path, name: str, limits: Limits) -> list[ParsedDocument]:
     """What `python -m realm_core.documents` does with these arguments, in this process and without its bounds."""
     declared = next((one.partition("=")[2] for one in arguments if one.startswith("--type=")), None)
     with warnings.catch_warnings():

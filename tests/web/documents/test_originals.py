@@ -21,6 +21,7 @@ from webapp.documents import bringing, originals, purging
 from webapp.documents import service as documents
 from webapp.documents.reading import DocumentInput, File, Text, Unreadable
 from webapp.models import AskedAnswer, Collection, Deployment, Document, IndexGeneration
+from webapp.serving.originals import of_evidence
 from webapp.storage.holding import keep_files
 from webapp.storage.places import originals_dir
 
@@ -70,6 +71,17 @@ def test_evidence_opens_the_pdf_at_its_page(answering: Deployment, staff: Person
     assert "object-src 'self'" in policy and "script-src 'self'" in policy and "default-src 'none'" in policy
     page = staff.client.get("/manage/documents/document/", {"id": "turku/report"}).content.decode()
     assert ADDRESS in page
+
+
+def test_of_a_passage_over_two_pages_the_answer_s_is_opened(answering: Deployment, staff: Person) -> None:
+    documents.add([GIVEN], by=staff.user)
+    asked = asking.ask("When was the castle of Turku founded?", k=20, asker=None)
+    [block] = [one for one in asked.payload["evidence"] if one["title"] == "Castles of Finland"]
+    assert block["section"] == "Page 1" and "1280" in block["text"]
+    for words, page in (("city", 1), ("castle", 2), ("1280", 2)):
+        here = {**block, "start": block["text"].index(words)}
+        found = of_evidence([here], frozenset())[block["block_id"]]
+        assert (found.address, found.section) == (f"{ADDRESS}#page={page}", f"Page {page}")
 
 
 def test_programs_get_it_by_its_address(answering: Deployment, staff: Person, outsider: Person) -> None:
