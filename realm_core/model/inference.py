@@ -8,8 +8,8 @@ scale per row (as in a packed model, so little is lost), activations with one dy
 have a few outlier channels, which would dominate that scale: they are smoothed (as in SmoothQuant) or multiplied
 separately in the weights' type (as in LLM.int8()). Activations between products have the weights' type.
 
-A processor without VNNI adds pairs of products in 16 bits, which overflow: 2 · 254 · 127 > 2¹⁵. There the codes of the
-weights are within ±63, so that the sums stay exact.
+A processor without VNNI adds the products of two neighbouring channels in 16 bits, which overflow: 2 · 254 · 127 > 2¹⁵.
+There the scales are so large that no two neighbouring codes of a weight exceed 129 together: 129 · 254 < 2¹⁵.
 
 The oneDNN operators are private to torch; where they are missing, `packed.encode` is used.
 
@@ -41,6 +41,7 @@ _TYPICAL_ROWS = 512  # for which the layout of the weights is chosen
 _LEAST_STEP, _STEP_BITS = 8, 5  # R is a multiple of 8, from 256 on of 16, from 512 on of 32, …
 _ATTENTION_ROWS = 16  # the attention kernel is fastest for multiples of this
 _OUTLIERS = 8  # outlier channels per product
+_LARGEST_CODE, _LARGEST_PAIR = 127, 129  # of a weight in int8, and of two neighbouring ones where it matters
 _CALIBRATION_SENTENCES = [
     "Who wrote the music of the film that won the prize in 1994?",
     "The town lies on the river, 12 km north of the capital; in 2001 it had 4,500 inhabitants.",
@@ -159,9 +160,8 @@ def _int8_is_supported() -> bool:
     return hasattr(torch.ops.onednn, "qlinear_prepack") and bool(torch.cpu._is_avx2_supported())
 
 
-def _largest_code() -> int:
-    """Of a weight in int8."""
-    return 127 if torch.cpu._is_vnni_supported() else 63
+def _adds_in_16_bits() -> bool:
+    return not torch.cpu._is_vnni_supported()
 
 
 def _fused_attention_is_faster() -> bool:
@@ -368,8 +368,11 @@ def _int8(
     weight_NK: Tensor, bias_N: Tensor, smoothing_K: Tensor, outliers_L: Tensor, outlier_weight_LN: Tensor
 ) -> _Product:
     """Overwrites `weight_NK`, because allocating tensors of its size takes longer than filling them."""
-    largest_N = torch.maximum(weight_NK.amax(dim=1), -weight_NK.amin(dim=1))
-    scale_N = (largest_N / _largest_code()).clamp(min=1e-12)
+    scale_N = torch.maximum(weight_NK.amax(dim=1), -weight_NK.amin(dim=1)) / _LARGEST_CODE
+    if _adds_in_16_bits():
+        pairs_NK = nn.functional.pad(weight_NK.abs(), (0, weight_NK.shape[1] % 2)).unflatten(1, (-1, 2))
+        scale_N = torch.maximum(scale_N, pairs_NK.sum(dim=2).amax(dim=1) / (_LARGEST_PAIR - 1))  # both are rounded
+    scale_N = scale_N.clamp(min=1e-12)
     codes_NK = weight_NK.div_(scale_N.unsqueeze(1)).round_().to(torch.int8)
     packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_TYPICAL_ROWS, weight_NK.shape[1]])
     zero_N = torch.zeros(len(scale_N), dtype=torch.int32)
