@@ -107,7 +107,7 @@ def test_documents_on_the_command_line(deployed: Deployment, tmp_path: Path) -> 
     call_command("documents", "list", "--title", "oul", stdout=out)
     call_command("documents", "remove", "oulu", stdout=out)
     said = out.getvalue().splitlines()
-    assert said[0].startswith("added  oulu  Oulu") and said[1].startswith("oulu  Oulu (1 blocks") is False
+    assert said[:2] == ["added  oulu  Oulu  (1 block)", "oulu  Oulu  (1 block, current)"]
     assert said[2] == "1 of 1" and said[3].startswith("removed  oulu  Oulu")
     with pytest.raises(CommandError, match="no document 'oulu'"):
         call_command("documents", "remove", "oulu", stdout=out)

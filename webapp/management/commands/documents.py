@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.template.defaultfilters import pluralize
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
@@ -77,13 +78,13 @@ class Command(BaseCommand):
     def _print_changes(self, changes: Sequence[CorpusChange]) -> None:
         for change in changes:
             document = change.document
-            self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({document.blocks:,} blocks)")
+            self.stdout.write(f"{change.kind}  {document.document_id}  {document.title}  ({_blocks(document.blocks)})")
         if not changes:
             self.stdout.write("Nothing to change: the corpus has all of it already.")
 
     def _print_purge(self, purge: Purge) -> None:
         self.stdout.write(
-            f"{purge}: {purge.blocks:,} blocks, {len(purge.files):,} files, {purge.answers:,} kept answers."
+            f"{purge}: {_blocks(purge.blocks)}, {len(purge.files):,} files, {purge.answers:,} kept answers."
         )
         self.stdout.write(f"The receipt is {purge.pk}.")
         for folder in purge.remaining:
@@ -98,7 +99,7 @@ class Command(BaseCommand):
             count=max(0, options["count"]),
         )
         for one in page.documents:
-            self.stdout.write(f"{one.document_id}  {one.title}  ({one.blocks:,} blocks, {one.status})")
+            self.stdout.write(f"{one.document_id}  {one.title}  ({_blocks(one.blocks)}, {one.status})")
         self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
 
 
@@ -120,3 +121,7 @@ def _source(named: str) -> File | Address:
     path = Path(named)
     with disk_errors(path):
         return File(path.read_bytes(), path.name)
+
+
+def _blocks(count: int) -> str:
+    return f"{count:,} block{pluralize(count)}"
