@@ -17,7 +17,7 @@ from webapp.artefacts.registering import record_corpus, record_index, record_mod
 from webapp.deployments.service import deploy
 from webapp.documents import folding
 from webapp.documents import service as documents
-from webapp.documents.reading import Given, Text
+from webapp.documents.reading import DocumentInput, Text
 from webapp.documents.viewing import show
 from webapp.models import Deployment, IndexGeneration
 
@@ -34,14 +34,14 @@ def test_a_killed_fold_has_not_happened_and_happens_again(
     model, index, corpus = tiny_deployment(data)
     record_corpus(corpus)
     first = deploy(record_index(index, model=record_model(model)))
-    documents.add([Given(Text("Turku is a city in Finland."), "turku", "Turku")], by=None)
+    documents.add([DocumentInput(Text("Turku is a city in Finland."), "turku", "Turku")], by=None)
 
     worker = workers.worker()
     job = folding.start(by=None)
     wait_until(lambda: (job.run_dir / "log.txt").exists())  # its process has begun
     kill_all(worker)
     assert Deployment.active() == first and IndexGeneration.every.count() == 1
-    documents.add([Given(Text("Oulu is a city in Finland."), "oulu", "Oulu")], by=None)
+    documents.add([DocumentInput(Text("Oulu is a city in Finland."), "oulu", "Oulu")], by=None)
 
     workers.worker()
     workers.scheduler()
