@@ -146,9 +146,10 @@ def document_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def add_document(request: HttpRequest) -> HttpResponse:
-    """Add a document: pasted, uploaded or from an address."""
+    """Add a document: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
     by = staff_member(request)
-    return _edit(request, {}, lambda given: service.add([given], by=by), {})
+    proposed = {"collection": request.GET.get("collection", "")}
+    return _edit(request, proposed, lambda given: service.add([given], by=by), {})
 
 
 @takes(_FILE.body_bytes, Action.OPERATE)

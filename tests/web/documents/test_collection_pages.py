@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from html import unescape
 from typing import Any
 
@@ -143,7 +144,12 @@ def test_a_private_collection_can_be_made_before_its_documents(answering: Deploy
     address = "/manage/documents/collections/collection/?name=%20plans%2F2026"
     assert staff.client.post(address, {"private": "on", "weight": "1"}).status_code == 302
     assert Collection.objects.get().name == "plans/2026"
-    assert "plans/2026" in staff.client.get("/manage/documents/add/").content.decode()
+    assert ">1</td>" in staff.client.get("/manage/documents/collections/").content.decode()
+    page = unescape(staff.client.get(address).content.decode())
+    assert "/manage/documents/add/?collection=plans%2F2026" in page
+    form = staff.client.get("/manage/documents/add/?collection=plans%2F2026").content.decode()
+    assert re.search(r'<input[^>]* name="collection"[^>]* value="plans/2026"|value="plans/2026"[^>]* name="collection"', form)
+    assert "<details open>" in form
 
 
 def test_documents_are_listed_by_collection(board: Collection, staff: Person) -> None:
