@@ -104,7 +104,7 @@ def _config(folder: Path) -> dict[str, Any]:
     vocabulary = folder / "vocab.txt"
     if vocabulary.exists():
         pieces = read_text(vocabulary).splitlines()
-        if pieces != wordpieces.pieces(range(wordpieces.vocabulary_size)):
+        if pieces != list(wordpieces.vocabulary):
             raise RealmError(f"{vocabulary} is not BERT's uncased vocabulary.")
     return config
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -104,9 +104,14 @@ class Wordpieces:
             encoded.extend(Encoded(item.ids, item.offsets, [word or 0 for word in item.word_ids]) for item in batch)
         return encoded
 
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """All wordpieces by id, with their "##" prefixes."""
+        return tuple(self._tokenizer.id_to_token(i) or "[UNK]" for i in range(self.vocabulary_size))
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The vocabulary's entries for `ids`, with their "##" prefixes."""
-        return [self._tokenizer.id_to_token(i) or "[UNK]" for i in ids]
+        """The wordpieces of `ids`."""
+        return [self.vocabulary[i] for i in ids]
 
     def _special(self, token: str) -> int:
         token_id: int | None = self._tokenizer.token_to_id(token)

@@ -108,8 +108,7 @@ class FinetuneStep(nn.Module):
         self._k = min(k, int((~excluded_N).sum()))  # more than that would retrieve excluded blocks
         self._beam, self._examined, self._pairs, self._supply = beam, examined, pairs, supply
         self._autocast = fast_dtype(joiner.device) == torch.bfloat16
-        wordpieces = Wordpieces.default()
-        pieces = wordpieces.pieces(range(wordpieces.vocabulary_size))
+        pieces = Wordpieces.default().vocabulary
         self._continues_V = torch.tensor([piece.startswith("##") for piece in pieces], device=joiner.device)
 
     def forward(self, batch: Sequence[Supervised]) -> tuple[Tensor, dict[str, float]]:

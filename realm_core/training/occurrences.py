@@ -128,7 +128,7 @@ class OccurrenceFinder:
         self._snapshot, self._tokens = snapshot, tokens
         self.expressions = ExpressionSearch(snapshot)
         self._wordpieces = Wordpieces.default()
-        pieces = self._wordpieces.pieces(range(self._wordpieces.vocabulary_size))
+        pieces = self._wordpieces.vocabulary
         self._continues_V = _continues(self._wordpieces)
         self._silent_V = np.array(
             [piece in ("a", "an", "the") or set(piece) <= set(string.punctuation) for piece in pieces]
@@ -225,7 +225,7 @@ def _within(snapshot: Snapshot, found: Occurrences, context: str) -> Occurrences
 
 def _continues(wordpieces: Wordpieces) -> _Array:
     """bool [V]: wordpieces that continue a word."""
-    return np.array([piece.startswith("##") for piece in wordpieces.pieces(range(wordpieces.vocabulary_size))])
+    return np.array([piece.startswith("##") for piece in wordpieces.vocabulary])
 
 
 def _has_article_in_a_word(answer: str) -> bool:

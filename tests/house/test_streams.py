@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.run import divide, needs_postgresql
+import pytest
+
+from tests import run
+from tests.run import divide, needs_postgresql, room_in_memory
 
 
 def test_every_file_is_in_one_share_and_shares_take_about_as_long() -> None:
@@ -28,3 +31,15 @@ def test_files_for_postgresql_are_found_by_their_marks(tmp_path: Path) -> None:
     marked.write_text("import pytest\n\npytestmark = [pytest.mark.django_db, pytest.mark.both_databases]\n")
     plain.write_text("import pytest\n\npytestmark = pytest.mark.django_db\n")
     assert needs_postgresql(marked) and not needs_postgresql(plain)
+
+
+def test_temporary_files_lie_in_memory_where_it_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(run, "_LEAST_ROOM", 1)
+    assert room_in_memory(tmp_path) == tmp_path
+    assert room_in_memory(tmp_path / "missing") is None
+    monkeypatch.setattr(run, "_LEAST_ROOM", 1 << 60)
+    assert room_in_memory(tmp_path) is None
+    monkeypatch.setattr(run, "_LEAST_ROOM", 1)
+    monkeypatch.setenv("TMPDIR", "/elsewhere")
+    assert room_in_memory(tmp_path) is None
