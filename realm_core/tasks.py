@@ -23,6 +23,7 @@ from realm_core.training.tasks import (
     Pretrain,
     Refresh,
     TrainReader,
+    TrainRetriever,
     Warmstart,
 )
 
@@ -43,7 +44,21 @@ TASKS: Final[tuple[type[Task], ...]] = (
         Refresh,
     ),
     *(Questions, Mine),
-    *(TrainReader, Finetune, Evaluate, Ablate, Calibrate, Compare, Curves, Combine, Export, Ask, Fill, SelfCheck),
+    *(
+        TrainReader,
+        TrainRetriever,
+        Finetune,
+        Evaluate,
+        Ablate,
+        Calibrate,
+        Compare,
+        Curves,
+        Combine,
+        Export,
+        Ask,
+        Fill,
+        SelfCheck,
+    ),
 )
 ACTIVITIES: Final[dict[str, type[Task]]] = {one.activity: one for one in TASKS if one.activity}
 JOBS: Final[dict[str, type[Task]]] = {one.kind: one for one in TASKS if one.queue}

@@ -30,7 +30,8 @@ class Adapter:
     """What a training added to the model in `folder`, by the names of the model's tensors.
 
     tensors:   NAME:down and NAME:up for a matrix with a low-rank change, NAME for a tensor that replaces the model's.
-    continues: `tensors` are the model's own adapter, trained further; otherwise they come on top of it.
+    continues: `tensors` are those of the model's own adapter in the same parts, trained further; otherwise they come on
+               top of it. Its other parts stay in both cases.
     """
 
     folder: Path
@@ -92,6 +93,12 @@ def merge(bert: Bert) -> dict[str, Tensor]:
                     low_rank.linear.weight += (low_rank.up @ low_rank.down).to(low_rank.linear.weight.dtype)
                 setattr(module, name, low_rank.linear)
     return tensors
+
+
+def bert_of(adapter: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """What an adapter changes in a part's BERT, by the names there."""
+    prefix = f"{part}.bert."
+    return {name.removeprefix(prefix): tensor for name, tensor in adapter.items() if name.startswith(prefix)}
 
 
 def joined(earlier: Mapping[str, Tensor], later: Mapping[str, Tensor]) -> dict[str, Tensor]:

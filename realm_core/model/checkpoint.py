@@ -153,8 +153,10 @@ def _save_adapter(adapter: Adapter, config: ModelConfig, folder: Path) -> dict[s
     with disk_errors(folder):
         shutil.copyfile(weights, folder / WEIGHTS_FILE)
     tensors = {name: tensor.detach().cpu() for name, tensor in adapter.tensors.items()}
-    for path in () if adapter.continues else earlier:
-        tensors = joined(_adapter_tensors(path), tensors)
+    replaced = {_part(name) for name in tensors} if adapter.continues else set()
+    for path in earlier:
+        own = {name: tensor for name, tensor in _adapter_tensors(path).items() if _part(name) not in replaced}
+        tensors = joined(own, tensors)
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         stored |= _store(name, tensor, "int8" if name.endswith((DOWN, UP)) else "float16", None)
@@ -199,7 +201,7 @@ def load_model(folder: Path, *, frozen: torch.dtype | None = None, only: str | N
     bases = {name: base_tensors(name) for name in {config.base_of(part) for part in parts}}
     values: dict[str, Tensor] = {}
     for key, tensor in stored.items():
-        if key.endswith(_SCALE) or only not in (None, key.partition(".")[0]):
+        if key.endswith(_SCALE) or only not in (None, _part(key)):
             continue
         name = key.removesuffix(_DELTA)
         try:
@@ -268,7 +270,7 @@ def _adapter_of(
     added: dict[str, Tensor] = {}
     whole: dict[str, Tensor] = {}
     for path in files:
-        tensors = {n: t for n, t in _adapter_tensors(path).items() if only in (None, n.partition(".")[0])}
+        tensors = {n: t for n, t in _adapter_tensors(path).items() if only in (None, _part(n))}
         try:
             added |= changes(tensors)
         except ValueError as error:
@@ -278,6 +280,11 @@ def _adapter_of(
             if shapes.get(name) != tensor.shape or (name in added and ".bert." not in name):
                 raise RealmError(f"{path}: tensor {quoted(name)} does not belong to the architecture.")
     return added, whole
+
+
+def _part(name: str) -> str:
+    """The part of a model (`Model.parts`) that a tensor belongs to."""
+    return name.partition(".")[0]
 
 
 def _state(module: nn.Module) -> Iterable[tuple[str, Tensor]]:

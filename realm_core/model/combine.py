@@ -14,17 +14,21 @@ weights, so is their mean.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.files import read_json
+from realm_core.files import read_json, sha256_of_file
 from realm_core.model.adapter import Adapter, mean
 from realm_core.model.checkpoint import Model, load_model, own_adapter, save_model
+from realm_core.model.identity import verified_weights
 from realm_core.model.tasks import Combine
 from realm_core.runs.activity import Activity
+from realm_core.tensors import load_tensors
 
 _EMBEDDING = ("pooling", "dimension", "query_wordpieces", "block_wordpieces")  # options of the retriever
 
@@ -37,9 +41,8 @@ def main(task: Combine, activity: Activity) -> None:
     if task.reader:
         shares = tuple(share / sum(task.shares) for share in task.shares) or (1 / len(task.reader),) * len(task.reader)
         combined, recipe = _with_reader(retriever, _averaged(task.reader, shares), task)
-        if _same_weights((task.retriever, *task.reader)):
-            changed = mean([own_adapter(folder) for folder in task.reader], shares, task.rank or None)
-            combined = dataclasses.replace(combined, adapter=Adapter(task.retriever, changed, continues=True))
+        if changed := _low_rank(retriever, task, shares):
+            combined = dataclasses.replace(combined, adapter=Adapter(task.reader[0], changed, continues=True))
     else:
         assert task.encoder is not None  # one of the two is
         combined, recipe = _with_encoder(retriever, load_model(task.encoder), task)
@@ -62,10 +65,32 @@ def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, 
     return dataclasses.replace(retriever, config=config, reader=other.reader), recipe
 
 
-def _same_weights(folders: Sequence[Path]) -> bool:
-    """Whether each model is a low-rank change of the same weights."""
-    records = [read_json(folder / "config.json") for folder in folders]
-    return len({one["weights_sha256"] for one in records}) == 1 and all("adapter_sha256" in one for one in records)
+def _low_rank(retriever: Model, task: Combine, shares: Sequence[float]) -> dict[str, Tensor]:
+    """The combination as an adapter of the first reader's weights, where it can be one; otherwise nothing.
+
+    All readers must be low-rank changes of the same weights, and these have the embedders of the retriever's.
+    """
+    folders = (task.retriever, *task.reader)
+    weights = [verified_weights(folder, read_json(folder / "config.json"))[0] for folder in folders]
+    hashes = {sha256_of_file(path) for path in weights[1:]}
+    own, *others = map(own_adapter, folders)
+    if len(hashes) > 1 or not all(others) or _embedders(weights[0]) != _embedders(weights[1]):
+        return {}
+    readers = [{name: tensor for name, tensor in one.items() if name.startswith("reader.")} for one in others]
+    query = {name: tensor for name, tensor in own.items() if name.startswith("query.bert.")}
+    # The layers above BERT are small, so they are there whether they differ or not.
+    above = {f"query.{name}": t for name, t in retriever.query.state_dict().items() if not name.startswith("bert.")}
+    return mean(readers, shares, task.rank or None) | query | above
+
+
+def _embedders(weights: Path) -> str:
+    """A hash of what a file of weights has of the block embedder and of the query embedder's BERT."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(load_tensors(weights).items()):
+        if name.startswith(("block.", "query.bert.")):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
+            digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _averaged(folders: Sequence[Path], shares: Sequence[float]) -> Model:

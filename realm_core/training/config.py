@@ -195,6 +195,33 @@ class ReaderConfig(Settings):
     dropout: Share = setting(0.1, _DROPOUT)
 
 
+class RetrieverConfig(Settings):
+    """The query embedder alone, on questions and the blocks nearest to them."""
+
+    seed: Seed = setting(1, _SEED)
+    steps: int = setting(1500, "of training", ge=1)
+    batch: int = setting(64, "questions per step, all searched for in one index", ge=2)
+    right_within: int = setting(
+        30, "a block counts as right if it holds an answer and is among this many nearest before training", ge=1
+    )
+    competing: int = setting(100, "nearest blocks that a question's right ones are to be told from", ge=2, le=1000)
+    others: Count = setting(24, "blocks to be told from that are taken from each other question's nearest")
+    low_rank: Count = setting(
+        16,
+        "rank of the change that each matrix is given, stored beside the weights (LoRA); a model's own change of at "
+        "most this rank is trained further. 0: matrices change freely",
+    )
+    repeat: Counts = setting({}, "repetitions of each file's questions, by its name without the ending")
+    query_lr: Positive = setting(5e-4, "peak learning rate of the query embedder's layers; without low_rank: 2e-5")
+    dense_lr: Positive = setting(1e-4, "peak learning rate of the projection to D dimensions")
+    holdout: Share = setting(0.01, "share of the questions that recall is measured with, chosen by a hash")
+    checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)
+    metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)
+    warmup: Share = setting(0.03, _WARMUP)
+    weight_decay: NotNegative = setting(0.01, _DECAY)
+    clip: Positive = setting(1.0, _CLIP)
+
+
 class FinetuneConfig(Settings):
     """Fine-tuning on questions with answers."""
 

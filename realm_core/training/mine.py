@@ -42,11 +42,12 @@ from realm_core.model.device import fast_dtype, pick_device
 from realm_core.model.marginal import log_pair_reading
 from realm_core.questions.answers import answer_pattern, holds_answer, normalise_answer
 from realm_core.questions.matching import NormalText, answer_spans
-from realm_core.questions.question_file import Question, read_questions, read_titles
+from realm_core.questions.question_file import Question
 from realm_core.runs.activity import Activity
 from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 from realm_core.text.sentences import sentence_spans
 from realm_core.training.config import MineConfig
+from realm_core.training.learnt_questions import LeftOut
 from realm_core.training.reading_rows import ReadingRow
 from realm_core.training.tasks import Mine
 
@@ -59,19 +60,10 @@ def main(task: Mine, activity: Activity) -> None:
     config = task.settings
     if task.output.exists():
         raise RealmError(f"{task.output} exists already; choose another name.")
-    left_out = {
-        normalise_answer(question.question)
-        for path in task.without
-        for question in read_questions(path, answerable=None)
-    }
-    excluded = (
-        {normalise_answer(title) for title in read_titles(task.exclude_titles)} if (task.exclude_titles) else set()
-    )
+    left_out = LeftOut.of(task.without, task.exclude_titles)
     questions: list[Question] = []
     for path in (*task.questions, *task.unanswerable):
-        file_questions = read_questions(path, answerable=path not in task.unanswerable)
-        file_questions = [q for q in file_questions if normalise_answer(q.question) not in left_out]
-        file_questions = [q for q in file_questions if normalise_answer(q.title or "") not in excluded or not q.title]
+        file_questions = left_out.rest(path, answerable=path not in task.unanswerable)
         random.Random(f"{config.seed} {path.stem}").shuffle(file_questions)
         wanted = config.take.get(path.stem)
         questions += file_questions if wanted is None else file_questions[:wanted]
@@ -82,7 +74,7 @@ def main(task: Mine, activity: Activity) -> None:
     if config.agreement and not model.config.not_here:
         raise RealmError(f"agreement must be 0: {task.model} has no score of “not here” to compare answers with.")
     reader = _AgreeingReader(model) if config.agreement else None
-    miner = _Miner(config, DenseRetriever(model, generation), snapshot, excluded, reader)
+    miner = _Miner(config, DenseRetriever(model, generation), snapshot, left_out.titles, reader)
     counts: dict[str, int] = defaultdict(int)
     temporary = task.output.with_name(f".{task.output.name}.tmp")
     with disk_errors(task.output), open(temporary, "w", encoding="utf-8") as file:
@@ -160,7 +152,7 @@ class _Miner:
         config: MineConfig,
         retriever: DenseRetriever,
         snapshot: Snapshot,
-        excluded: set[str],
+        excluded: frozenset[str],
         reader: _AgreeingReader | None,
     ) -> None:
         self._config, self._retriever, self._snapshot, self._excluded = config, retriever, snapshot, excluded

@@ -32,6 +32,7 @@ from realm_core.training.config import (
     MlmConfig,
     PretrainConfig,
     ReaderConfig,
+    RetrieverConfig,
     WarmstartConfig,
 )
 
@@ -191,6 +192,23 @@ class TrainReader(Task):
     output: Path = runtime(help=_MAKE)
     teacher: Path | None = runtime(None, help="model folder whose reader is the teacher")
     settings: ReaderConfig = ReaderConfig()
+    device: str = runtime("auto", help=DEVICE)
+
+
+class TrainRetriever(Task):
+    """Questions and indexes → model with a trained query embedder."""
+
+    activity = "train-retriever"
+    summary = "train the query embedder on questions and the blocks nearest to them"
+    code = "realm_core.training.train_retriever"
+
+    model: Path = runtime(help="model folder to start from")
+    index: tuple[Path, ...] = runtime(help="generations of that model; each question is searched for in all of them")
+    questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
+    without: tuple[Path, ...] = runtime((), help="question files whose questions are left out")
+    exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
+    output: Path = runtime(help=_MAKE)
+    settings: RetrieverConfig = RetrieverConfig()
     device: str = runtime("auto", help=DEVICE)
 
 

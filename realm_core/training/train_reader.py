@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from realm_core.errors import RealmError
-from realm_core.model.adapter import Adapter, adapt, merge
+from realm_core.model.adapter import Adapter, adapt, bert_of, merge
 from realm_core.model.checkpoint import Model, load_model, own_adapter
 from realm_core.model.config import ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
@@ -110,8 +110,7 @@ def _choose_parameters(reader: Reader, config: ReaderConfig, folder: Path) -> bo
     """Freeze what is not trained; True if it is the adapter of the model in `folder`."""
     if config.low_rank:
         torch.manual_seed(config.seed)
-        before = {name.removeprefix("reader.bert."): tensor for name, tensor in own_adapter(folder).items()}
-        continues = adapt(reader.bert, config.low_rank, config.frozen_layers, before)
+        continues = adapt(reader.bert, config.low_rank, config.frozen_layers, bert_of(own_adapter(folder), "reader"))
         device = reader.ends.weight.device
         if device.type != "cpu":  # activations, too, are then half as large, and are what a GPU spends its time on
             for frozen in (parameter for parameter in reader.bert.parameters() if not parameter.requires_grad):

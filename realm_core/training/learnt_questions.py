@@ -1,0 +1,39 @@
+"""The questions that a training may use: those of its files, less what measures and the articles set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from realm_core.questions.answers import normalise_answer
+from realm_core.questions.question_file import Question, read_questions, read_titles
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What is not learnt: questions and titles of articles, as answers are compared."""
+
+    questions: frozenset[str]
+    titles: frozenset[str]
+
+    @classmethod
+    def of(cls, without: Sequence[Path], exclude_titles: Path | None) -> LeftOut:
+        """without: question files, answerable or not; exclude_titles: a JSON list."""
+        return cls(
+            frozenset(
+                normalise_answer(question.question)
+                for path in without
+                for question in read_questions(path, answerable=None)
+            ),
+            frozenset(map(normalise_answer, read_titles(exclude_titles) if exclude_titles else ())),
+        )
+
+    def rest(self, path: Path, *, answerable: bool) -> list[Question]:
+        """The questions of a file that may be learnt, in its order."""
+        return [
+            question
+            for question in read_questions(path, answerable=answerable)
+            if normalise_answer(question.question) not in self.questions
+            and not (question.title and normalise_answer(question.title) in self.titles)
+        ]

@@ -1,0 +1,267 @@
+"""The query embedder alone: `python -m realm_core train-retriever`.
+
+    questions, indexes → the nearest blocks before training (`nearest.py`)
+    → −log Σ_{z right} softmax f(x, z) in a loop → model folder
+
+The softmax is over a question's own nearest blocks and some of those nearest to the other questions of its step, all of
+one index. What is unclear is in neither sum. Compared with fine-tuning (`finetune.py`), where a match of the answer's
+string counts anywhere in the corpus, less noise is learnt, nothing is read, and a step costs no more than embedding its
+questions. Block vectors do not change, so every index of the model stays valid.
+
+Legend: B questions of a step, C competing blocks of each, M blocks of others, D dimension.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from realm_core.corpus.store import Snapshot
+from realm_core.errors import RealmError
+from realm_core.index.corpus_of import corpus_of
+from realm_core.index.generation import Generation
+from realm_core.index.retriever import DenseRetriever, check_fit
+from realm_core.model.adapter import Adapter, adapt, bert_of, merge
+from realm_core.model.checkpoint import Model, load_model, own_adapter
+from realm_core.model.device import fast_dtype, pick_device
+from realm_core.model.embedder import Embedder
+from realm_core.model.marginal import log_retriever_marginal
+from realm_core.model.packed import Packed
+from realm_core.questions.answers import holds_answer
+from realm_core.questions.question_file import Question
+from realm_core.runs.activity import Activity
+from realm_core.text.joins import join_query
+from realm_core.text.wordpieces import Wordpieces
+from realm_core.training.config import RetrieverConfig
+from realm_core.training.learnt_questions import LeftOut
+from realm_core.training.loop import Loop, ParameterGroup, freeze
+from realm_core.training.nearest import Nearest, NearestBlocks
+from realm_core.training.stage import MOST_HELD_OUT, identity_of, publish, run_folder
+from realm_core.training.tasks import TrainRetriever
+
+_MEASURED = (1, 5, 20)  # of the best blocks
+_MEASURED_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """The questions that one index is searched for. ids: wordpieces; drawn: each question as often as it is learnt."""
+
+    ids: list[list[int]]
+    nearest: Nearest
+    vectors_ND: Tensor
+    drawn: list[int]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Questions that recall is measured with, in one index."""
+
+    name: str
+    questions: list[Question]
+    retriever: DenseRetriever
+    snapshot: Snapshot
+
+
+def main(task: TrainRetriever, activity: Activity) -> None:
+    """Train the query embedder and save the model."""
+    with run_folder(task.output, activity) as run:
+        _make(task.settings, run, task, activity)
+
+
+def _make(config: RetrieverConfig, run: Path, task: TrainRetriever, activity: Activity) -> None:
+    model = load_model(task.model)
+    device = pick_device(task.device)
+    model.query.to(device)
+    learnt, held_out, about = _supervision(config, run, task, model, activity)
+    count = sum(len(one.drawn) for one in learnt)
+    activity.say(f"{count:,} to learn, {sum(len(one.questions) for one in held_out):,} to measure recall with.")
+    continues = _choose_parameters(model.query, config, task.model)
+    step = RetrieverStep(model.query, others=config.others, device=device)
+    free = ("steps", "checkpoint_every", "metrics_every")
+    loop = Loop(
+        "train-retriever",
+        [ParameterGroup(model.query.bert, config.query_lr), ParameterGroup(model.query.dense, config.dense_lr)],
+        steps=config.steps,
+        warmup=config.warmup,
+        weight_decay=config.weight_decay,
+        clip=config.clip,
+        seed=config.seed,
+        checkpoint_every=config.checkpoint_every,
+        metrics_every=config.metrics_every,
+        identity=identity_of(
+            model.hash, [item for item in config.model_dump().items() if item[0] not in free], about, count
+        ),
+        folder=run / "train-retriever",
+        activity=activity,
+    )
+
+    batches = Batches(learnt, config)
+
+    def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
+        loss, right = step(*batches.of(number))
+        yield loss, {"sequences": config.batch, "right": right}
+
+    measured = loop.run(losses_of, lambda: _measure(held_out))
+    adapter = Adapter(task.model, _adapter(model.query), continues) if config.low_rank else None
+    names = ", ".join(path.stem for path in task.questions)
+    recipe = f"query embedder of {model.hash} trained on {count} of {names}: {config.model_dump()}"
+    publish(replace(model, adapter=adapter), task.output, recipe, measured, run, activity, left=["train-retriever"])
+
+
+def _supervision(
+    config: RetrieverConfig, run: Path, task: TrainRetriever, model: Model, activity: Activity
+) -> tuple[list[Learnt], list[HeldOut], object]:
+    """What is learnt in each index that answers something, what recall is measured with, and what identifies both."""
+    left_out = LeftOut.of(task.without, task.exclude_titles)
+    files = {path.stem: left_out.rest(path, answerable=True) for path in task.questions}
+    if len(files) < len(task.questions):
+        raise RealmError("Two of the question files have the same name; rename one of them.")
+    unknown = sorted(set(config.repeat) - set(files))
+    if unknown:
+        raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
+    grouped = [(name, question) for name, own in files.items() for question in own]
+    measured = [pair for pair in grouped if _draw(pair[1].question) < config.holdout]
+    random.Random(config.seed).shuffle(measured)
+    grouped = [pair for pair in grouped if _draw(pair[1].question) >= config.holdout]
+    questions = [question for _, question in grouped]
+    times = [config.repeat.get(name, 1) for name, _ in grouped]
+    ids = [one.ids for one in join_query(Wordpieces.default(), [q.question for q in questions], _width(model))]
+    folder = run / "train-retriever"
+    folder.mkdir(parents=True, exist_ok=True)
+    learnt: list[Learnt] = []
+    held_out: list[HeldOut] = []
+    about: list[object] = []
+    for path in task.index:
+        snapshot, generation = Snapshot.open(corpus_of(path, None)), Generation.open(path)
+        check_fit(model, generation, snapshot)
+        retriever = DenseRetriever(model, generation)
+        own = [snapshot.snapshot_id, sorted(left_out.titles), questions, config.right_within, config.competing]
+        kept = folder / f"nearest-{identity_of(model.hash, own)}"
+        found = NearestBlocks(
+            retriever, snapshot, left_out.titles, right_within=config.right_within, competing=config.competing
+        ).of(questions, kept, activity, f"nearest blocks of {generation.name}")
+        usable = torch.nonzero(found.right_QC.any(1)).squeeze(1).tolist()
+        drawn = [number for number in usable for _ in range(times[number])]
+        activity.say(f"{generation.name}: {len(usable):,} of {len(questions):,} questions have a right block near.")
+        if drawn:
+            learnt.append(Learnt(ids, found, generation.vectors_ND, drawn))
+        most = MOST_HELD_OUT // len(task.index)
+        held_out.append(HeldOut(generation.name, [q for _, q in measured[:most]], retriever, snapshot))
+        about.append([generation.name, own[:1], drawn])
+    if not learnt:
+        raise RealmError("None of the questions that are not held out has a right block near; nothing can be learnt.")
+    return learnt, held_out, about
+
+
+def _width(model: Model) -> int:
+    return model.config.query_wordpieces
+
+
+def _draw(question: str) -> float:
+    """A number in [0, 1) that the question alone decides."""
+    return int(hashlib.sha256(question.encode()).hexdigest()[:8], 16) / 2**32
+
+
+def _choose_parameters(query: Embedder, config: RetrieverConfig, folder: Path) -> bool:
+    """Freeze what is not trained; True if it is the query embedder's adapter of the model in `folder`."""
+    query.eval()  # no dropout: the vectors that are compared with are those without, too
+    freeze(query.norm)  # its gain is the scale of f, and so how sharp the prior is
+    if not config.low_rank:
+        freeze(query.bert.embeddings)
+        return False
+    torch.manual_seed(config.seed)
+    return adapt(query.bert, config.low_rank, 0, bert_of(own_adapter(folder), "query"))
+
+
+def _adapter(query: Embedder) -> dict[str, Tensor]:
+    """What the training changed; the embedder has it merged afterwards."""
+    changed = {f"query.bert.{name}": tensor for name, tensor in merge(query.bert).items()}
+    return changed | {f"query.dense.{name}": tensor for name, tensor in query.dense.state_dict().items()}
+
+
+class Batches:
+    """The questions of each step, all of one index, which is drawn by how many questions it has."""
+
+    def __init__(self, learnt: Sequence[Learnt], config: RetrieverConfig) -> None:
+        self._learnt, self._batch, self._seed = learnt, config.batch, config.seed
+        weights = [len(one.drawn) for one in learnt]
+        self._index_of = random.Random(f"{config.seed} indexes").choices(range(len(learnt)), weights, k=config.steps)
+        counts: dict[int, int] = defaultdict(int)
+        self._turn: list[int] = []  # how many steps of the same index came before
+        for number in self._index_of:
+            self._turn.append(counts[number])
+            counts[number] += 1
+        self._order: dict[tuple[int, int], list[int]] = {}
+
+    def of(self, step: int) -> tuple[Learnt, list[int]]:
+        """The questions of a step, as numbers in its index's. An index's questions come once before any comes again."""
+        index = self._index_of[step]
+        one = self._learnt[index]
+        first = self._turn[step] * self._batch
+        places = [divmod(place, len(one.drawn)) for place in range(first, first + self._batch)]
+        return one, [one.drawn[self._shuffled(index, epoch)[place]] for epoch, place in places]
+
+    def _shuffled(self, index: int, epoch: int) -> list[int]:
+        if (index, epoch) not in self._order:
+            self._order = {key: order for key, order in self._order.items() if key[0] != index or key[1] == epoch - 1}
+            order = list(range(len(self._learnt[index].drawn)))
+            random.Random(f"{self._seed} {index} {epoch}").shuffle(order)
+            self._order[index, epoch] = order
+        return self._order[index, epoch]
+
+
+class RetrieverStep:
+    """The computation of a step. others: blocks taken from the nearest of each other question."""
+
+    def __init__(self, query: Callable[[Packed], Tensor], *, others: int, device: torch.device) -> None:
+        self._query, self._others, self._device = query, others, device
+        self._autocast = device.type != "cpu" and fast_dtype(device) == torch.bfloat16
+
+    def __call__(self, learnt: Learnt, questions: Sequence[int]) -> tuple[Tensor, float]:
+        """(loss, share of the questions whose best own block is right)."""
+        nearest = learnt.nearest.of(questions)
+        packed = Packed.of([learnt.ids[number] for number in questions]).to(self._device)
+        with torch.autocast(self._device.type, dtype=torch.bfloat16, enabled=self._autocast):
+            query_BD = self._query(packed).float()
+        taken = torch.randperm(nearest.rows_QC.shape[1])[: self._others]
+        others_M = torch.unique(nearest.rows_QC[:, taken])
+        own_BC = torch.einsum("bd,bcd->bc", query_BD, self._vectors(learnt, nearest.rows_QC))
+        other_BM = query_BD @ self._vectors(learnt, others_M).T
+        known_BM = (nearest.rows_QC.unsqueeze(2) == others_M).any(1)  # its own already, right, wrong or unclear
+        right_BC, unclear_BC = nearest.right_QC.to(self._device), nearest.unclear_QC.to(self._device)
+        own_BC = own_BC.masked_fill(unclear_BC, -math.inf)
+        scores = torch.cat([own_BC, other_BM.masked_fill(known_BM.to(self._device), -math.inf)], dim=1)
+        right = torch.cat([right_BC, torch.zeros_like(other_BM, dtype=torch.bool)], dim=1)
+        best_B = right_BC.gather(1, own_BC.argmax(1, keepdim=True))
+        return -log_retriever_marginal(scores, right).mean(), float(best_B.float().mean())
+
+    def _vectors(self, learnt: Learnt, rows: Tensor) -> Tensor:
+        """Vectors of these rows, of the shape of `rows` and D, float32."""
+        chosen: Tensor = learnt.vectors_ND[rows.long()].to(self._device).float()
+        return chosen
+
+
+@torch.no_grad()
+def _measure(held_out: Sequence[HeldOut]) -> dict[str, float]:
+    """Recall of the held-out questions in each index: whether one of the best blocks holds an answer's string."""
+    figures: dict[str, float] = {}
+    for one in held_out:
+        found: list[list[bool]] = []
+        for start in range(0, len(one.questions), _MEASURED_AT_ONCE):
+            part = one.questions[start : start + _MEASURED_AT_ONCE]
+            rows = one.retriever.rows([question.question for question in part], max(_MEASURED))
+            for question, own in zip(part, rows, strict=True):
+                texts = [one.snapshot.block(row).text for row in own]
+                found.append([holds_answer(text, question.answers, question.answer_type) for text in texts])
+        for k in _MEASURED if found else ():
+            figures[f"recall@{k}.{one.name}"] = sum(any(held[:k]) for held in found) / len(found)
+    return figures
