@@ -26,6 +26,8 @@ _ROOM = 16  # wordpieces of join(x, z) behind x: some of the body, and [SEP]
 _TITLE = TITLE_WORDPIECES + 1  # the longest title and [SEP]
 
 _SEED = "of all random numbers"
+_TAKE = "number of questions to use of each file, by its name without the ending"
+_REPEAT = "repetitions per epoch of each file's questions, by its name without the ending"
 _BATCH = "examples per step, over all processes"
 _AT_ONCE = "examples whose graph is in memory together; a larger batch is computed in parts"
 _WARMUP = "share of the steps in which the learning rate rises; then it falls linearly to zero"
@@ -147,7 +149,7 @@ class MineConfig(Settings):
     """Reading rows from questions."""
 
     seed: Seed = setting(1, _SEED)
-    take: Counts = setting({}, "number of questions to use of each file, by its name without the ending")
+    take: Counts = setting({}, _TAKE)
     depth: int = setting(20, "retrieved blocks in which answers are searched for", ge=1, le=100)
     read: int = setting(5, "retrieved blocks without an answer that become “not here” rows", ge=1, le=100)
     not_here: Share = setting(0.15, "probability of using each of these")
@@ -199,6 +201,8 @@ class RetrieverConfig(Settings):
     """The query embedder alone, on questions and the blocks nearest to them."""
 
     seed: Seed = setting(1, _SEED)
+    take: Counts = setting({}, _TAKE)
+    repeat: Counts = setting({}, _REPEAT)
     steps: int = setting(1500, "of training", ge=1)
     batch: int = setting(64, "questions per step, all searched for in one index", ge=2)
     right_within: int = setting(
@@ -211,7 +215,6 @@ class RetrieverConfig(Settings):
         "rank of the change that each matrix is given, stored beside the weights (LoRA); a model's own change of at "
         "most this rank is trained further. 0: matrices change freely",
     )
-    repeat: Counts = setting({}, "repetitions of each file's questions, by its name without the ending")
     query_lr: Positive = setting(5e-4, "peak learning rate of the query embedder's layers; without low_rank: 2e-5")
     dense_lr: Positive = setting(1e-4, "peak learning rate of the projection to D dimensions")
     holdout: Share = setting(0.01, "share of the questions that recall is measured with, chosen by a hash")
@@ -248,7 +251,7 @@ class FinetuneConfig(Settings):
     query_lr: NotNegative = setting(2e-5, "peak learning rate of the query embedder; 0: not trained")
     reader_lr: Positive = setting(1e-4, "peak learning rate of the reader's BERT")
     head_lr: Positive = setting(5e-4, "peak learning rate of the span scores, which start untrained")
-    repeat: Counts = setting({}, "repetitions per epoch of each file's questions, by its name without the ending")
+    repeat: Counts = setting({}, _REPEAT)
     holdout: Share = setting(0.03, "share of the questions held out, chosen by a hash of the question")
     checkpoint_every: int = setting(250, _CHECKPOINT, ge=1)
     metrics_every: int = setting(10, _METRICS, ge=1, le=_METRICS_AT_MOST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,13 @@ class LeftOut:
             frozenset(map(normalise_answer, read_titles(exclude_titles) if exclude_titles else ())),
         )
 
-    def rest(self, path: Path, *, answerable: bool) -> list[Question]:
-        """The questions of a file that may be learnt, in its order."""
-        return [
+    def rest(self, path: Path, *, answerable: bool, seed: int, take: int | None) -> list[Question]:
+        """The questions of a file that may be learnt, in an order drawn by `seed`; the first `take` of them."""
+        rest = [
             question
             for question in read_questions(path, answerable=answerable)
             if normalise_answer(question.question) not in self.questions
             and not (question.title and normalise_answer(question.title) in self.titles)
         ]
+        random.Random(f"{seed} {path.stem}").shuffle(rest)
+        return rest if take is None else rest[:take]

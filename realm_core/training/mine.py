@@ -63,10 +63,8 @@ def main(task: Mine, activity: Activity) -> None:
     left_out = LeftOut.of(task.without, task.exclude_titles)
     questions: list[Question] = []
     for path in (*task.questions, *task.unanswerable):
-        file_questions = left_out.rest(path, answerable=path not in task.unanswerable)
-        random.Random(f"{config.seed} {path.stem}").shuffle(file_questions)
-        wanted = config.take.get(path.stem)
-        questions += file_questions if wanted is None else file_questions[:wanted]
+        answerable = path not in task.unanswerable
+        questions += left_out.rest(path, answerable=answerable, seed=config.seed, take=config.take.get(path.stem))
     snapshot = Snapshot.open(corpus_of(task.index, task.corpus))
     generation = Generation.open(task.index)
     model = load_model(task.model, frozen=fast_dtype(pick_device("auto")))

@@ -122,12 +122,15 @@ def _supervision(
 ) -> tuple[list[Learnt], list[HeldOut], object]:
     """What is learnt in each index that answers something, what recall is measured with, and what identifies both."""
     left_out = LeftOut.of(task.without, task.exclude_titles)
-    files = {path.stem: left_out.rest(path, answerable=True) for path in task.questions}
+    files = {
+        path.stem: left_out.rest(path, answerable=True, seed=config.seed, take=config.take.get(path.stem))
+        for path in task.questions
+    }
     if len(files) < len(task.questions):
         raise RealmError("Two of the question files have the same name; rename one of them.")
-    unknown = sorted(set(config.repeat) - set(files))
-    if unknown:
-        raise RealmError(f"repeat.{unknown[0]}: no question file of that name; there are {', '.join(files)}.")
+    for setting, named in (("take", config.take), ("repeat", config.repeat)):
+        for unknown in sorted(set(named) - set(files)):
+            raise RealmError(f"{setting}.{unknown}: no question file of that name; there are {', '.join(files)}.")
     grouped = [(name, question) for name, own in files.items() for question in own]
     measured = [pair for pair in grouped if _draw(pair[1].question) < config.holdout]
     random.Random(config.seed).shuffle(measured)

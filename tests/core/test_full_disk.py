@@ -258,4 +258,5 @@ def test_training_on_a_full_disk(disk: SmallDisk, deployment: Deployment) -> Non
     assert "resuming at step 2 of 6" in done.stderr  # whose checksum it has compared
     load_model(disk.files / "made")
     assert [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()][-1] == 6
-    assert sorted(path.name for path in run.iterdir()) == ["metrics.jsonl", "progress.json", "result.json"]
+    kept = ["metrics.jsonl", "progress.json", "result.json", "task.json"]
+    assert sorted(path.name for path in run.iterdir()) == kept
