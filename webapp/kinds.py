@@ -172,19 +172,21 @@ class Kind:
     def _check_origins(self, records: Mapping[str, Any], task: Task) -> None:
         """Refuse records that were not made from each other, if they must be."""
         for one in self.inputs:
-            record = records[one.name]
-            if record is None or one.name in task.unused():
+            given = records[one.name]
+            if given is None or one.name in task.unused():
                 continue
             model, corpus = (
                 next((records[name] for name in one.of if name in names and records[name]), None)
                 for names in (("model",), ("sentences", "corpus"))
             )
-            if model and record.model.block_hash != model.block_hash:
-                says = f"was built by {record.model}, which embeds blocks differently from {model}."
-                raise ParameterError({one.name: says})
-            if corpus and record.corpus_id != corpus.pk:
-                are = "are" if one.name.endswith("s") else "is"
-                raise ParameterError({one.name: f"{are} of {record.corpus}, not of {corpus}."})
+            for record in given if one.many else (given,):
+                which = f"{record} " if one.many else ""
+                if model and record.model.block_hash != model.block_hash:
+                    says = f"{which}was built by {record.model}, which embeds blocks differently from {model}."
+                    raise ParameterError({one.name: says})
+                if corpus and record.corpus_id != corpus.pk:
+                    are = "are" if one.name.endswith("s") else "is"
+                    raise ParameterError({one.name: f"{which}{are} of {record.corpus}, not of {corpus}."})
 
 
 KINDS: Final[dict[str, Kind]] = {name: Kind(task) for name, task in JOBS.items()}

@@ -203,7 +203,7 @@ class RetrieverConfig(Settings):
     seed: Seed = setting(1, _SEED)
     take: Counts = setting({}, _TAKE)
     repeat: Counts = setting({}, _REPEAT)
-    steps: int = setting(1500, "of training", ge=1)
+    epochs: int = setting(2, "passes over the questions of each index", ge=1)
     batch: int = setting(64, "questions per step, all searched for in one index", ge=2)
     right_within: int = setting(
         30, "a block counts as right if it holds an answer and is among this many nearest before training", ge=1

@@ -39,6 +39,7 @@ from realm_core.training.config import (
 _START = "the model to start from"
 _MAKE = "model folder to make"
 _MODEL_GROUP = "A model"
+_LEAVE_OUT = "neither read nor train on articles that question sets for measuring are about"
 _EXCLUDED = "JSON list of articles that are neither read nor trained on"
 
 
@@ -198,17 +199,29 @@ class TrainReader(Task):
 class TrainRetriever(Task):
     """Questions and indexes → model with a trained query embedder."""
 
-    activity = "train-retriever"
+    activity = kind = "train-retriever"
     summary = "train the query embedder on questions and the blocks nearest to them"
     code = "realm_core.training.train_retriever"
+    title = "Train the retriever"
+    about = (
+        "The query embedder alone learns from questions with answers which blocks to find. Nothing is read, so it "
+        "takes minutes where fine-tuning takes hours. Block vectors stay the same, and the indexes valid."
+    )
+    group = _MODEL_GROUP
+    queue = "train"
+    makes = "model"
 
-    model: Path = runtime(help="model folder to start from")
-    index: tuple[Path, ...] = runtime(help="generations of that model; each question is searched for in all of them")
-    questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
+    model: ModelFolder = given(_START)
+    index: tuple[IndexFolder, ...] = given(
+        "indexes of that model; each question is searched for in all of them", of=("model",)
+    )
+    questions: tuple[QuestionsToLearn, ...] = given("the questions to train on")
+    name: Name = setting("", NAMING, flag="")
+    leave_out_measured: bool = setting(True, _LEAVE_OUT, flag="")
+    settings: RetrieverConfig = RetrieverConfig()
     without: tuple[Path, ...] = runtime((), help="question files whose questions are left out")
     exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
     output: Path = runtime(help=_MAKE)
-    settings: RetrieverConfig = RetrieverConfig()
     device: str = runtime("auto", help=DEVICE)
 
 
@@ -232,9 +245,7 @@ class Finetune(Task):
     name: Name = setting("", NAMING, flag="")
     retriever: Literal["dense", "bm25"] = setting("dense", "how blocks are retrieved: by the model, or by BM25")
     score_scale: Positive = setting(BM25_SCALE, "factor that makes BM25's scores prior logits")
-    leave_out_measured: bool = setting(
-        True, "neither read nor train on articles that question sets for measuring are about", flag=""
-    )
+    leave_out_measured: bool = setting(True, _LEAVE_OUT, flag="")
     settings: FinetuneConfig = FinetuneConfig()
     exclude_titles: Path | None = runtime(None, help=_EXCLUDED)
     bm25_cache: Path | None = runtime(None, help="folder to cache BM25's index in")

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -86,11 +85,12 @@ def _make(config: RetrieverConfig, run: Path, task: TrainRetriever, activity: Ac
     activity.say(f"{count:,} to learn, {sum(len(one.questions) for one in held_out):,} to measure recall with.")
     continues = _choose_parameters(model.query, config, task.model)
     step = RetrieverStep(model.query, others=config.others, device=device)
-    free = ("steps", "checkpoint_every", "metrics_every")
+    batches = Batches(learnt, config)
+    free = ("epochs", "checkpoint_every", "metrics_every")
     loop = Loop(
         "train-retriever",
         [ParameterGroup(model.query.bert, config.query_lr), ParameterGroup(model.query.dense, config.dense_lr)],
-        steps=config.steps,
+        steps=batches.steps,
         warmup=config.warmup,
         weight_decay=config.weight_decay,
         clip=config.clip,
@@ -104,11 +104,10 @@ def _make(config: RetrieverConfig, run: Path, task: TrainRetriever, activity: Ac
         activity=activity,
     )
 
-    batches = Batches(learnt, config)
-
     def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
-        loss, right = step(*batches.of(number))
-        yield loss, {"sequences": config.batch, "right": right}
+        own, questions = batches.of(number)
+        loss, right = step(own, questions)
+        yield loss, {"sequences": len(questions), "right": right}
 
     measured = loop.run(losses_of, lambda: _measure(held_out))
     adapter = Adapter(task.model, _adapter(model.query), continues) if config.low_rank else None
@@ -192,34 +191,32 @@ def _adapter(query: Embedder) -> dict[str, Tensor]:
 
 
 class Batches:
-    """The questions of each step, all of one index, which is drawn by how many questions it has."""
+    """The questions of each step. An epoch has all batches of all indexes, in random order; a batch is of one index."""
 
     def __init__(self, learnt: Sequence[Learnt], config: RetrieverConfig) -> None:
         self._learnt, self._batch, self._seed = learnt, config.batch, config.seed
-        weights = [len(one.drawn) for one in learnt]
-        self._index_of = random.Random(f"{config.seed} indexes").choices(range(len(learnt)), weights, k=config.steps)
-        counts: dict[int, int] = defaultdict(int)
-        self._turn: list[int] = []  # how many steps of the same index came before
-        for number in self._index_of:
-            self._turn.append(counts[number])
-            counts[number] += 1
-        self._order: dict[tuple[int, int], list[int]] = {}
+        self._places = [
+            (index, number)
+            for index, one in enumerate(learnt)
+            for number in range(max(1, len(one.drawn) // config.batch))
+        ]
+        self.steps = len(self._places) * config.epochs
+        self._plans: dict[int, tuple[list[tuple[int, int]], list[list[int]]]] = {}
 
     def of(self, step: int) -> tuple[Learnt, list[int]]:
-        """The questions of a step, as numbers in its index's. An index's questions come once before any comes again."""
-        index = self._index_of[step]
-        one = self._learnt[index]
-        first = self._turn[step] * self._batch
-        places = [divmod(place, len(one.drawn)) for place in range(first, first + self._batch)]
-        return one, [one.drawn[self._shuffled(index, epoch)[place]] for epoch, place in places]
+        """The questions of a step, as numbers in its index's."""
+        epoch, position = divmod(step, len(self._places))
+        places, orders = self._plan(epoch)
+        index, number = places[position]
+        return self._learnt[index], orders[index][number * self._batch : (number + 1) * self._batch]
 
-    def _shuffled(self, index: int, epoch: int) -> list[int]:
-        if (index, epoch) not in self._order:
-            self._order = {key: order for key, order in self._order.items() if key[0] != index or key[1] == epoch - 1}
-            order = list(range(len(self._learnt[index].drawn)))
-            random.Random(f"{self._seed} {index} {epoch}").shuffle(order)
-            self._order[index, epoch] = order
-        return self._order[index, epoch]
+    def _plan(self, epoch: int) -> tuple[list[tuple[int, int]], list[list[int]]]:
+        """The order of the batches in an epoch, and of each index's questions."""
+        if epoch not in self._plans:
+            draw = random.Random(f"{self._seed} {epoch}")
+            orders = [draw.sample(one.drawn, len(one.drawn)) for one in self._learnt]
+            self._plans = {epoch: (draw.sample(self._places, len(self._places)), orders)}
+        return self._plans[epoch]
 
 
 class RetrieverStep:

@@ -22,6 +22,7 @@ NEW_JOBS: Final[dict[str, dict[str, Any]]] = {
     "Warm up the encoder (MLM)": _new("mlm", model=2, corpus=1, steps=4000, name="baseline"),
     "Pre-train": _new("pretrain", model=3, corpus=1, index=4, spans=1, steps=4000, refresh_every=100),
     "Fine-tune": _new("finetune", model=3, corpus=1, index=4, questions=[1], epochs=2),
+    "Train the retriever": _new("train-retriever", model=3, index=[4], questions=[1], name="finds more"),
     "Fine-tune as before": _new("finetune", epochs=4, name="longer") | {"settings_of": _EARLIER},
     "Evaluate": _new("evaluate", index=4, questions=2, k=5, sample=500),
     "Ablate": _new(

@@ -31,7 +31,7 @@ from tests.tiny import tiny_snapshot
 
 MATRIX = "encoder.layer.1.attention.self.query.weight"
 LEARNING: dict[str, Any] = {
-    "steps": 60,
+    "epochs": 30,
     "batch": 6,
     "right_within": 12,
     "low_rank": 4,
@@ -98,7 +98,7 @@ def test_matrices_may_change_freely(deployment: Deployment, tmp_path: Path) -> N
 
 
 def test_a_stopped_training_goes_on_as_if_it_had_not_been(deployment: Deployment, tmp_path: Path) -> None:
-    settings = {"steps": 8, "checkpoint_every": 3}
+    settings = {"epochs": 4, "checkpoint_every": 3}
     whole = train(deployment, tmp_path, settings, name="whole")
     task = told("train-retriever", [*arguments(deployment, tmp_path, settings), "--output", tmp_path / "stopped"])
     assert isinstance(task, TrainRetriever)
@@ -130,9 +130,9 @@ class _StoppedAt(Activity):
 def test_it_is_trained_further_beside_a_reader_of_low_rank(deployment: Deployment, tmp_path: Path) -> None:
     reader_trained(deployment.model, tmp_path / "read", "steps=4")
     first = Deployment(tmp_path / "read", deployment.index, deployment.corpus, tmp_path)
-    train(first, tmp_path, {"steps": 5}, name="first")
+    train(first, tmp_path, {"epochs": 2}, name="first")
     second = Deployment(tmp_path / "first", deployment.index, deployment.corpus, tmp_path)
-    train(second, tmp_path, {"steps": 5, "seed": 2}, name="second")
+    train(second, tmp_path, {"epochs": 2, "seed": 2}, name="second")
     reader, both, further = (own_adapter(tmp_path / name) for name in ("read", "first", "second"))
     assert reader.keys() < both.keys() == further.keys()
     assert all(torch.equal(both[name], further[name]) for name in reader)
@@ -149,7 +149,7 @@ def test_it_is_trained_further_beside_a_reader_of_low_rank(deployment: Deploymen
 
 def test_a_trained_retriever_gets_another_models_reader(deployment: Deployment, tmp_path: Path) -> None:
     reader_trained(deployment.model, tmp_path / "read", "steps=4")
-    retriever = train(deployment, tmp_path, {"steps": 5})
+    retriever = train(deployment, tmp_path, {"epochs": 2})
     options = ["--retriever", retriever, "--reader", tmp_path / "read", "--output", tmp_path / "both"]
     activity_of("combine", options)
     both, first, second = map(load_model, (tmp_path / "both", retriever, tmp_path / "read"))
@@ -180,7 +180,7 @@ def test_questions_are_searched_for_in_several_indexes(deployment: Deployment, t
     articles = {"Red Sea": "The Red Sea lies between Africa and Asia.", "Thimphu": "Thimphu is the capital of Bhutan."}
     corpus = tiny_snapshot(tmp_path / "more", articles)
     other = build(deployment.model, corpus, tmp_path / "more" / "indexes", Activity(quiet=True), device="cpu")
-    settings = {"steps": 4, "checkpoint_every": 4, "holdout": 0.4}
+    settings = {"epochs": 2, "holdout": 0.4}
     train(deployment, tmp_path, settings, "--index", deployment.index, other)
     measured = json.loads((tmp_path / "made" / "config.json").read_text())["about"]["held_out"]
     names = {Generation.open(path).name for path in (deployment.index, other)}
@@ -254,20 +254,21 @@ def test_the_loss_is_the_formula() -> None:
     assert loss.item() == pytest.approx(expected, rel=1e-5) and share == pytest.approx(best / 3)
 
 
-def test_every_question_comes_once_before_any_comes_again() -> None:
+def test_every_question_comes_once_an_epoch() -> None:
     empty = Nearest(*(torch.zeros(0, 1) for _ in range(3)))
     one = Learnt([], empty, torch.zeros(0, 1), [0, 1, 2, 3, 4, 4])
     other = Learnt([], empty, torch.zeros(0, 1), [7, 8])
-    config = RetrieverConfig(steps=400, batch=3)
-    made = [Batches([one, other], config).of(step) for step in range(400)]
+    config = RetrieverConfig(epochs=5, batch=3)
+    batches = Batches([one, other], config)
+    assert batches.steps == 5 * 3  # two batches of the one, and one of the other, which has fewer than a batch
+    made = [batches.of(step) for step in range(15)]
     again = Batches([one, other], config)
-    assert [again.of(step) for step in (399, 5)] == [made[399], made[5]]  # a resumed run starts anywhere
-    longer = Batches([one, other], config.model_copy(update={"steps": 500}))
-    assert [longer.of(step) for step in range(400)] == made
-    drawn = {id(own): [n for at, numbers in made if at is own for n in numbers] for own in (one, other)}
+    assert [again.of(step) for step in (14, 5)] == [made[14], made[5]]  # a resumed run starts anywhere
+    longer = Batches([one, other], config.model_copy(update={"epochs": 9}))
+    assert [longer.of(step) for step in range(15)] == made
+    epochs = [made[start : start + 3] for start in range(0, 15, 3)]
     for own in (one, other):
-        size = len(own.drawn)
-        passes = [drawn[id(own)][start : start + size] for start in range(0, len(drawn[id(own)]), size)]
-        assert all(sorted(numbers) == own.drawn for numbers in passes if len(numbers) == size)
+        passes = [[n for at, numbers in epoch if at is own for n in numbers] for epoch in epochs]
+        assert all(sorted(numbers) == own.drawn for numbers in passes)
         assert len({tuple(numbers) for numbers in passes}) > 1
-    assert 0.65 < len(drawn[id(one)]) / 1200 < 0.85  # six to two
+    assert len({tuple(at is one for at, _ in epoch) for epoch in epochs}) > 1
