@@ -40,8 +40,11 @@ def main(task: Combine, activity: Activity) -> None:
     retriever = load_model(task.retriever)
     if task.reader:
         shares = tuple(share / sum(task.shares) for share in task.shares) or (1 / len(task.reader),) * len(task.reader)
-        combined, recipe = _with_reader(retriever, _averaged(task.reader, shares), task)
+        reader = _averaged(task.reader, shares)
+        combined, recipe = _with_reader(retriever, reader, task)
         if changed := _low_rank(retriever, task, shares):
+            if any(name.startswith("query.bert.") for name in changed):  # the last stage of both is the retriever's
+                recipe = [*_recipe(reader), *_recipe(retriever)[-1:]]
             combined = dataclasses.replace(combined, adapter=Adapter(task.reader[0], changed, continues=True))
     else:
         assert task.encoder is not None  # one of the two is
@@ -61,8 +64,13 @@ def _with_reader(retriever: Model, other: Model, task: Combine) -> tuple[Model, 
                 f"{getattr(own, name)!r} in the former and {getattr(other.config, name)!r} in the latter."
             )
     config = dataclasses.replace(other.config, base=own.base, reader_base=other.config.base_of("reader"))
-    recipe = [*(retriever.about or {}).get("recipe", []), *(other.about or {}).get("recipe", [])[-1:]]
+    recipe = [*_recipe(retriever), *_recipe(other)[-1:]]
     return dataclasses.replace(retriever, config=config, reader=other.reader), recipe
+
+
+def _recipe(model: Model) -> list[str]:
+    """How it was made, stage by stage."""
+    return list((model.about or {}).get("recipe", []))
 
 
 def _low_rank(retriever: Model, task: Combine, shares: Sequence[float]) -> dict[str, Tensor]:
@@ -124,5 +132,5 @@ def _with_encoder(retriever: Model, encoder: Model, task: Combine) -> tuple[Mode
     if encoder.encoder is None:
         raise RealmError(f"{task.encoder} has no encoder of masked sentences; `mlm` or `pretrain` makes one.")
     encoder.reader.bert.load_state_dict(encoder.encoder.bert.state_dict())
-    recipe = [*(retriever.about or {}).get("recipe", []), f"encoder and reader of {encoder.hash}"]
+    recipe = [*_recipe(retriever), f"encoder and reader of {encoder.hash}"]
     return dataclasses.replace(encoder, query=retriever.query, block=retriever.block), recipe

@@ -158,6 +158,7 @@ def test_a_trained_retriever_gets_another_models_reader(deployment: Deployment, 
     _alike(both, first, "block")
     _alike(both, second, "reader")
     assert both.block_hash == first.block_hash
+    assert [model.about["recipe"] for model in (both,) if model.about] == [[_last(second), _last(first)]]
     # Where the embedders' weights are others, the model is stored whole.
     other = load_model(tmp_path / "read")
     with torch.no_grad():
@@ -168,6 +169,11 @@ def test_a_trained_retriever_gets_another_models_reader(deployment: Deployment, 
     assert not (tmp_path / "whole" / "adapter.safetensors").exists()
     _alike(whole, first, "query")
     _alike(whole, second, "reader")
+
+
+def _last(model: Model) -> str:
+    assert model.about is not None
+    return str(model.about["recipe"][-1])
 
 
 def _alike(one: Model, other: Model, part: str) -> None:
