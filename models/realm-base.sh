@@ -112,8 +112,10 @@ mine_together asked-people asked-people vital "$vital" models/questions/{people,
 # The fifth reads more answers out of open questions, and writes shorter ones; three fifths of its change keep both.
 [ -d "$work/mixed" ] || realm combine --retriever "$work/fourth" --reader "$work/fourth" "$work/fifth" --shares 0.4 0.6 \
   --rank 32 --output "$work/mixed"
-[ -d "$work/realm-base" ] || realm calibrate --model "$work/mixed" --index "$work/indexes/vital" --corpus "$vital" \
+# Its retriever is that of realm-mini as it is in the end (`models/realm-mini.sh`).
+[ -d "$work/finding" ] || realm combine --retriever models/realm-mini --reader "$work/mixed" --output "$work/finding"
+[ -d "$work/realm-base" ] || realm calibrate --model "$work/finding" --index "$work/indexes/vital" --corpus "$vital" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
-  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.3 \
-  --other-index "$work/indexes/beginnings" --other-corpus "$begun" --other-questions "$work"/open-dev/*.jsonl \
+  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.1 \
+  --other-index "$work/indexes/leads" --other-corpus "$articles" --other-questions "$work"/open-dev/*.jsonl \
   --output "$work/realm-base"

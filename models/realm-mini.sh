@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make models/realm-mini anew: models/realm-mini.sh QUESTIONS ENWIKI WORK
-#   QUESTIONS  folder with curatedtrec-train, webquestions-train, nq-open-train-slice, triviaqa-dev and
-#              squad-38-articles (.jsonl; see models/realm-mini/README.md for where they come from)
+#   QUESTIONS  folder with squad-38-articles (.jsonl; see models/realm-mini/README.md for where it comes from), and the
+#              question files of `models/realm-base.sh`
 #   ENWIKI     whole articles as JSON lines (id, title, text), .xz: English Wikipedia of May 2015, oldest page ids
 #   WORK       folder for everything on the way (about 1 GB); run again, it goes on where it stopped
 #   REALM_BASE_WORK  in the environment: the WORK of `models/realm-base.sh`, whose reader teaches this one in the end
@@ -94,9 +94,17 @@ realm index --model "$work/retriever" --corpus "$(echo "$work"/corpora/default/*
 [ -d "$work/taught-3" ] || realm train-reader --model "$work/packed" --teacher "$REALM_BASE_WORK/fifth" \
   --rows "$REALM_BASE_WORK"/asked{,,}.jsonl "$REALM_BASE_WORK"/asked-{rest,more,people}.jsonl \
   --config models/recipes/mini-fifth.toml --run "$work/run-5" --output "$work/taught-3"
-[ -d "$work/realm-mini" ] || realm calibrate --model "$work/taught-3" --index "$work/indexes/vital" --corpus "$vital" \
+# The query embedder alone: which of the blocks near a question hold its answer, in two corpora.
+not_learnt=(--without "$REALM_BASE_WORK"/open-dev/*.jsonl models/questions/*-dev.jsonl models/questions/plain-test.jsonl
+  "$questions"/measured/*.jsonl --exclude-titles models/questions/held-out-titles.json)
+[ -d "$work/finding" ] || realm train-retriever --model "$work/taught-3" --index "$REALM_BASE_WORK"/indexes/{leads,vital} \
+  --questions "$questions"/{webquestions-train,curatedtrec-train,nq-open-train-slice,triviaqa-dev}.jsonl \
+  "$questions"/{freebaseqa-dev-eval,mintaka-dev,ambignq-train,ambignq-train-disambig,squad1-train-qa-only}.jsonl \
+  "$questions"/{squad1-train-rc,entityquestions-train,qed-nqtrain-rc}.jsonl models/questions/{people,people-more,plain}-train.jsonl \
+  "${not_learnt[@]}" --config models/recipes/retriever.toml --run "$work/run-finding" --output "$work/finding"
+[ -d "$work/realm-mini" ] || realm calibrate --model "$work/finding" --index "$work/indexes/vital" --corpus "$vital" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
-  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.3 \
-  --other-index "$REALM_BASE_WORK/indexes/beginnings" --other-corpus "$(echo "$REALM_BASE_WORK"/corpora/beginnings/*/)" \
+  --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.1 \
+  --other-index "$REALM_BASE_WORK/indexes/leads" --other-corpus "$(echo "$REALM_BASE_WORK"/corpora/leads/*/)" \
   --other-questions "$REALM_BASE_WORK"/open-dev/{nq-open-train-slice,ambignq-train,triviaqa-dev,entityquestions-dev}.jsonl \
   --output "$work/realm-mini"
