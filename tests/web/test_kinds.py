@@ -91,6 +91,11 @@ def test_an_index_that_does_not_fit_is_refused() -> None:
     assert refused(JobKind.FINETUNE, finetuning(index=None)) == {"index": "is needed, unless BM25 finds the blocks."}
     assert KINDS[JobKind.FINETUNE].read(finetuning(index=None, retriever="bm25"))["index"] is None
     assert index.model_id != other.pk
+    several = {"model": other.pk, "index": [index.pk], "questions": finetuning()["questions"]}
+    errors = refused("train-retriever", several)
+    assert list(errors) == ["index"] and errors["index"].startswith(f"{index} was built by ")
+    assert KINDS["train-retriever"].read({**several, "model": index.model_id})["index"] == [index]
+    assert refused("train-retriever", {**several, "index": []}) == {"index": "is needed."}
 
 
 @pytest.mark.parametrize(

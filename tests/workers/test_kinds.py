@@ -134,6 +134,19 @@ def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> N
     assert (Evaluation.objects.get(job=bm25).index, Evaluation.objects.get(job=bm25).retriever) == (None, "bm25")
 
 
+def test_a_retriever_learns_from_questions_but_not_what_is_measured(work: Work) -> None:
+    parameters = {"model": work.model.pk, "index": [work.index.pk], "questions": [work.learn.pk]}
+    small = {"batch": 8, "epochs": 1, "low_rank": 2, "right_within": 20, "repeat": {"some": 2}, "holdout": 0.0}
+    job = done("train-retriever", {**parameters, **small, "name": "finds more"})
+    model = ModelVersion.objects.get(job=job)
+    assert (model.name, model.parent, model.block_hash) == ("finds more", work.model, work.model.block_hash)
+    assert len(json.loads((job.run_dir / "excluded-titles.json").read_text())) == 8
+    recipe = json.loads((resolve(model.path) / "config.json").read_text())["about"]["recipe"][-1]
+    assert "of some: {" in recipe and "'repeat': {'some': 2}" in recipe
+    index = done(JobKind.EVALUATE, {"model": model.pk, "index": work.index.pk, "questions": work.measure.pk})
+    assert Evaluation.objects.get(job=index).model == model  # the index is that of the model before
+
+
 def test_a_corpus_is_ingested_and_its_spans_are_found(work: Work) -> None:
     source(sources_dir(), 30)
     told = {"source": "jsonl", "file": "villages.jsonl", "corpus_name": "villages", "licence": "CC0"}
