@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from realm_core.arrays import open_array
 from realm_core.corpus import tables
 from realm_core.corpus.records import Article, Block, Section, Span
+from realm_core.corpus.tasks import PACKAGES
 from realm_core.errors import RealmError
 from realm_core.files import checksum, plain_name, read_json
 
@@ -102,6 +103,12 @@ class Snapshot:
         if not isinstance(manifest.get("snapshot_id"), str) or not all(type(one) is int and one >= 0 for one in counts):
             raise RealmError(f"{folder / tables.MANIFEST_FILE} does not describe a corpus snapshot.")
         return cls(folder, manifest)
+
+    @property
+    def origin(self) -> str:
+        """What it has in common with later snapshots of the same corpus: source and language, or the name."""
+        source, language, name = (str(self.manifest.get(key, "")) for key in ("source", "language", "name"))
+        return f"{source} {language}" if source in PACKAGES else f"{source} {name}"
 
     def __len__(self) -> int:
         return self._blocks.rows

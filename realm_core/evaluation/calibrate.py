@@ -12,8 +12,8 @@ The weights do not change. The rule, over question files that were not trained o
    not worth any distortion of the probabilities.
 3. With it the questions are answered as the engine answers them, with the wordings of one thing summed; on these
    answers the threshold is chosen again, and the confidence is fitted by logistic regression on whether the best answer
-   is right, each file with equal weight, those of the other corpus too: fitted on one corpus, where answers are
-   frequent, it would be too high on the other. The threshold is not chosen by them.
+   is right, each file with equal weight. On the other corpus it is fitted anew, and that is the confidence on every
+   corpus but the first: where answers are missing more often, the same scores mean less.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from realm_core.index.corpus_of import corpus_of
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever, check_fit
 from realm_core.model.checkpoint import load_model, weighted
-from realm_core.model.config import ModelConfig
+from realm_core.model.config import ConfidenceWeights, ModelConfig
 from realm_core.model.device import fast_dtype, pick_device
 from realm_core.object_store import publish
 from realm_core.questions.answers import is_correct, normalise_answer
@@ -85,16 +85,6 @@ class SettingOutcome:
 
 
 @dataclass(frozen=True)
-class ConfidenceWeights:
-    """Weights of the features of confidence, see `provenance.confidence`."""
-
-    slope: float
-    likelihood: float
-    margin: float
-    offset: float
-
-
-@dataclass(frozen=True)
 class Answered:
     """One question answered with the chosen setting. signs: `Answer.confidence_features`; None without an answer."""
 
@@ -105,14 +95,18 @@ class Answered:
 
 @dataclass(frozen=True)
 class Fit:
-    """The fitted values and their accuracy: the share answered right by file, at `min_probability`."""
+    """The fitted values and their accuracy: the share answered right by file, at `min_probability`.
+
+    confidence: on the corpus itself; elsewhere: on the other one, if there is one.
+    """
 
     setting: ScoreSetting
     min_probability: float
     confidence: ConfidenceWeights
+    elsewhere: ConfidenceWeights | None
     answered_right: dict[str, float]
     answered_unanswerable: float
-    auc: float | None  # of the confidence as a predictor of a right answer, over all questions
+    auc: float | None  # of the confidence as a predictor of a right answer, on the corpus itself
 
 
 class ReadQuestion:
@@ -233,7 +227,8 @@ def main(task: Calibrate, activity: Activity) -> None:
         task.allowed,
         {name: list(read(group, *another)) for name, group in others.items()},
     )
-    write_calibrated(task.model, task.output, fitted_config(raw, fit), (*task.questions, *task.other_questions))
+    config = fitted_config(raw, fit, opened[0][1].origin)
+    write_calibrated(task.model, task.output, config, (*task.questions, *task.other_questions))
     activity.say("\n".join(f"{name:24} {value}" for name, value in dataclasses.asdict(fit).items()))
     activity.result(dataclasses.asdict(fit) | {"path": str(task.output)})
 
@@ -265,14 +260,15 @@ def fitted(
     threshold = _threshold([answered.share for answered in unanswerable], allowed)
     worth = {name: _mean([a.right and a.share >= threshold for a in group]) for name, group in answers.items()}
     answers_elsewhere = [[question.answered(setting) for question in group] for group in others.values()]
-    weights = _confidence_weights([*answers.values(), unanswerable, *answers_elsewhere])
+    weights = _confidence_weights([*answers.values(), unanswerable])
+    weights_elsewhere = _confidence_weights(answers_elsewhere) if answers_elsewhere else None
     counts = Reliability(2000)
-    for answered in itertools.chain(*answers.values(), unanswerable, *answers_elsewhere):
+    for answered in itertools.chain(*answers.values(), unanswerable):
         if answered.signs is not None:
             slopes = (weights.slope, weights.likelihood, weights.margin)
             counts.add(confidence(answered.signs, slopes, weights.offset), answered.right)
     let_through = _mean([answered.share >= threshold for answered in unanswerable])
-    return Fit(setting, threshold, weights, worth, let_through, counts.auc())
+    return Fit(setting, threshold, weights, weights_elsewhere, worth, let_through, counts.auc())
 
 
 def _confidence_weights(files: Sequence[Sequence[Answered]]) -> ConfidenceWeights:
@@ -296,7 +292,7 @@ def _confidence_weights(files: Sequence[Sequence[Answered]]) -> ConfidenceWeight
         low = frozenset(place for place, weight in zip(free, weights, strict=True) if weight < _MIN_WEIGHT)
         if not low:
             found = dict(zip(free, weights, strict=True)) | dict.fromkeys(raised, _MIN_WEIGHT)
-            return ConfidenceWeights(found[0], found[1], found[2], offset)
+            return ConfidenceWeights(slope=found[0], likelihood=found[1], margin=found[2], offset=offset)
         raised |= low
 
 
@@ -357,17 +353,18 @@ def logistic(
     return tuple(beta.tolist())
 
 
-def fitted_config(config: ModelConfig, fit: Fit) -> ModelConfig:
-    """The configuration with the fitted values, rounded to five digits."""
-    numbers = (
-        dataclasses.asdict(fit.setting)
-        | {
-            "min_probability": fit.min_probability,
-        }
-        | {f"confidence_{name}": value for name, value in dataclasses.asdict(fit.confidence).items()}
-    )
-    rounded: dict[str, Any] = {name: float(f"{value:.{_DIGITS}g}") for name, value in numbers.items()}
-    return dataclasses.replace(config, **rounded)
+def fitted_config(config: ModelConfig, fit: Fit, origin: str) -> ModelConfig:
+    """The configuration with the fitted values, rounded to five digits. origin: of the corpus that was asked."""
+    numbers = _rounded(dataclasses.asdict(fit.setting) | {"min_probability": fit.min_probability})
+    own = ConfidenceWeights(**_rounded(dataclasses.asdict(fit.confidence)))
+    config = dataclasses.replace(config, **numbers)
+    if fit.elsewhere is None:
+        return config.confident(own)
+    return config.confident(own, origin, ConfidenceWeights(**_rounded(dataclasses.asdict(fit.elsewhere))))
+
+
+def _rounded(numbers: Mapping[str, float]) -> dict[str, Any]:
+    return {name: float(f"{value:.{_DIGITS}g}") for name, value in numbers.items()}
 
 
 def write_calibrated(model: Path, output: Path, config: ModelConfig, questions: Sequence[Path]) -> None:

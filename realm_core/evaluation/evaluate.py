@@ -184,7 +184,8 @@ def _load(task: Evaluate, activity: Activity) -> _Loaded:
     name = str((model.about or {}).get("name", task.model.name))
     weight = model.config.lexical_weight if task.retriever == "dense" else 0.0
     corpus = f"{snapshot.manifest['name']}@{snapshot.snapshot_id}"
-    reading = BlockReading(model.reader, model.config, model=f"{name}@{model.hash}", index=index, corpus=corpus)
+    config = model.config.at(snapshot.origin)
+    reading = BlockReading(model.reader, config, model=f"{name}@{model.hash}", index=index, corpus=corpus)
     normalisation = model.config.normalisation if task.normalisation == OWN else task.normalisation
     if normalisation not in model.config.normalisations:
         raise RealmError(f"{task.model} cannot be read by {normalisation}: it has no score of “not here”.")

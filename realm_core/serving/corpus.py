@@ -39,12 +39,13 @@ class LivingCorpus:
 class ServedCorpus:
     """Texts and their search, of one corpus state. A question is answered from one of these from start to end.
 
-    id: NAME@SNAPSHOT, and +STATE where documents were edited: what answers name.
+    id: NAME@SNAPSHOT, and +STATE where documents were edited: what answers name. origin: `Snapshot.origin`.
     """
 
     texts: Snapshot | CorpusView
     search: Search
     id: str
+    origin: str
     index: LivingIndex | None = None
     _scoped: LRUCache[tuple[Scope, float], Search] = field(
         default_factory=lambda: LRUCache(_SCOPES), repr=False, compare=False
@@ -53,7 +54,7 @@ class ServedCorpus:
     @classmethod
     def of_snapshot(cls, snapshot: Snapshot, search: Search) -> ServedCorpus:
         """A corpus that is not edited."""
-        return cls(snapshot, search, f"{snapshot.manifest['name']}@{snapshot.snapshot_id}")
+        return cls(snapshot, search, f"{snapshot.manifest['name']}@{snapshot.snapshot_id}", snapshot.origin)
 
     @classmethod
     def of_index(cls, index: LivingIndex) -> ServedCorpus:
@@ -61,7 +62,7 @@ class ServedCorpus:
         view = index.corpus
         base = next(layer for layer in view.layers if layer.name == BASE).snapshot
         edits = f"+{view.state.id}" if view.state.has_edits else ""
-        return cls(view, index, f"{base.manifest['name']}@{base.snapshot_id}{edits}", index)
+        return cls(view, index, f"{base.manifest['name']}@{base.snapshot_id}{edits}", base.origin, index)
 
     def search_in(self, scope: Scope | None, temperature: float) -> Search:
         """Search in a scope; None: in everything. For one thread. temperature: of the prior.

@@ -94,11 +94,11 @@ class Engine:
         self._corpus = corpus  # exchanged as one; who uses it takes it once
         self.model_id = f"{name}@{model.hash}"
         self.index_id = index
-        self.config = model.config
+        self.config = model.config.at(corpus.origin)
         self.reader_product = model.reader.product
         made_from = {"model": self.model_id, "index": self.index_id, "corpus": corpus.id}
         self._query = model.query
-        self._reading = BlockReading(model.reader, model.config, **made_from)
+        self._reading = BlockReading(model.reader, self.config, **made_from)
         self._on_processors = self._reading.device.type == "cpu"
         # The block embedder is kept only for filling; questions do not need it.
         self._has_encoder = model.encoder is not None

@@ -24,12 +24,14 @@ from realm_core.evaluation.calibrate import (
     _confidence_weights,
     _threshold,
     fitted,
+    fitted_config,
     logistic,
 )
 from realm_core.evaluation.predicting import Predictor
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
+from realm_core.model.config import ConfidenceWeights, ModelConfig
 from realm_core.questions.answers import is_correct
 from realm_core.questions.question_file import Question, read_questions
 from realm_core.serving.provenance import Answer, RankedAnswer, confidence
@@ -167,21 +169,29 @@ def test_another_corpus_has_a_say_in_the_setting() -> None:
     assert fit.setting.reading_bias == -4.0 and fit.answered_right == {"a": 0.0}
 
 
-def test_the_confidence_is_fitted_on_another_corpus_too() -> None:
+def test_another_corpus_has_a_confidence_of_its_own() -> None:
     """There the best answer is always wrong, with the signs of a right one: less is promised, nothing else changes."""
     files, none = {"a": [Known(True)] * 5}, [Known(False)] * 5
     alone = fitted(files, none, 0.0)  # type: ignore[arg-type]
     both = fitted(files, none, 0.0, {"b": [Elsewhere()] * 5})  # type: ignore[arg-type, list-item]
-    assert dataclasses.replace(both, confidence=alone.confidence, auc=alone.auc) == alone
-    told = [
-        confidence(
-            (1.0, 1.0, 1.0),
-            (fit.confidence.slope, fit.confidence.likelihood, fit.confidence.margin),
-            fit.confidence.offset,
-        )
-        for fit in (alone, both)
-    ]
-    assert told[1] < told[0] - 0.2
+    assert alone.elsewhere is None and dataclasses.replace(both, elsewhere=None) == alone
+    assert both.elsewhere is not None
+    assert _promised(both.elsewhere) < 0.2 < 0.8 < _promised(both.confidence)
+    config = fitted_config(ModelConfig(), both, "default en")
+    assert config.confidence_origin == "default en"
+    here, there = config.at("default en"), config.at("default fr")
+    assert _promised(here.own_confidence()) == pytest.approx(_promised(both.confidence), abs=1e-3)
+    assert _promised(there.own_confidence()) == pytest.approx(_promised(both.elsewhere), abs=1e-3)
+    assert here.at("default fr") == here and there.at("default en") == there  # what a corpus has is not chosen again
+    everywhere = fitted_config(ModelConfig(), alone, "default en")
+    assert everywhere.at("default fr") == everywhere.at("default en") == everywhere
+    assert ModelConfig.from_dict(json.loads(json.dumps(config.as_dict())), "x") == config
+    uncalibrated = config.uncalibrated()
+    assert uncalibrated.at("default fr").own_confidence() == ConfidenceWeights() == uncalibrated.own_confidence()
+
+
+def _promised(weights: ConfidenceWeights) -> float:
+    return confidence((1.0, 1.0, 1.0), (weights.slope, weights.likelihood, weights.margin), weights.offset)
 
 
 def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path, Path, Path], tmp_path: Path) -> None:
@@ -209,8 +219,10 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
     elsewhere = tmp_path / "elsewhere.jsonl"
     elsewhere.write_text(json.dumps({"question": "Who wrote it?", "answers": ["nobody at all"]}) + "\n")
     activity_of("calibrate", [*both, "--other-index", index, "--other-corpus", corpus, "--other-questions", elsewhere])
-    about = load_model(tmp_path / "both").about
-    assert about is not None and about["calibrated_on"] == ["asked", "elsewhere"]
+    fitted_both = load_model(tmp_path / "both")
+    assert fitted_both.about is not None and fitted_both.about["calibrated_on"] == ["asked", "elsewhere"]
+    assert fitted_both.config.confidence_origin == Snapshot.open(corpus).origin == "tiny tiny"
+    assert fitted_both.config.confidence_elsewhere is not None and after.config.confidence_elsewhere is None
     with pytest.raises(RealmError, match=r"none\.jsonl, line 1: `answers` must be a list of non-empty texts"):
         read_questions(none)
 

@@ -41,6 +41,15 @@ def test_progress_tells_rate_and_time_left(tmp_path: Path, clock: list[float]) -
     }
 
 
+def test_the_same_count_begun_again_has_a_rate_of_its_own(tmp_path: Path, clock: list[float]) -> None:
+    activity = Activity(tmp_path, quiet=True)
+    for rate in (20, 50):  # of two indexes, with the same questions
+        for done in (10, 10 + 10 * rate):
+            activity.progress(done, 1000, "questions")
+            clock[0] += 10
+        assert read_json(tmp_path / "progress.json")["rate"] == rate
+
+
 def test_progress_is_written_now_and_then_and_at_the_end(tmp_path: Path, clock: list[float]) -> None:
     activity = Activity(tmp_path, quiet=True)
     activity.progress(1, 10, "pages")
