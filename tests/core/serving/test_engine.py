@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,8 @@ from hypothesis import strategies as st
 
 from realm_core.errors import RealmError
 from realm_core.index.build import build
-from realm_core.model.config import Normalisation
+from realm_core.model.checkpoint import load_model, save_model
+from realm_core.model.config import ConfidenceWeights, Normalisation
 from realm_core.questions.answers import holds_answer
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
@@ -18,6 +22,7 @@ from realm_core.serving.provenance import Answer
 from realm_core.settings import MAX_K
 from tests.core.conftest import Deployment
 from tests.core.engines import NORMALISATIONS, QUESTIONS, assert_alike, check_sums, engine_of
+from tests.core.running import activity_of
 from tests.tiny import ARTICLES, tiny_snapshot
 
 ODD_QUESTIONS = {
@@ -118,6 +123,27 @@ def test_an_answer_names_model_index_and_corpus(precise: Engine, deployment: Dep
     assert answer.timings_ms.keys() == {"wait", "embed", "search", "read", "marginalise"}
     assert 0 < sum(answer.timings_ms.values()) <= answer.latency_ms * 1.01
     assert Answer.from_dict(answer.as_dict()) == answer
+
+
+@pytest.mark.parametrize("origin", ["tiny tiny", "default en"])
+def test_the_confidence_is_that_of_the_corpus(deployment: Deployment, tmp_path: Path, origin: str) -> None:
+    """A model that was calibrated on the corpus that is asked, and one that was calibrated on another."""
+    model = load_model(deployment.model)
+    own, elsewhere = ConfidenceWeights(0.5, -1.0, 0.25, 0.1), ConfidenceWeights(0.75, -2.0, 0.5, 0.2)
+    config = model.config.confident(own, origin, elsewhere)
+    save_model(replace(model, config=config), tmp_path / "made")
+    with closing(Engine.load(tmp_path / "made", deployment.index, deployment.corpus, device="cpu")) as engine:
+        answer = engine.ask(QUESTIONS[0])
+    expected = own if origin == "tiny tiny" else elsewhere
+    told = {name: getattr(answer, f"confidence_{name}") for name in asdict(expected)}
+    assert told == asdict(expected) and answer.is_calibrated
+    questions = tmp_path / "asked.jsonl"
+    questions.write_text(json.dumps({"question": QUESTIONS[0], "answers": ["17 November 1869"]}) + "\n")
+    where = ["--index", deployment.index, "--corpus", deployment.corpus, "--device", "cpu", "--questions", questions]
+    predictions = ["--predictions", tmp_path / "predictions.jsonl"]
+    activity_of("evaluate", ["--model", tmp_path / "made", *where, *predictions])
+    _, predicted = map(json.loads, (tmp_path / "predictions.jsonl").read_text().splitlines())
+    assert predicted["confidence"] == pytest.approx(answer.confidence, abs=0.02)
 
 
 def test_answers_keep_their_casing_and_spacing(precise: Engine) -> None:
