@@ -30,7 +30,7 @@ draw() { # COUNT, PATTERN, files: lines of the files that match, chosen at rando
 mkdir -p "$work/open-dev" # open questions that are not trained on, for temperatures and confidence
 for set in nq-open-train-slice:150 ambignq-train:100 triviaqa-dev:120 entityquestions-dev:120 \
   webquestions-train:250 curatedtrec-train:150; do
-  [ -e "$work/open-dev/${set%:*}.jsonl" ] || draw "${set#*:}" . "$questions/${set%:*}.jsonl" > "$work/open-dev/${set%:*}.jsonl"
+  [ -e "$work/open-dev/${set%:*}-unseen.jsonl" ] || draw "${set#*:}" . "$questions/${set%:*}.jsonl" > "$work/open-dev/${set%:*}-unseen.jsonl"
 done
 not_learnt=(--without "$work"/open-dev/*.jsonl models/questions/*-dev.jsonl models/questions/plain-test.jsonl "$questions"/measured/*.jsonl
   --exclude-titles models/questions/held-out-titles.json)

@@ -106,5 +106,5 @@ not_learnt=(--without "$REALM_BASE_WORK"/open-dev/*.jsonl models/questions/*-dev
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.1 \
   --other-index "$REALM_BASE_WORK/indexes/leads" --other-corpus "$(echo "$REALM_BASE_WORK"/corpora/leads/*/)" \
-  --other-questions "$REALM_BASE_WORK"/open-dev/{nq-open-train-slice,ambignq-train,triviaqa-dev,entityquestions-dev}.jsonl \
+  --other-questions "$REALM_BASE_WORK"/open-dev/*.jsonl \
   --output "$work/realm-mini"
