@@ -21,6 +21,9 @@ vital=$(echo "$work"/corpora/vital/*/)
 realm ingest --source jsonl --path "$leads" --name leads --output "$work/corpora" --licence "CC BY-SA 3.0"
 articles=$(echo "$work"/corpora/leads/*/)
 realm index --model models/realm-mini --corpus "$vital" --output "$work/indexes" --generation vital
+realm ingest --source default --name default --output "$work/corpora" # what people ask, and so what is calibrated on
+default=$(echo "$work"/corpora/default/*/)
+realm index --model models/realm-mini --corpus "$default" --output "$work/indexes" --generation default
 realm index --model models/realm-mini --corpus "$articles" --output "$work/indexes" --generation leads
 draw() { # COUNT, PATTERN, files: lines of the files that match, chosen at random but always the same
   local count=$1 pattern=$2
@@ -114,7 +117,7 @@ mine_together asked-people asked-people vital "$vital" models/questions/{people,
   --rank 32 --output "$work/mixed"
 # Its retriever is that of realm-mini as it is in the end (`models/realm-mini.sh`).
 [ -d "$work/finding" ] || realm combine --retriever models/realm-mini --reader "$work/mixed" --output "$work/finding"
-[ -d "$work/realm-base" ] || realm calibrate --model "$work/finding" --index "$work/indexes/vital" --corpus "$vital" \
+[ -d "$work/realm-base" ] || realm calibrate --model "$work/finding" --index "$work/indexes/default" --corpus "$default" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.1 \
   --other-index "$work/indexes/leads" --other-corpus "$articles" --other-questions "$work"/open-dev/*.jsonl \

@@ -13,7 +13,7 @@ mkdir -p "$work"
 
 realm ingest --source vital --name vital --output "$work/corpora"
 realm ingest --source default --name default --output "$work/corpora"
-vital=$(echo "$work"/corpora/vital/*/)
+vital=$(echo "$work"/corpora/vital/*/) default=$(echo "$work"/corpora/default/*/)
 
 # What is read while learning: the default corpus, the beginnings of 27,933 more articles, and SQuAD's contexts but for
 # three articles and every other question, which are kept to measure by.
@@ -78,7 +78,7 @@ realm index --model "$work/warm" --corpus "$corpus" --output "$work/indexes" --g
 [ -d "$work/retriever" ] || realm pack --model "$work/tuned-2" --output "$work/retriever" --query int8 --reader int8
 realm index --model "$work/retriever" --corpus "$vital" --output "$work/indexes" --generation vital
 # The vectors of the default corpus go along, so that nobody has to compute them before the first question.
-realm index --model "$work/retriever" --corpus "$(echo "$work"/corpora/default/*/)" --output "$work/retriever" \
+realm index --model "$work/retriever" --corpus "$default" --output "$work/retriever" \
   --generation vectors
 
 # From here on `models/realm-base.sh` must have been run, with $work/retriever as its retriever: its readers teach, the
@@ -102,7 +102,7 @@ not_learnt=(--without "$REALM_BASE_WORK"/open-dev/*.jsonl models/questions/*-dev
   "$questions"/{freebaseqa-dev-eval,mintaka-dev,ambignq-train,ambignq-train-disambig,squad1-train-qa-only}.jsonl \
   "$questions"/{squad1-train-rc,entityquestions-train,qed-nqtrain-rc}.jsonl models/questions/{people,people-more,plain}-train.jsonl \
   "${not_learnt[@]}" --config models/recipes/retriever.toml --run "$work/run-finding" --output "$work/finding"
-[ -d "$work/realm-mini" ] || realm calibrate --model "$work/finding" --index "$work/indexes/vital" --corpus "$vital" \
+[ -d "$work/realm-mini" ] || realm calibrate --model "$work/finding" --index "$work/retriever/vectors" --corpus "$default" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.1 \
   --other-index "$REALM_BASE_WORK/indexes/leads" --other-corpus "$(echo "$REALM_BASE_WORK"/corpora/leads/*/)" \
