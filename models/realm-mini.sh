@@ -101,7 +101,7 @@ not_learnt=(--without "$REALM_BASE_WORK"/open-dev/*.jsonl models/questions/*-dev
   --questions "$questions"/{webquestions-train,curatedtrec-train,nq-open-train-slice,triviaqa-dev}.jsonl \
   "$questions"/{freebaseqa-dev-eval,mintaka-dev,ambignq-train,ambignq-train-disambig,squad1-train-qa-only}.jsonl \
   "$questions"/{squad1-train-rc,entityquestions-train,qed-nqtrain-rc}.jsonl models/questions/{people,people-more,plain}-train.jsonl \
-  "${not_learnt[@]}" --config models/recipes/retriever.toml --run "$work/run-finding" --output "$work/finding"
+  "${not_learnt[@]}" --config models/recipes/mini-retriever.toml --run "$work/run-finding" --output "$work/finding"
 [ -d "$work/realm-mini" ] || realm calibrate --model "$work/finding" --index "$work/retriever/vectors" --corpus "$default" \
   --questions models/questions/{examiner-plain,examiner-casual,stranger,attributes,casual,plain}-dev.jsonl \
   --unanswerable models/questions/{examiner-none,unanswerable}-dev.jsonl --allowed 0.06 --lexical-weight 0.1 \

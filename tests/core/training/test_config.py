@@ -20,6 +20,7 @@ from realm_core.training.config import (
     MlmConfig,
     PretrainConfig,
     ReaderConfig,
+    RetrieverConfig,
     TrainingSettings,
     WarmstartConfig,
 )
@@ -55,6 +56,7 @@ RECIPES: dict[str, type[Settings]] = {
     **dict.fromkeys(("base-asked", "base-asked-more", "base-asked-people"), MineConfig),
     **dict.fromkeys(("base-third", "base-fourth", "base-fifth", "mini-fifth"), ReaderConfig),
     **dict.fromkeys(("mini-first", "mini-second"), FinetuneConfig),
+    "mini-retriever": RetrieverConfig,
 }
 
 
