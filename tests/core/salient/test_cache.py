@@ -35,8 +35,14 @@ DATES = TaggerOptions("dates")
 @pytest.fixture(scope="module")
 def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """150 blocks with two dates each."""
-    texts = {f"Town {i}": f"Town {i} has a mayor. In {1000 + i} it burned; it stood in {1500 + i}." for i in range(150)}
-    return tiny_snapshot(tmp_path_factory.mktemp("towns"), texts)
+    return towns_of(tmp_path_factory.mktemp("towns"), 150)
+
+
+def towns_of(folder: Path, blocks: int) -> Path:
+    """A snapshot of blocks with two dates each."""
+    numbers = range(blocks)
+    texts = {f"Town {i}": f"Town {i} has a mayor. In {1000 + i} it burned; it stood in {1001 + i}." for i in numbers}
+    return tiny_snapshot(folder, texts)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -143,7 +149,8 @@ def test_spacy_in_a_process_of_its_own(deployment: Deployment, tmp_path: Path) -
 
 @pytest.mark.timeout(900)  # two processes are started, on a machine that may be busy
 @pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.nightly), 2])
-def test_interrupted_runs_resume_to_the_same_bytes(towns: Path, tmp_path: Path, processes: int) -> None:
+def test_interrupted_runs_resume_to_the_same_bytes(tmp_path: Path, processes: int) -> None:
+    towns = towns_of(tmp_path / "towns", 600)  # a second and a half: long enough to be met in the middle
     folder = tmp_path / "spans"
     arguments = ["spans", "--corpus", str(towns), "--output", str(folder), "--tagger", "dates", "--shard-blocks", "1"]
     arguments += ["--processes", str(processes)]
@@ -162,7 +169,7 @@ def test_interrupted_runs_resume_to_the_same_bytes(towns: Path, tmp_path: Path, 
     killed.kill()
     assert finish(killed)[0] == -signal.SIGKILL
     after_kill = shards()
-    assert 4 <= len(after_kill) < 150
+    assert 4 <= len(after_kill) < 600
 
     stopped = start(arguments)
     wait_until(lambda: len(shards()) >= len(after_kill) + 3, stopped)
