@@ -78,7 +78,7 @@ class Calibrate(Task):
     questions: tuple[Path, ...] = runtime(help="question files (JSON lines)")
     unanswerable: tuple[Path, ...] = runtime(help="question files whose questions have no answers (`[]`)")
     other_index: Path | None = runtime(
-        None, help="generation folder of another corpus, on which the confidence is fitted, too"
+        None, help="generation folder of another corpus; what is fitted there holds for every corpus but the first"
     )
     other_corpus: Path | None = runtime(None, help="its snapshot folder (default: found by the snapshot id)")
     other_questions: tuple[Path, ...] = runtime((), help="question files that are asked of the other corpus")

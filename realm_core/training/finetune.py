@@ -37,7 +37,7 @@ from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
-from realm_core.training.stage import identity_of, publish, run_folder
+from realm_core.training.stage import identity_of, publish, question_draw, run_folder, training_loop
 from realm_core.training.tasks import Finetune
 
 _RANKED = 200  # blocks that BM25 ranks for a question
@@ -177,7 +177,7 @@ def _supervision(
         questions, ids, found, rankings, strict=True
     ):
         occurrences = everywhere.without(excluded_N)
-        held = _draw(question.question) < config.holdout
+        held = question_draw(question.question) < config.holdout
         one = Supervised(own_ids[:limit], occurrences, group, ranking, expressions)
         if held:
             held_out.append(one)
@@ -204,10 +204,6 @@ def _rankings(retriever: Retriever, texts: Sequence[str], scale: float, activity
     return rankings
 
 
-def _draw(question: str) -> float:
-    return int(hashlib.sha256(question.encode()).hexdigest()[:8], 16) / 2**32
-
-
 def _loop(
     model: Model,
     learnt: Sequence[Supervised],
@@ -226,17 +222,11 @@ def _loop(
     if config.query_lr:
         groups.append(ParameterGroup(model.query, config.query_lr))
     free = ("epochs", "checkpoint_every", "metrics_every", "at_once")
-    return Loop(
+    return training_loop(
         "finetune",
         groups,
-        steps=max(1, len(learnt) // config.batch) * config.epochs,
-        warmup=config.warmup,
-        weight_decay=config.weight_decay,
-        clip=config.clip,
-        seed=config.seed,
-        checkpoint_every=config.checkpoint_every,
-        metrics_every=config.metrics_every,
-        identity=identity_of(
+        config,
+        identity_of(
             model.hash,
             snapshot.snapshot_id,
             [item for item in config.model_dump().items() if item[0] not in free],
@@ -244,9 +234,10 @@ def _loop(
             hashlib.sha256(excluded_N.tobytes()).hexdigest(),
             *([] if score_scale is None else [score_scale]),
         ),
-        folder=run / "finetune",
-        activity=activity,
-        world=world,
+        run,
+        activity,
+        world,
+        steps=max(1, len(learnt) // config.batch) * config.epochs,
     )
 
 

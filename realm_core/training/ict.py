@@ -40,7 +40,7 @@ from realm_core.training.stage import (
     publish,
     run_folder,
     split_passages,
-    stage_loop,
+    training_loop,
 )
 from realm_core.training.tasks import Ict
 
@@ -150,7 +150,16 @@ def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
         HELD_OUT_BY,
         [item for item in config.model_dump().items() if item[0] not in free],
     )
-    loop = stage_loop("ict", [ParameterGroup(embedder, config.learning_rate)], config, identity, run, activity, world)
+    loop = training_loop(
+        "ict",
+        [ParameterGroup(embedder, config.learning_rate)],
+        config,
+        identity,
+        run,
+        activity,
+        world,
+        steps=config.steps,
+    )
     embedder.train()
     try:
         measured = loop.run(losses_of, measure)

@@ -37,7 +37,7 @@ from realm_core.training.stage import (
     publish,
     run_folder,
     split_passages,
-    stage_loop,
+    training_loop,
 )
 from realm_core.training.tasks import Mlm
 
@@ -104,7 +104,7 @@ def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
         HELD_OUT_BY,
         [item for item in config.model_dump().items() if item[0] not in free],
     )
-    loop = stage_loop("mlm", groups, config, identity, run, activity, world)
+    loop = training_loop("mlm", groups, config, identity, run, activity, world, steps=config.steps)
     encoder.train()
     measured = loop.run(losses_of, measure)
     if not world.leads:

@@ -53,7 +53,7 @@ from realm_core.training.stage import (
     publish,
     run_folder,
     split_passages,
-    stage_loop,
+    training_loop,
 )
 from realm_core.training.tasks import Pretrain
 
@@ -116,7 +116,7 @@ def _make(config: PretrainConfig, run: Path, task: Pretrain, activity: Activity)
     of = (model.hash, snapshot.snapshot_id, source.snapshot_id, spans.manifest["files"])
     identity = identity_of(*of, _deciding(config))
     groups = [ParameterGroup(model.block, config.learning_rate), ParameterGroup(model.encoder, config.learning_rate)]
-    loop = stage_loop("pretrain", groups, config, identity, run, activity, world)
+    loop = training_loop("pretrain", groups, config, identity, run, activity, world, steps=config.steps)
     if world.leads:
         forget_after(run, loop.saved_step() or 0)
     world.wait()

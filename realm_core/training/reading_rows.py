@@ -6,7 +6,6 @@ have a "score", f(x, z), are learnt together: the blocks that were retrieved for
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 from collections.abc import Iterable, Sequence
@@ -35,11 +34,6 @@ class ReadingRow:
     answers: tuple[str, ...]
     typed: str | None = None
     score: float | None = None
-
-    @property
-    def draw(self) -> float:
-        """A number from 0 to 1 that depends on the question alone."""
-        return int(hashlib.sha256(self.question.encode()).hexdigest()[:8], 16) / 2**32
 
 
 def read_rows(path: Path) -> list[ReadingRow]:

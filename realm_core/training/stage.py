@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,17 @@ T = TypeVar("T")
 MOST_HELD_OUT = 512
 # Part of the identity: older checkpoints held passages out by row, and have learnt some of those held out now.
 HELD_OUT_BY = "text"
+
+
+class Schedule(Protocol):
+    """What the settings of every training say about its loop."""
+
+    seed: int
+    warmup: float
+    weight_decay: float
+    clip: float
+    checkpoint_every: int
+    metrics_every: int
 
 
 @contextmanager
@@ -85,20 +96,22 @@ def even_parts(count: int, at_once: int) -> Iterator[slice]:
         yield slice(number * count // parts, (number + 1) * count // parts)
 
 
-def stage_loop(
+def training_loop(
     name: str,
     groups: Sequence[ParameterGroup],
-    config: TrainingSettings,
+    config: Schedule,
     identity: str,
     run: Path,
     activity: Activity,
-    world: World,
+    world: World | None = None,
+    *,
+    steps: int,
 ) -> Loop:
-    """The training loop that a schedule describes."""
+    """The loop of the training `name`, as its settings describe it; its checkpoints are in `run / name`."""
     return Loop(
         name,
         groups,
-        steps=config.steps,
+        steps=steps,
         warmup=config.warmup,
         weight_decay=config.weight_decay,
         clip=config.clip,
@@ -110,6 +123,11 @@ def stage_loop(
         activity=activity,
         world=world,
     )
+
+
+def question_draw(question: str) -> float:
+    """A number in [0, 1) that the question alone decides: it is held out if this is below the share `holdout`."""
+    return int(hashlib.sha256(question.encode()).hexdigest()[:8], 16) / 2**32
 
 
 def identity_of(*parts: object) -> str:

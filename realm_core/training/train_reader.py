@@ -37,7 +37,15 @@ from realm_core.training.config import ReaderConfig
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.reading_batch import ReadingBatch, batches_of
 from realm_core.training.reading_rows import ReadingRow, grouped, read_rows, some_blocks
-from realm_core.training.stage import MOST_HELD_OUT, Prefetch, identity_of, publish, run_folder
+from realm_core.training.stage import (
+    MOST_HELD_OUT,
+    Prefetch,
+    identity_of,
+    publish,
+    question_draw,
+    run_folder,
+    training_loop,
+)
 from realm_core.training.tasks import TrainReader
 
 Group = tuple[ReadingRow, ...]  # learnt together: the blocks of a question, or a single row
@@ -57,8 +65,8 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
     if config.frozen_layers >= len(model.reader.bert.layers):
         raise RealmError(f"frozen_layers must be below the reader's {len(model.reader.bert.layers)} layers.")
     groups = [group for path in task.rows for group in grouped(read_rows(path))]
-    held_out = [group for group in groups if group[0].draw < config.holdout][:MOST_HELD_OUT]
-    learnt = [group for group in groups if group[0].draw >= config.holdout]
+    held_out = [group for group in groups if question_draw(group[0].question) < config.holdout][:MOST_HELD_OUT]
+    learnt = [group for group in groups if question_draw(group[0].question) >= config.holdout]
     if not learnt:
         raise RealmError("All rows are held out; there is nothing to train on.")
     device = pick_device(task.device)
@@ -69,24 +77,19 @@ def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity
     teacher = None if task.teacher is None else _teacher(task.teacher, config_read, device)
     step = ReaderStep(reader, config_read, teacher.reader if teacher else None, config.teacher_share)
     free = ("steps", "checkpoint_every", "metrics_every", "at_once")
-    loop = Loop(
+    loop = training_loop(
         "train-reader",
         [ParameterGroup(reader.bert, config.reader_lr)]
         + [ParameterGroup(part, config.head_lr) for part in (reader.ends, reader.norm, reader.score)],
-        steps=config.steps,
-        warmup=config.warmup,
-        weight_decay=config.weight_decay,
-        clip=config.clip,
-        seed=config.seed,
-        checkpoint_every=config.checkpoint_every,
-        metrics_every=config.metrics_every,
-        identity=identity_of(
+        config,
+        identity_of(
             [model.hash, teacher and teacher.hash],
             [item for item in config.model_dump().items() if item[0] not in free],
             learnt,
         ),
-        folder=run / "train-reader",
-        activity=activity,
+        run,
+        activity,
+        steps=config.steps,
     )
     rows = sum(map(len, learnt))
     activity.say(f"{rows:,} rows of {len(learnt):,} to train on, those of {len(held_out):,} held out.")

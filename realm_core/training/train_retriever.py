@@ -13,7 +13,6 @@ Legend: B questions of a step, C competing blocks of each, M blocks of others, D
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -41,9 +40,9 @@ from realm_core.text.joins import join_query
 from realm_core.text.wordpieces import Wordpieces
 from realm_core.training.config import RetrieverConfig
 from realm_core.training.learnt_questions import LeftOut
-from realm_core.training.loop import Loop, ParameterGroup, freeze
+from realm_core.training.loop import ParameterGroup, freeze
 from realm_core.training.nearest import Nearest, NearestBlocks
-from realm_core.training.stage import MOST_HELD_OUT, identity_of, publish, run_folder
+from realm_core.training.stage import MOST_HELD_OUT, identity_of, publish, question_draw, run_folder, training_loop
 from realm_core.training.tasks import TrainRetriever
 
 _MEASURED = (1, 5, 20)  # of the best blocks
@@ -87,21 +86,14 @@ def _make(config: RetrieverConfig, run: Path, task: TrainRetriever, activity: Ac
     step = RetrieverStep(model.query, others=config.others, device=device)
     batches = Batches(learnt, config)
     free = ("epochs", "checkpoint_every", "metrics_every")
-    loop = Loop(
+    loop = training_loop(
         "train-retriever",
         [ParameterGroup(model.query.bert, config.query_lr), ParameterGroup(model.query.dense, config.dense_lr)],
+        config,
+        identity_of(model.hash, [item for item in config.model_dump().items() if item[0] not in free], about, count),
+        run,
+        activity,
         steps=batches.steps,
-        warmup=config.warmup,
-        weight_decay=config.weight_decay,
-        clip=config.clip,
-        seed=config.seed,
-        checkpoint_every=config.checkpoint_every,
-        metrics_every=config.metrics_every,
-        identity=identity_of(
-            model.hash, [item for item in config.model_dump().items() if item[0] not in free], about, count
-        ),
-        folder=run / "train-retriever",
-        activity=activity,
     )
 
     def losses_of(number: int) -> Iterator[tuple[Tensor, dict[str, float]]]:
@@ -131,9 +123,9 @@ def _supervision(
         for unknown in sorted(set(named) - set(files)):
             raise RealmError(f"{setting}.{unknown}: no question file of that name; there are {', '.join(files)}.")
     grouped = [(name, question) for name, own in files.items() for question in own]
-    measured = [pair for pair in grouped if _draw(pair[1].question) < config.holdout]
+    measured = [pair for pair in grouped if question_draw(pair[1].question) < config.holdout]
     random.Random(config.seed).shuffle(measured)
-    grouped = [pair for pair in grouped if _draw(pair[1].question) >= config.holdout]
+    grouped = [pair for pair in grouped if question_draw(pair[1].question) >= config.holdout]
     questions = [question for _, question in grouped]
     times = [config.repeat.get(name, 1) for name, _ in grouped]
     ids = [one.ids for one in join_query(Wordpieces.default(), [q.question for q in questions], _width(model))]
@@ -166,11 +158,6 @@ def _supervision(
 
 def _width(model: Model) -> int:
     return model.config.query_wordpieces
-
-
-def _draw(question: str) -> float:
-    """A number in [0, 1) that the question alone decides."""
-    return int(hashlib.sha256(question.encode()).hexdigest()[:8], 16) / 2**32
 
 
 def _choose_parameters(query: Embedder, config: RetrieverConfig, folder: Path) -> bool:

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from realm_core.corpus.store import Snapshot
-from realm_core.errors import RealmError
-from realm_core.evaluation.calibrate import (
+from realm_core.errors import RealmError, Stopped
+from realm_core.evaluation import readings
+from realm_core.evaluation.calibration_rule import (
     Answered,
     ReadQuestion,
     ScoreSetting,
@@ -24,18 +26,18 @@ from realm_core.evaluation.calibrate import (
     _confidence_weights,
     _threshold,
     fitted,
-    fitted_config,
     logistic,
 )
 from realm_core.evaluation.predicting import Predictor
 from realm_core.index.generation import Generation
 from realm_core.index.retriever import DenseRetriever
 from realm_core.model.checkpoint import load_model
-from realm_core.model.config import ConfidenceWeights, ModelConfig
+from realm_core.model.config import Calibration, ModelConfig
 from realm_core.questions.answers import is_correct
 from realm_core.questions.question_file import Question, read_questions
+from realm_core.runs.activity import Activity
 from realm_core.serving.provenance import Answer, RankedAnswer, confidence
-from realm_core.serving.reading import BlockReading, SearchResult
+from realm_core.serving.reading import BlockReading, ReadBlock, SearchResult
 from tests.core.running import activity_of
 from tests.tiny import tiny_deployment
 
@@ -102,10 +104,9 @@ def test_a_sign_that_misleads_is_left_out_of_the_fit() -> None:
         likelihood = share + draw.gauss(0, 0.7)
         right = draw.random() < 1 / (1 + math.exp(-(1.5 * share - 0.8 * likelihood)))
         group.append(Answered(right, 0.5, (share, likelihood, draw.random())))
-    weights = _confidence_weights([group])
-    assert weights.likelihood == 1e-3 < weights.slope
-    slopes = (weights.slope, weights.likelihood, weights.margin)
-    said = [confidence(one.signs, slopes, weights.offset) for one in group if one.signs is not None]
+    slopes, offset = _confidence_weights([group])
+    assert slopes[1] == 1e-3 < slopes[0]
+    said = [confidence(one.signs, slopes, offset) for one in group if one.signs is not None]
     assert math.fsum(said) / len(said) == pytest.approx(sum(one.right for one in group) / len(group), abs=2e-3)
 
 
@@ -143,55 +144,88 @@ class Known:
         return Answered(right, 0.8 if self._answerable else 0.1, (1.0, 1.0, 1.0) if right else (-1.0, -1.0, 0.0))
 
 
-class Elsewhere:
-    """A question of another corpus, answered wrongly with all signs of a right one, unless the bias is `right_at`."""
-
-    def __init__(self, right_at: float = 9.0) -> None:
-        self._right_at = right_at
-
-    def outcome(self, setting: ScoreSetting) -> SettingOutcome:
-        return SettingOutcome(setting.reading_bias == self._right_at, 0.01, 0.0)
-
-    def answered(self, setting: ScoreSetting) -> Answered:
-        return Answered(False, 0.8, (1.0, 1.0, 1.0))
-
-
 def test_answers_count_more_than_likelihood() -> None:
     fit = fitted({"a": [Known(True)] * 5}, [Known(False)] * 5, 0.0)  # type: ignore[list-item]
-    assert fit.setting.reading_bias == -3.0
-    assert fit.answered_right == {"a": 1.0} and fit.answered_unanswerable == 0.0 and fit.auc == 1.0
+    assert fit.calibration.reading_bias == -3.0
+    assert fit.right == {"a": 1.0} and fit.answered_unanswerable == 0.0 and fit.auc == 1.0
 
 
-def test_another_corpus_has_a_say_in_the_setting() -> None:
-    """Two files are right at −4 there, even below the threshold, against one file that is right at −3 here."""
-    elsewhere = {"b": [Elsewhere(-4.0)] * 5, "c": [Elsewhere(-4.0)] * 5}
-    fit = fitted({"a": [Known(True)] * 5}, [Known(False)] * 5, 0.0, elsewhere)  # type: ignore[arg-type, list-item]
-    assert fit.setting.reading_bias == -4.0 and fit.answered_right == {"a": 0.0}
+class Doubtful(Known):
+    """Right where the bias is −4, but with less certainty than a question without an answer is answered with."""
+
+    def outcome(self, setting: ScoreSetting) -> SettingOutcome:
+        return SettingOutcome(setting.reading_bias == -4.0, 0.05, 0.5)
+
+    def answered(self, setting: ScoreSetting) -> Answered:
+        return Answered(setting.reading_bias == -4.0, 0.05, (0.0, 0.0, 0.0))
 
 
-def test_another_corpus_has_a_confidence_of_its_own() -> None:
-    """There the best answer is always wrong, with the signs of a right one: less is promised, nothing else changes."""
-    files, none = {"a": [Known(True)] * 5}, [Known(False)] * 5
-    alone = fitted(files, none, 0.0)  # type: ignore[arg-type]
-    both = fitted(files, none, 0.0, {"b": [Elsewhere()] * 5})  # type: ignore[arg-type, list-item]
-    assert alone.elsewhere is None and dataclasses.replace(both, elsewhere=None) == alone
-    assert both.elsewhere is not None
-    assert _promised(both.elsewhere) < 0.2 < 0.8 < _promised(both.confidence)
-    config = fitted_config(ModelConfig(), both, "default en")
-    assert config.confidence_origin == "default en"
+def test_what_is_withheld_counts_or_not() -> None:
+    files, none = {"a": [Known(True)] * 5, "b": [Doubtful(True)] * 6, "c": [Doubtful(True)] * 6}, [Known(False)] * 5
+    strict = fitted(files, none, 0.0)  # type: ignore[arg-type]
+    assert strict.calibration.reading_bias == -3.0 and strict.right == {"a": 1.0, "b": 0.0, "c": 0.0}
+    lenient = fitted(files, none, 0.0, withheld_counts=False)  # type: ignore[arg-type]
+    assert lenient.calibration.reading_bias == -4.0 and lenient.right == {"a": 0.0, "b": 1.0, "c": 1.0}
+    assert strict.answered_unanswerable == lenient.answered_unanswerable == 0.0
+
+
+def test_a_corpus_has_a_calibration_of_its_own() -> None:
+    own = Calibration(min_probability=0.1, prior_temperature=2.0, confidence_offset=1.0)
+    other = Calibration(reading_temperature=0.5, reading_bias=-1.0, confidence_slope=0.5)
+    config = ModelConfig().calibrated(own, "default en", other)
+    assert config.calibrated_for == "default en"
     here, there = config.at("default en"), config.at("default fr")
-    assert _promised(here.own_confidence()) == pytest.approx(_promised(both.confidence), abs=1e-3)
-    assert _promised(there.own_confidence()) == pytest.approx(_promised(both.elsewhere), abs=1e-3)
+    assert here == ModelConfig().calibrated(own) and there == ModelConfig().calibrated(other)
     assert here.at("default fr") == here and there.at("default en") == there  # what a corpus has is not chosen again
-    everywhere = fitted_config(ModelConfig(), alone, "default en")
+    everywhere = ModelConfig().calibrated(own)
     assert everywhere.at("default fr") == everywhere.at("default en") == everywhere
     assert ModelConfig.from_dict(json.loads(json.dumps(config.as_dict())), "x") == config
     uncalibrated = config.uncalibrated()
-    assert uncalibrated.at("default fr").own_confidence() == ConfidenceWeights() == uncalibrated.own_confidence()
+    assert uncalibrated == dataclasses.replace(here, confidence_offset=0.0) == uncalibrated.at("default fr")
+    with pytest.raises(RealmError, match="x: prior_temperature must be a number above 0, not 0"):
+        ModelConfig.from_dict({"elsewhere": {"prior_temperature": 0}}, "x")
 
 
-def _promised(weights: ConfidenceWeights) -> float:
-    return confidence((1.0, 1.0, 1.0), (weights.slope, weights.likelihood, weights.margin), weights.offset)
+def test_stopped_it_reads_only_what_it_has_not_read(
+    parts: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, index, corpus = parts
+    for name, questions in {"asked": ASKED, "none": NONE}.items():
+        lines = [json.dumps({"question": q.question, "answers": list(q.answers)}) + "\n" for q in questions]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    options = ["--model", model, "--index", index, "--corpus", corpus, "--device", "cpu", "--k", 3]
+    options += ["--questions", tmp_path / "asked.jsonl", "--unanswerable", tmp_path / "none.jsonl", "--output"]
+    monkeypatch.setattr(readings, "_QUESTIONS_A_FILE", 2)
+    activity_of("calibrate", [*options, tmp_path / "whole"])
+    assert not (tmp_path / ".whole.run").exists()  # what was read is of no more use
+
+    read: list[str] = []
+    ask = Predictor.read
+
+    def asked(self: Predictor, questions: Sequence[Question]) -> Iterator[tuple[Question, list[ReadBlock]]]:
+        read.extend(question.question for question in questions)
+        return ask(self, questions)
+
+    def stop_in_the_second_part(_: Activity) -> None:
+        if len(read) > 2:
+            raise Stopped
+
+    monkeypatch.setattr(Predictor, "read", asked)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(Activity, "check", stop_in_the_second_part)
+        activity_of("calibrate", [*options, tmp_path / "resumed"])
+    assert read == [question.question for question in ASKED] and not (tmp_path / "resumed").exists()
+    read.clear()
+    activity_of("calibrate", [*options, tmp_path / "resumed"])
+    assert read == [question.question for question in (*ASKED[2:], *NONE)]
+    assert load_model(tmp_path / "resumed").config == load_model(tmp_path / "whole").config
+
+    read.clear()
+    run = tmp_path / "run"
+    activity_of("calibrate", [*options, tmp_path / "first"], run=run)
+    activity_of("calibrate", [*options, tmp_path / "second", "--allowed", "0.5"], run=run)
+    assert read == [question.question for question in (*ASKED, *NONE)]  # once for both
+    assert load_model(tmp_path / "first").config != load_model(tmp_path / "second").config
 
 
 def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path, Path, Path], tmp_path: Path) -> None:
@@ -221,8 +255,8 @@ def test_the_command_writes_the_configuration_and_nothing_else(parts: tuple[Path
     activity_of("calibrate", [*both, "--other-index", index, "--other-corpus", corpus, "--other-questions", elsewhere])
     fitted_both = load_model(tmp_path / "both")
     assert fitted_both.about is not None and fitted_both.about["calibrated_on"] == ["asked", "elsewhere"]
-    assert fitted_both.config.confidence_origin == Snapshot.open(corpus).origin == "tiny tiny"
-    assert fitted_both.config.confidence_elsewhere is not None and after.config.confidence_elsewhere is None
+    assert fitted_both.config.calibrated_for == Snapshot.open(corpus).origin == "tiny tiny"
+    assert fitted_both.config.elsewhere is not None and after.config.elsewhere is None
     with pytest.raises(RealmError, match=r"none\.jsonl, line 1: `answers` must be a list of non-empty texts"):
         read_questions(none)
 

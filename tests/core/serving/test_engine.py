@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from realm_core.errors import RealmError
 from realm_core.index.build import build
 from realm_core.model.checkpoint import load_model, save_model
-from realm_core.model.config import ConfidenceWeights, Normalisation
+from realm_core.model.config import Calibration, Normalisation
 from realm_core.questions.answers import holds_answer
 from realm_core.runs.activity import Activity
 from realm_core.serving.engine import Engine
@@ -126,17 +126,23 @@ def test_an_answer_names_model_index_and_corpus(precise: Engine, deployment: Dep
 
 
 @pytest.mark.parametrize("origin", ["tiny tiny", "default en"])
-def test_the_confidence_is_that_of_the_corpus(deployment: Deployment, tmp_path: Path, origin: str) -> None:
+def test_the_calibration_is_that_of_the_corpus(
+    deployment: Deployment, precise: Engine, tmp_path: Path, origin: str
+) -> None:
     """A model that was calibrated on the corpus that is asked, and one that was calibrated on another."""
     model = load_model(deployment.model)
-    own, elsewhere = ConfidenceWeights(0.5, -1.0, 0.25, 0.1), ConfidenceWeights(0.75, -2.0, 0.5, 0.2)
-    config = model.config.confident(own, origin, elsewhere)
+    own = Calibration(0.01, 2.0, 1.4, -1.0, 0.5, -1.0, 0.25, 0.1)
+    elsewhere = Calibration(0.02, 0.5, 0.7, 1.0, 0.75, -2.0, 0.5, 0.2)
+    config = model.config.calibrated(own, origin, elsewhere)
     save_model(replace(model, config=config), tmp_path / "made")
     with closing(Engine.load(tmp_path / "made", deployment.index, deployment.corpus, device="cpu")) as engine:
         answer = engine.ask(QUESTIONS[0])
     expected = own if origin == "tiny tiny" else elsewhere
-    told = {name: getattr(answer, f"confidence_{name}") for name in asdict(expected)}
-    assert told == asdict(expected) and answer.is_calibrated
+    told = {name: value for name, value in asdict(expected).items() if hasattr(answer, name)}
+    assert told == {name: getattr(answer, name) for name in told} and answer.is_calibrated
+    assert told.keys() >= {"min_probability", "confidence_slope", "confidence_offset"}
+    plain = sorted(block.retriever_score / expected.prior_temperature for block in precise.ask(QUESTIONS[0]).evidence)
+    assert sorted(block.retriever_score for block in answer.evidence) == pytest.approx(plain, rel=0.02)
     questions = tmp_path / "asked.jsonl"
     questions.write_text(json.dumps({"question": QUESTIONS[0], "answers": ["17 November 1869"]}) + "\n")
     where = ["--index", deployment.index, "--corpus", deployment.corpus, "--device", "cpu", "--questions", questions]
