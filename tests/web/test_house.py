@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from django.conf import settings
 from django.core.management import call_command
@@ -14,33 +9,6 @@ from django.test import Client
 
 from tests.web.conftest import FakeEngine, Person
 from webapp.models import AskedAnswer
-
-_IMPORTS = """
-import pkgutil, sys
-import django
-django.setup()
-import webapp, webapp.urls, webapp.wsgi
-from django.contrib import admin
-admin.autodiscover()
-for module in pkgutil.walk_packages(webapp.__path__, "webapp."):
-    __import__(module.name)
-heavy = {"torch", "faiss", "transformers", "tokenizers", "safetensors", "workers"} & set(sys.modules)
-sys.exit(f"imported: {sorted(heavy)}" if heavy else 0)
-"""
-
-
-def test_importing_the_web_application_loads_nothing_heavy(tmp_path: Path) -> None:
-    """In a process of its own: here, other tests have imported torch already."""
-    environment = {**os.environ, "REALM_DATA": str(tmp_path), "DATABASE_URL": "sqlite:///:memory:"}
-    process = subprocess.run(
-        [sys.executable, "-c", _IMPORTS],
-        cwd=settings.BASE_DIR,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
 
 
 @pytest.mark.django_db
