@@ -6,7 +6,6 @@ Legend: K blocks, N body wordpieces of a batch, L of a block, M longest span, S 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from realm_core.model.pairs import ReadingPair, collate
 from realm_core.model.reader import Reader, by_block
 from realm_core.questions.answers import normalise_answer
 from realm_core.serving.provenance import Answer, AnswerCandidate, Evidence, conclude
+from realm_core.serving.wording import displayed
 from realm_core.text.wordpieces import Encoded, Wordpieces
 
 # Wordpieces per batch, of pairs of several questions. With half as many more, a layer's activations exceed a CPU's
@@ -35,7 +35,6 @@ _READ_WORDPIECES_GPU = 65536
 # figures add up.
 _SPANS_PER_BLOCK = 40
 _CANDIDATES_PER_BLOCK = 10
-_ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the)\s+(?=\S)")
 
 
 @dataclass(frozen=True)
@@ -224,10 +223,8 @@ def _candidates(block: ReadBlock, log_likelihood_S: Tensor, width: int) -> dict[
             break
         first, extent = divmod(position, width)
         start, end = block.body.offsets[first][0], block.body.offsets[first + extent][1]
+        start, end = displayed(block.block.text, start, end)
         text = block.block.text[start:end]
-        if article := _ARTICLE.match(text):  # "a heart attack" is shown as "heart attack", but "The Hague" stays
-            start += article.end()
-            text = block.block.text[start:end]
         key = normalise_answer(text) or text.casefold()
         known = candidates.get(key)
         likelihood = math.exp(log_likelihood)

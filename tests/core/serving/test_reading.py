@@ -18,9 +18,16 @@ from realm_core.text.wordpieces import Wordpieces
         ("It was the longest day.", "the longest day", "longest day"),
         ("They sang a cappella.", "a cappella", "a cappella"),
         ("Its first letter is a, too.", "a", "a"),
+        ('Melvin Jerome "Mel" Blanc spoke.', 'Mel" Blanc', '"Mel" Blanc'),
+        ('Melvin Jerome "Mel" Blanc spoke.', 'Jerome "Mel', 'Jerome "Mel"'),
+        ('Melvin Jerome "Mel" Blanc spoke.', '" Blanc', "Blanc"),
+        ('Melvin Jerome "Mel" Blanc spoke.', 'Jerome "Mel" Blanc', 'Jerome "Mel" Blanc'),
+        ("It joined the alliance (NATO) early.", "the alliance (NATO", "alliance (NATO)"),
+        ("It joined the alliance (NATO) early.", "NATO)", "(NATO)"),
+        ("He wrote “War and Peace” then.", "War and Peace”", "“War and Peace”"),
     ],
 )
-def test_an_answer_does_not_begin_with_an_article_in_lower_case(text: str, marked: str, shown: str) -> None:
+def test_an_answer_has_no_article_and_no_mark_without_its_partner(text: str, marked: str, shown: str) -> None:
     body = Wordpieces.default().encode([text])[0]
     start = text.rindex(marked) if marked == "a" else text.index(marked)
     first = next(i for i, (begin, _) in enumerate(body.offsets) if begin == start)

@@ -1,0 +1,37 @@
+"""Which stretch of a block's text is displayed for a span that the reader has chosen."""
+
+from __future__ import annotations
+
+import re
+
+_ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the)\s+(?=\S)")
+_PAIRS = ('""', "“”", "«»", "()", "[]")
+
+
+def displayed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span text[start:end] without a leading article in lower case, and with no mark whose partner is missing.
+
+    The partner is taken in if it is next to the span ('Mel" Blanc' becomes '"Mel" Blanc'); otherwise a mark at the
+    span's edge is left out. "The Hague" keeps its article.
+    """
+    if article := _ARTICLE.match(text, start, end):
+        start += article.end() - article.start()
+    for opening, closing in _PAIRS:
+        lacking = _lacking(text[start:end], opening, closing)
+        if "opening" in lacking and text[start - 1 : start] == opening:
+            start -= 1
+        elif "closing" in lacking and text[end : end + 1] == closing:
+            end += 1
+        elif lacking and end - start > 2:
+            start += text[start] in (opening, closing)
+            end -= text[end - 1] in (opening, closing)
+    inner = text[start:end]
+    return start + len(inner) - len(inner.lstrip()), end - len(inner) + len(inner.rstrip())
+
+
+def _lacking(span: str, opening: str, closing: str) -> set[str]:
+    """Which of the two marks the span has too few of; of two equal ones it cannot be known which."""
+    if opening == closing:
+        return {"opening", "closing"} if span.count(opening) % 2 else set()
+    difference = span.count(opening) - span.count(closing)
+    return {"closing"} if difference > 0 else {"opening"} if difference < 0 else set()
