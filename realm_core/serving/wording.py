@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _ARTICLE = re.compile(r"(?:a(?! cappella\b| priori\b| posteriori\b| la\b)|an|the)\s+(?=\S)")
+_ABBREVIATION = re.compile(r"\b(?:(?:[A-Z]\.)+[A-Z]|Jr|Sr|Inc|Ltd|Co)$")
 _PAIRS = ('""', "“”", "«»", "()", "[]")
 
 
@@ -12,7 +13,7 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
     """The span text[start:end] without a leading article in lower case, and with no mark whose partner is missing.
 
     The partner is taken in if it is next to the span ('Mel" Blanc' becomes '"Mel" Blanc'); otherwise a mark at the
-    span's edge is left out. "The Hague" keeps its article.
+    span's edge is left out. An abbreviation keeps its full stop ("Washington, D.C."), and "The Hague" its article.
     """
     if article := _ARTICLE.match(text, start, end):
         start += article.end() - article.start()
@@ -25,6 +26,8 @@ def displayed(text: str, start: int, end: int) -> tuple[int, int]:
         elif lacking and end - start > 2:
             start += text[start] in (opening, closing)
             end -= text[end - 1] in (opening, closing)
+    if text[end : end + 1] == "." and _ABBREVIATION.search(text[start:end]):
+        end += 1
     inner = text[start:end]
     return start + len(inner) - len(inner.lstrip()), end - len(inner) + len(inner.rstrip())
 

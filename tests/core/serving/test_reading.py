@@ -24,6 +24,8 @@ from realm_core.text.wordpieces import Wordpieces
         ('Melvin Jerome "Mel" Blanc spoke.', 'Jerome "Mel" Blanc', 'Jerome "Mel" Blanc'),
         ("It joined the alliance (NATO) early.", "the alliance (NATO", "alliance (NATO)"),
         ("It joined the alliance (NATO) early.", "NATO)", "(NATO)"),
+        ("It is in Washington, D.C. today.", "Washington, D.C", "Washington, D.C."),
+        ("It is rich in vitamin K. So is kale.", "vitamin K", "vitamin K"),
         ("He wrote “War and Peace” then.", "War and Peace”", "“War and Peace”"),
     ],
 )
