@@ -21,7 +21,7 @@ from realm_core.serving.provenance import Answer
 from tests.web.pages import fillings, stored
 from webapp.deployments import service as deploying
 from webapp.deployments.service import Finding, PairCheck, Verdict
-from webapp.models import Deployment, IndexGeneration, ModelVersion
+from webapp.models import AuditEntry, Deployment, IndexGeneration, ModelVersion
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ def outsider(db: None) -> Person:
 def _log_in(user: User) -> Person:
     client = Client()
     client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    AuditEntry.objects.filter(by=user).delete()  # tests see what they cause, not this login
     return Person(user.username, user, client)
 
 

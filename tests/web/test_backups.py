@@ -122,7 +122,7 @@ def test_everything_is_as_it_was(data: Path, index: IndexGeneration, tmp_path: P
     part = Job.objects.get(pk=part.pk)
     assert part.parent == part.settings_of == ended
     assert JobMetric.objects.get().values == {"loss": 0.5} and Feedback.objects.get().by == person
-    assert [entry.action for entry in AuditEntry.objects.all()] == ["restore", "deploy"]
+    assert [entry.action for entry in AuditEntry.objects.all()] == ["restore", "login", "deploy"]
     active = Deployment.active()
     assert active is not None
     assert check(active.index).refusal == "" and list(data.glob(".*")) == []  # the files are whole

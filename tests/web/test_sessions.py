@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.web.conftest import Person
-from webapp.models import AuditEntry
+from webapp.models import ApiToken, AuditEntry
 
 pytestmark = pytest.mark.django_db
 
@@ -25,13 +25,28 @@ def _log_in(client: Client, person: Person) -> None:
     assert sent.status_code == 302
 
 
-def test_login_and_logout_are_written_down(member: Person, client: Client) -> None:
-    _log_in(client, member)
-    assert _written() == [("login", member.user.username)]
-    client.post(reverse("logout"))
-    assert _written() == [("login", member.user.username), ("logout", member.user.username)]
-    client.post(reverse("logout"))  # nobody is there any more
+@pytest.mark.parametrize("address", ["logout", "admin:logout"])
+def test_each_login_and_logout_is_one_audit_entry(staff: Person, client: Client, address: str) -> None:
+    _log_in(client, staff)
+    assert _written() == [("login", "Stella")]
+    assert client.post(reverse(address)).status_code in (200, 302)
+    assert _written() == [("login", "Stella"), ("logout", "Stella")]
+    client.post(reverse(address))  # without a session
     assert len(_written()) == 2
+
+
+def test_a_login_that_begins_at_the_administration_is_one_audit_entry(staff: Person, client: Client) -> None:
+    sent = client.get(reverse("admin:index"), follow=True)
+    assert sent.redirect_chain[-1][0].startswith(reverse("login"))
+    _log_in(client, staff)
+    assert client.get(reverse("admin:index")).status_code == 200
+    assert _written() == [("login", "Stella")]
+
+
+def test_a_request_with_a_token_is_no_login(member: Person, client: Client) -> None:
+    _, token = ApiToken.issue(member.user, "a script", ["ask"])
+    assert client.get(reverse("api-answers"), headers={"Authorization": f"Bearer {token}"}).status_code == 200
+    assert _written() == []
 
 
 def test_an_administrators_session_ends_within_a_day(member: Person, staff: Person, client: Client) -> None:

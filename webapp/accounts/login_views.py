@@ -1,4 +1,4 @@
-"""Login and logout."""
+"""Login."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm, UsernameField
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView as DjangosLoginView
-from django.contrib.auth.views import LogoutView as DjangosLogoutView
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from webapp.access import limits
 from webapp.accounts import service as accounts
-from webapp.models import AuditEntry
 
 
 class LoginForm(AuthenticationForm):
@@ -49,18 +47,6 @@ class LoginView(DjangosLoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """Name and password are right. After the login of any superuser the first password is not needed any more."""
         response = super().form_valid(form)
-        user = form.get_user()
-        if user.is_superuser:
+        if form.get_user().is_superuser:
             accounts.forget_first_password()
-        AuditEntry.record("login", user.get_username(), by=user)
         return response
-
-
-class LogoutView(DjangosLogoutView):
-    """Django's view, with an audit entry."""
-
-    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """Log out; without a session there is no audit entry."""
-        if isinstance(request.user, User):
-            AuditEntry.record("logout", request.user.get_username(), by=request.user)
-        return super().post(request, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Sessions of staff are short, however they began: what staff change is served to everybody."""
+"""Sessions: each login and logout is in the audit trail, and those of staff are short, however they began."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware, get_user
 from django.contrib.auth.models import AnonymousUser, User
-from django.contrib.auth.signals import user_logged_in
+from django.contrib.auth.signals import user_logged_in, user_logged_out
 from django.dispatch import receiver
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
+
+from webapp.models import AuditEntry
+
+
+@receiver(user_logged_in, dispatch_uid="audit-login")
+def record_login(user: User, **_signal: Any) -> None:
+    """Add an audit entry."""
+    AuditEntry.record("login", user.get_username(), by=user)
+
+
+@receiver(user_logged_out, dispatch_uid="audit-logout")
+def record_logout(user: User | None, **_signal: Any) -> None:
+    """Add an audit entry, also for the administration's own address; none without a session."""
+    if user is not None:
+        AuditEntry.record("logout", user.get_username(), by=user)
 
 
 @receiver(user_logged_in, dispatch_uid="staff-session")
