@@ -296,13 +296,13 @@ def test_an_interrupted_job_resumes_by_itself_later_and_later_and_then_no_more()
         assert Job.resume_interrupted(now + rest - timedelta(seconds=5)) == []
         assert [one.pk for one in Job.resume_interrupted(now + rest + timedelta(seconds=5))] == [job.pk]
         job.refresh_from_db()
-        assert (job.state, job.attempt, job.error) == (JobState.QUEUED, 0, "")
+        assert (job.state, job.attempt, job.fruitless, job.error) == (JobState.QUEUED, time, 0, "")
         claimed = Job.claim(job.pk, "two", 60)
-        assert claimed is not None and claimed.finish("two", JobState.INTERRUPTED)
+        assert claimed is not None and claimed.begin("two") and claimed.finish("two", JobState.INTERRUPTED)
     job.refresh_from_db()
-    assert job.interruptions == MAX_INTERRUPTIONS + 1
+    assert (job.interruptions, job.attempt) == (MAX_INTERRUPTIONS + 1, MAX_INTERRUPTIONS)
     assert Job.resume_interrupted(now + timedelta(days=300)) == []
-    assert job.resume() and job.interruptions == 0  # a person may
+    assert job.resume() and (job.interruptions, job.attempt) == (0, 0)  # a person may, and begins to count anew
 
 
 def test_an_interrupted_job_does_not_resume_beside_another_that_does_the_same() -> None:
@@ -370,7 +370,10 @@ def test_what_is_told_to_stop_does_not_wait_for_parts() -> None:
 @pytest.mark.parametrize("state", list(JobState))
 def test_a_part_that_has_ended_can_be_wanted_again(state: JobState) -> None:
     job = job_in(state)
+    Job.objects.update(attempt=4, fruitless=2)
     assert job.again() is (state not in (JobState.QUEUED, JobState.RUNNING, JobState.STOPPING))
+    job.refresh_from_db()
+    assert (job.attempt, job.fruitless) == (4, 0 if job.state == JobState.QUEUED != state else 2)
 
 
 # ── Devices ─────────────────────────────────────────────────────────────────────────────────────────────────────────

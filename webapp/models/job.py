@@ -315,8 +315,8 @@ class Job(models.Model):
         return ended + jobs.filter(state=JobState.RUNNING).update(state=JobState.STOPPING)
 
     def resume(self) -> bool:
-        """Queue a failed, stopped or interrupted job again; it resumes from what it had finished."""
-        return self._changed(self._queue_again(RESUMABLE, interruptions=0))
+        """Queue a failed, stopped or interrupted job again; it goes on behind what is finished, and counts anew."""
+        return self._changed(self._queue_again(RESUMABLE, attempt=0, interruptions=0))
 
     # ---- for the scheduler
 
@@ -405,7 +405,6 @@ class Job(models.Model):
             .update(
                 state=JobState.QUEUED,
                 queued_at=timezone.now(),
-                attempt=0,
                 fruitless=0,
                 error="",
                 started_at=None,
