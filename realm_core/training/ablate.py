@@ -1,6 +1,6 @@
 """The paper's ablations on any corpus: `python -m realm_core ablate`. One command makes the rows of table 2.
 
-    main → settings and inputs checked → AblationPlan (ablation.py) → each stage in its own process → tables
+    main → settings and inputs checked → AblationPlan (ablation_plan.py) → each stage in its own process → tables
 
 Every stage is a command of this package. Results that exist are not made again, and a stage that was stopped or killed
 resumes from its checkpoint, so the same command run again completes what is missing. In the output folder:
@@ -36,9 +36,10 @@ from realm_core.runs.folder import LOCK, RunFolder
 from realm_core.runs.locks import only_one
 from realm_core.runs.part import run_part
 from realm_core.salient.cache import MANIFEST_FILE, SalientSpans
-from realm_core.training.ablation import BM25, ROWS, AblationConfig, AblationInputs, AblationPlan, AblationStage
+from realm_core.training.ablation import BM25, ROWS, AblationConfig
+from realm_core.training.ablation_plan import AblationPlan, AblationSizes, AblationStage
 from realm_core.training.relay import Relay, passed_on
-from realm_core.training.tasks import Ablate
+from realm_core.training.tasks import Ablate, Pretrain
 
 _NOTE_S = 5.0  # between two writes of a running stage's time
 _STAGE_COLUMNS = ("seed", "seconds", "refreshes", "index_lag_steps", "made")  # of the table of stages
@@ -49,8 +50,8 @@ def main(arguments: Ablate, activity: Activity) -> None:
     """Run the missing stages, and print the table."""
     names = [name for name in ROWS if name in arguments.rows]
     settings = arguments.settings
-    inputs, identity = _inputs(arguments, settings)
-    plan = AblationPlan(names, inputs, settings, arguments.output)
+    sizes, identity = _inputs(arguments, settings)
+    plan = AblationPlan(names, arguments, sizes)
     with only_one(arguments.output, activity):
         _claim(arguments.output, {**identity, "settings": settings.model_dump()})
         stages = _Stages(plan, arguments.output, activity)
@@ -58,7 +59,7 @@ def main(arguments: Ablate, activity: Activity) -> None:
         text = ""
         for name in names:
             stages.run(name)
-            results, text = _results(plan, inputs, names[: names.index(name) + 1], stages.seconds)
+            results, text = _results(plan, sizes, names[: names.index(name) + 1], stages.seconds)
             stages_of_row = {stage.name for stage in plan.rows[name]}
             for sentence in _never_replaced(stage for stage in results["stages"] if stage["name"] in stages_of_row):
                 activity.warn(sentence)
@@ -68,8 +69,8 @@ def main(arguments: Ablate, activity: Activity) -> None:
     activity.result(results)
 
 
-def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[AblationInputs, dict[str, Any]]:
-    """(inputs of the ablation, what identifies them); every file is opened and checked."""
+def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[AblationSizes, dict[str, Any]]:
+    """(sizes of the inputs, what identifies them); every file is opened and checked."""
     for device in (arguments.device, arguments.builder_device):
         pick_device(device)
     questions, dev = ({path.stem: path for path in paths} for paths in (arguments.questions, arguments.dev))
@@ -87,20 +88,12 @@ def _inputs(arguments: Ablate, settings: AblationConfig) -> tuple[AblationInputs
     learnt = {path: read_questions(path) for path in arguments.questions}
     measured = {path: read_questions(path) for path in arguments.dev}
     _refuse_common({path: rows for path, rows in learnt.items() if repeat.get(path.stem, 1)}, measured)
-    inputs = AblationInputs(
-        model=arguments.model,
-        corpus=arguments.corpus,
-        spans=arguments.spans,
-        questions=tuple(arguments.questions),
-        dev=tuple(arguments.dev),
-        exclude_titles=excluded,
-        device=arguments.device,
-        builder_device=arguments.builder_device,
+    sizes = AblationSizes(
         blocks=len(snapshot),
         asked=sum(len(rows) * repeat.get(path.stem, 1) for path, rows in learnt.items()),
         dev_asked={path.stem: len(rows) for path, rows in measured.items()},
     )
-    return inputs, {
+    return sizes, {
         "model": read_hashes(arguments.model)[0],
         "corpus": snapshot.snapshot_id,
         "spans": sha256_of_file(arguments.spans / MANIFEST_FILE),
@@ -205,10 +198,10 @@ class _Stages:
 
 
 def _results(
-    plan: AblationPlan, inputs: AblationInputs, names: Sequence[str], seconds: dict[str, float]
+    plan: AblationPlan, sizes: AblationSizes, names: Sequence[str], seconds: dict[str, float]
 ) -> tuple[dict[str, Any], str]:
     """The finished rows as JSON and as Markdown."""
-    sets = list(inputs.dev_asked)
+    sets = list(sizes.dev_asked)
     rows = []
     for name in names:
         row = ROWS[name]
@@ -226,7 +219,7 @@ def _results(
             }
         )
     stages = [_stage_record(stage, plan.run(stage.name), seconds) for name in names for stage in plan.rows[name]]
-    results = {"questions": inputs.dev_asked, "rows": rows, "stages": stages}
+    results = {"questions": sizes.dev_asked, "rows": rows, "stages": stages}
     return results, _markdown(results, [compare.Run.of(plan.predictions(n, dev)) for dev in sets for n in names])
 
 
@@ -240,7 +233,7 @@ def _stage_record(stage: AblationStage, folder: RunFolder, seconds: dict[str, fl
     For pre-training also the number of index replacements, and by how many steps the index lagged on average.
     """
     made, held_out, refreshes, lag_steps = None, None, None, None
-    if stage.command[0] == "pretrain":
+    if stage.id.stage == Pretrain.activity:
         refreshes, lag_steps = _freshness(folder.metrics_file)
     if (stage.output / "config.json").exists():
         made = read_hashes(stage.output)[0]
@@ -256,7 +249,7 @@ def _stage_record(stage: AblationStage, folder: RunFolder, seconds: dict[str, fl
         "held_out": held_out,
         "refreshes": refreshes,
         "index_lag_steps": lag_steps,
-        "command": list(stage.command),
+        "command": stage.command,
     }
 
 

@@ -16,6 +16,7 @@ from types import TracebackType
 
 import torch
 
+from realm_core.command_line import argv
 from realm_core.corpus.store import Snapshot
 from realm_core.corpus.tokens import open_tokens
 from realm_core.errors import RealmError
@@ -140,10 +141,8 @@ class BuilderProcess:
     """
 
     def __init__(self, run: Path, corpus: Path, device: torch.device, activity: Activity) -> None:
-        command = [
-            *(sys.executable, "-m", "realm_core", "refresh", "--quiet", "--with-parent", str(os.getpid())),
-            *("--trainer-run", str(run), "--corpus", str(corpus), "--device", str(device)),
-        ]
+        task = Refresh(trainer_run=run, corpus=corpus, device=str(device))
+        command = [sys.executable, "-m", "realm_core", *argv(task), "--quiet", f"--with-parent={os.getpid()}"]
         # A builder does not belong to torchrun's process group.
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
         log = run / "builder.log"

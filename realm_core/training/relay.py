@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder, Tail, metric_row
-from realm_core.training.ablation import AblationStage, StageId
+from realm_core.training.ablation_plan import AblationStage, StageId
 
 Passed = dict[StageId, set[tuple[int, float]]]
 

@@ -18,7 +18,7 @@ from realm_core.runs import part
 from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
 from realm_core.training import ablation
-from realm_core.training.ablation import StageId
+from realm_core.training.ablation_plan import StageId
 from realm_core.training.loop import Loop
 from tests.core.running import activity_of
 from tests.core.training.material import write_lines

@@ -10,10 +10,11 @@ import pytest
 
 from realm_core.runs.activity import Activity
 from realm_core.runs.folder import RunFolder
-from realm_core.training.ablation import AblationStage, StageId
+from realm_core.task import Task
+from realm_core.training.ablation_plan import AblationStage, StageId
 from realm_core.training.relay import Relay, passed_on
 
-STAGE = AblationStage(StageId("evaluate", "realm", "plain-dev"), ("evaluate",), Path("result.json"))
+STAGE = AblationStage(StageId("evaluate", "realm", "plain-dev"), Task(), Path("result.json"))
 
 
 def measure(run: Path, step: int, loss: float) -> None:
@@ -56,7 +57,7 @@ def test_whoever_goes_on_passes_on_what_is_left_and_nothing_twice(tmp_path: Path
     second.look()
     assert [(row["step"], row["evaluate.loss"]) for row in rows(whole)] == [(10, 0.5), (20, 0.25), (10, 0.4)]
     other = Relay(
-        AblationStage(StageId("ict"), (), Path()), RunFolder(stage), passed_on(Activity(whole)), Activity(whole)
+        AblationStage(StageId("ict"), Task(), Path()), RunFolder(stage), passed_on(Activity(whole)), Activity(whole)
     )
     other.look()
     assert len(rows(whole)) == 6  # the same numbers of another stage are others
