@@ -1,9 +1,9 @@
-"""Diagrams as SVG files: reliability of probabilities, metrics of trainings by step, shares of a whole."""
+"""Diagrams as SVG: reliability of probabilities, metrics of trainings by step, shares of a whole."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,24 +13,52 @@ from realm_core.evaluation.calibration import Bin
 from realm_core.files import disk_errors
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 _INK, _GREY, _BLUE, _PALE = "#1f2933", "#6b7785", "#2563a8", "#c9d6e6"
 # Distinguishable with colour blindness, too (Okabe and Ito's palette without its yellow).
 _LINES = ["#2563a8", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+_BAR_WIDTH = 0.92  # of a bin
 _ROOM = 0.04  # smallest share of a bar with room for a percentage
-# Texts stay texts, and the same figures give the same file.
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "realm",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": _INK,
-    "axes.edgecolor": _GREY,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-}
+
+
+def svg_style(*, ink: str, labels: str, edges: str, size: int) -> dict[Any, Any]:
+    """matplotlib's settings for an SVG: the colours of texts, of axes' labels and of their edges; the size of texts."""
+    return {
+        "svg.fonttype": "none",  # texts stay texts
+        "svg.hashsalt": "realm",  # the same figures give the same file
+        "font.family": "sans-serif",
+        "font.size": size,
+        "text.color": ink,
+        "axes.edgecolor": edges,
+        "axes.labelcolor": labels,
+        "xtick.color": labels,
+        "ytick.color": labels,
+    }
+
+
+def draw_line(axes: Axes, points: Sequence[tuple[float, float]], **look: Any) -> Line2D:
+    """A curve. A single measurement is a point, which a line alone would not show."""
+    (drawn,) = axes.plot(*zip(*points, strict=True), marker="o" if len(points) == 1 else "", **look)
+    return drawn
+
+
+def draw_reliability(
+    axes: Axes, bins: Iterable[tuple[float, float, float, float]], *, diagonal: str, dot: str, **bars: Any
+) -> None:
+    """(low, high, mean probability, share right) of each non-empty bin, and the diagonal of calibrated probabilities.
+
+    diagonal, dot: colours. bars: the look of the bars (ids `right-N`), at each of which is a dot (id `dot-N`).
+    """
+    axes.plot([0, 1], [0, 1], color=diagonal, linewidth=1, linestyle=(0, (4, 3)), label="calibrated")
+    for number, (low, high, mean, right) in enumerate(bins):
+        (bar,) = axes.bar((low + high) / 2, right, (high - low) * _BAR_WIDTH, **bars)
+        bar.set_gid(f"right-{number}")
+        (point,) = axes.plot(mean, right, "o", color=dot, markersize=5)
+        point.set_gid(f"dot-{number}")
+    axes.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share right")
 
 
 def check_plot(path: Path) -> None:
@@ -55,19 +83,16 @@ def reliability_diagram(path: Path, bins: Sequence[Bin], *, title: str, error: f
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         count = sum(row.count for row in bins)
         figure.suptitle(f"{title}\n{count:,} answers, expected calibration error {error:.3f}", fontsize=11)
-        above.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle=(0, (4, 3)), label="calibrated")
+        look: dict[str, Any] = {"color": _PALE, "edgecolor": _BLUE, "linewidth": 0.8}
+        points = [(row.low, row.high, row.mean_probability, row.share_right) for row in bins]
+        draw_reliability(above, points, diagonal=_GREY, dot=_BLUE, **look)
         for number, row in enumerate(bins):
-            middle, width = (row.low + row.high) / 2, (row.high - row.low) * 0.92
-            (bar,) = above.bar(middle, row.share_right, width, color=_PALE, edgecolor=_BLUE, linewidth=0.8)
-            bar.set_gid(f"right-{number}")
-            (dot,) = above.plot(row.mean_probability, row.share_right, "o", color=_BLUE, markersize=5)
-            dot.set_gid(f"dot-{number}")
-            (bar,) = below.bar(middle, row.count, width, color=_PALE, edgecolor=_BLUE, linewidth=0.8)
+            middle = (row.low + row.high) / 2
+            (bar,) = below.bar(middle, row.count, (row.high - row.low) * _BAR_WIDTH, **look)
             bar.set_gid(f"count-{number}")
             below.annotate(
                 f"{row.count:,}", (middle, row.count), (0, 2), textcoords="offset points", ha="center", fontsize=8
             )
-        above.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="share right")
         above.legend(loc="upper left", frameon=False)
         below.set(xlabel="probability of the answer", ylabel="answers")
         below.margins(y=0.25)
@@ -92,11 +117,7 @@ def curves(path: Path, panels: Mapping[str, Mapping[str, Sequence[tuple[float, f
         places = figure.subplots(rows, columns, squeeze=False).flatten()
         for axes, (title, panel) in zip(places, panels.items(), strict=False):
             for line, points in panel.items():
-                # A single measurement is a point, which a line alone would not show.
-                marker = "o" if len(points) == 1 else ""
-                (drawn,) = axes.plot(
-                    *zip(*points, strict=True), marker=marker, color=colours[line], linewidth=1.4, label=line
-                )
+                drawn = draw_line(axes, points, color=colours[line], linewidth=1.4, label=line)
                 drawn.set_gid(f"{title}-{lines.index(line)}")
             axes.set_title(title, fontsize=10, loc="left")
             axes.set_xlabel(horizontal)
@@ -149,7 +170,7 @@ def _drawing(path: Path, inches: tuple[float, float]) -> Iterator[Figure]:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(svg_style(ink=_INK, labels=_INK, edges=_GREY, size=10)):
         figure = Figure(figsize=inches, facecolor="white", layout="constrained")
         yield figure
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -126,7 +126,7 @@ class Activity:
         if rate:
             parts.append(f"{rate:,.1f} {unit}/s")
         if seconds_left is not None and not finished:
-            parts.append(f"{_duration(seconds_left)} left")
+            parts.append(f"{duration(seconds_left)} left")
         if message:
             parts.append(message)
         text = " · ".join(parts)
@@ -161,9 +161,13 @@ def _cut_half_row(path: Path) -> None:
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
-def _duration(seconds: float) -> str:
-    minutes, seconds_left = divmod(round(seconds), 60)
+def duration(seconds: float) -> str:
+    """In readable form: "3 d 4 h", "2 h 05 min", "3 min 20 s", "12 s"."""
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes_left = divmod(minutes, 60)
+    days, hours_left = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours_left} h"
     if hours:
         return f"{hours} h {minutes_left:02d} min"
-    return f"{minutes} min {seconds_left:02d} s" if minutes else f"{seconds_left} s"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from realm_core.runs.activity import duration
 from realm_core.settings import describe
 from realm_core.training.config import FinetuneConfig
 from tests.web.conftest import Person
@@ -23,7 +24,6 @@ from webapp.jobs import queue
 from webapp.kinds import KINDS
 from webapp.models import AuditEntry, CorpusSnapshot, Deployment, Job, JobKind, JobState, ModelVersion, Purpose
 from webapp.storage.places import resolve
-from webapp.templatetags.numbers import duration
 
 FORMS = [kind for kind in KINDS if KINDS[kind].by_hand]
 

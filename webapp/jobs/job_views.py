@@ -20,6 +20,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from realm_core.errors import RealmError
+from realm_core.runs.activity import duration
 from webapp.jobs import plots
 from webapp.jobs import result as job_result
 from webapp.jobs import service as services
@@ -31,7 +32,6 @@ from webapp.models.job import ACTIVE
 from webapp.pages.guards import staff_member, staff_only
 from webapp.pages.htmx import STOP_POLLING
 from webapp.pages.images import image
-from webapp.templatetags.numbers import duration
 
 _WAITING_LONG_S: Final = 60  # a free worker takes a queued job at once
 _PARTS_SHOWN: Final = 12

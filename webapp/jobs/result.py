@@ -12,8 +12,9 @@ from typing import Any, Final
 from django.contrib.humanize.templatetags.humanize import intcomma
 from django.template.defaultfilters import filesizeformat
 
+from realm_core.runs.activity import duration
 from webapp.models import Job, JobKind
-from webapp.templatetags.numbers import duration, percent, seconds
+from webapp.templatetags.numbers import percent, seconds
 
 
 @dataclass(frozen=True)

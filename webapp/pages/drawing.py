@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from realm_core.evaluation.chart import draw_line, draw_reliability, svg_style
+
 HEIGHT: Final = 240  # of an image, in pixels; its width is 461
 _INCH: Final = 96  # pixels
 _WIDE: Final = 4.8  # inches
@@ -57,10 +59,9 @@ def lines_svg(lines: tuple[Line, ...], *, along: str, unit: str = "", share: boo
     """Line chart. along: label of x. unit: of the values; share: the values are from 0 to 1."""
     with _drawing, _figure(height(len(lines))) as (axes, done):
         for line in lines:
-            # A single measurement is a point, which a line alone would not show.
-            axes.plot(
-                *zip(*line.points, strict=True),
-                marker="o" if len(line.points) == 1 else "",
+            draw_line(
+                axes,
+                line.points,
                 markersize=4,
                 color=_DRAWN[f"line-{line.style % 8}"],
                 # The second four have other neighbours than the first, for readers with colour blindness.
@@ -106,11 +107,7 @@ def reliability_svg(bins: tuple[tuple[float, float, float, float], ...]) -> str:
     from matplotlib.ticker import PercentFormatter
 
     with _drawing, _figure() as (axes, done):
-        axes.plot([0, 1], [0, 1], color=_DRAWN["soft"], linewidth=1, linestyle=(0, (4, 3)))
-        for low, high, mean, right in bins:
-            axes.bar((low + high) / 2, right, (high - low) * 0.9, color=_DRAWN["rule"])
-            axes.plot(mean, right, "o", color=_DRAWN["line-0"], markersize=5)
-        axes.set(xlim=(0, 1), ylim=(0, 1.03), ylabel="share right")
+        draw_reliability(axes, bins, diagonal=_DRAWN["soft"], dot=_DRAWN["line-0"], color=_DRAWN["rule"])
         axes.set_xlabel("probability of the answer", loc="right")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(PercentFormatter(1, symbol="\N{NO-BREAK SPACE}%"))
@@ -123,18 +120,8 @@ def _figure(height: int = HEIGHT) -> Iterator[tuple[Any, Callable[[], str]]]:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    style: dict[Any, Any] = {
-        "svg.fonttype": "none",  # texts stay texts
-        "svg.hashsalt": "realm",  # the same figures give the same file
-        "font.family": "sans-serif",
-        "font.size": 9,
-        "text.color": _DRAWN["ink"],
-        "axes.labelcolor": _DRAWN["soft"],
-        "axes.edgecolor": _DRAWN["soft"],
-        "xtick.color": _DRAWN["soft"],
-        "ytick.color": _DRAWN["soft"],
-    }
-    with mpl.rc_context(style):
+    soft = _DRAWN["soft"]
+    with mpl.rc_context(svg_style(ink=_DRAWN["ink"], labels=soft, edges=soft, size=9)):
         figure = Figure(figsize=(_WIDE, height / _INCH), layout="constrained")
         axes = figure.subplots()
         axes.grid(axis="y", color=_DRAWN["rule"], linewidth=0.7)

@@ -166,15 +166,3 @@ def seconds(milliseconds: float) -> str:
     if milliseconds < 100:
         return f"{milliseconds:.0f}\N{NO-BREAK SPACE}ms"
     return f"{milliseconds / 1000:.2f}\N{NO-BREAK SPACE}s"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in readable form: "3 d 4 h", "2 h 05 min", "3 min 20 s", "12 s"."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    days, hours_left = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours_left} h"
-    if hours:
-        return f"{hours} h {minutes_left:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

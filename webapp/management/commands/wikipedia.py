@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from realm_core.errors import RealmError
+from realm_core.runs.activity import duration
 from webapp.documents.viewing import active, current_view
 from webapp.jobs.service import start
 from webapp.models import JobKind
@@ -86,7 +87,7 @@ class Command(BaseCommand):
         )
         self.stdout.write(
             f"This machine embeds {rate:,.0f} blocks a second, measured now beside whatever else it does: "
-            f"{_duration(blocks / rate)} for the index on it alone, and with --deploy a seventh more at most, because "
+            f"{duration(blocks / rate)} for the index on it alone, and with --deploy a seventh more at most, because "
             "parts of it answer earlier and are indexed again. Further workers of the queue index share that."
         )
 
@@ -107,7 +108,7 @@ class _Progress:
             return
         self._told_at = now
         rate = (there - began_with) / (now - began_at) if now > began_at else 0.0
-        left = f", {rate / 1e6:.1f} MB/s, {_duration((whole - there) / rate)} left" if rate and there < whole else ""
+        left = f", {rate / 1e6:.1f} MB/s, {duration((whole - there) / rate)} left" if rate and there < whole else ""
         self._write(f"  {100 * there / whole:.1f} % of {_size(whole)}{left}")
 
 
@@ -130,9 +131,3 @@ def _embedding_rate() -> tuple[int, float]:
 
 def _size(count: float) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds >= 2 * 86400:
-        return f"{seconds / 86400:.1f} days"
-    return f"{seconds / 3600:.1f} h" if seconds >= 2 * 3600 else f"{max(1, seconds / 60):.0f} min"
