@@ -15,7 +15,7 @@ application calls it for stored answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -141,13 +141,9 @@ def _summed(answer: Answer, ranked: RankedAnswer) -> Contender:
     """An answer with its marginal, over all its wordings, and the block that contributes most to it."""
     names = {ranked.text, *ranked.also}
     keys = {one.key for block in answer.evidence for one in block.candidates if one.text in names}
-    block = max(answer.evidence, key=lambda block: block.prior * _likelihood(block, keys))
+    block = max(answer.evidence, key=lambda block: block.prior * block.likelihood_of(keys))
     return Contender(ranked.text, ranked.probability, block.block_id, block.title)
 
 
 def _marginal(answer: Answer, key: str) -> float:
-    return math.fsum(block.prior * _likelihood(block, {key}) for block in answer.evidence)
-
-
-def _likelihood(block: Evidence, keys: Collection[str]) -> float:
-    return math.fsum(one.likelihood for one in block.candidates if one.key in keys)
+    return math.fsum(block.prior * block.likelihood_of({key}) for block in answer.evidence)

@@ -8,7 +8,6 @@ no block says, so there is no null block, no figure without retrieval, and no ut
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 from realm_core.errors import RealmError
@@ -76,12 +75,12 @@ def _keys(named: RankedAnswer) -> set[str]:
 
 
 def _guess(named: RankedAnswer, best: Evidence) -> Guess:
-    return Guess((named.text,), named.text, None, _likelihood(best, _keys(named)), named.probability)
+    return Guess((named.text,), named.text, None, best.likelihood_of(_keys(named)), named.probability)
 
 
 def _evidence(answer: Answer, keys: Collection[str]) -> tuple[FillingEvidence, ...]:
     """The blocks with their figures for one answer, the highest posterior first."""
-    likelihood_K = [_likelihood(block, keys) for block in answer.evidence]
+    likelihood_K = [block.likelihood_of(keys) for block in answer.evidence]
     posterior_K = marginal.posterior([block.prior for block in answer.evidence], likelihood_K)
     order = sorted(
         range(len(answer.evidence)), key=lambda place: (-posterior_K[place], -answer.evidence[place].prior, place)
@@ -102,7 +101,3 @@ def _evidence(answer: Answer, keys: Collection[str]) -> tuple[FillingEvidence, .
         )
         for rank, place in enumerate(order, start=1)
     )
-
-
-def _likelihood(block: Evidence, keys: Collection[str]) -> float:
-    return math.fsum(one.likelihood for one in block.candidates if one.key in keys)

@@ -57,6 +57,10 @@ class Evidence:
     collection: str = ""  # that the block's document is in; empty in answers stored before it was recorded
     opens: bool = True  # whether the block begins its article; not recorded in answers stored before it was asked
 
+    def likelihood_of(self, keys: Collection[str]) -> float:
+        """The likelihoods of its candidates with these keys, added up."""
+        return math.fsum(one.likelihood for one in self.candidates if one.key in keys)
+
 
 @dataclass(frozen=True)
 class RankedAnswer:

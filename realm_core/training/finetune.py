@@ -37,7 +37,7 @@ from realm_core.training.distributed import World, place
 from realm_core.training.finetune_step import FinetuneStep, Ranking, Supervised
 from realm_core.training.loop import Loop, ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.occurrences import find_all
-from realm_core.training.stage import identity_of, publish, question_draw, run_folder, training_loop
+from realm_core.training.stage import identity_of, in_run_folder, publish, question_draw, training_loop
 from realm_core.training.tasks import Finetune
 
 _RANKED = 200  # blocks that BM25 ranks for a question
@@ -47,14 +47,10 @@ _QUESTIONS_AT_ONCE = 256
 _Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def main(task: Finetune, activity: Activity) -> None:
+@in_run_folder
+def main(task: Finetune, run: Path, activity: Activity) -> None:
     """Fine-tune and save the model."""
     config = task.settings
-    with run_folder(task.output, activity) as run:
-        _make(config, run, task, activity)
-
-
-def _make(config: FinetuneConfig, run: Path, task: Finetune, activity: Activity) -> None:
     device = place(pick_device(task.device))
     world = World.join(device)
     files: dict[str, list[Question]] = {}

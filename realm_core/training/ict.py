@@ -29,7 +29,6 @@ from realm_core.model.joining import Joiner, Pieces
 from realm_core.runs.activity import Activity
 from realm_core.text.sentences import sentence_spans
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import IctConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
@@ -37,8 +36,8 @@ from realm_core.training.stage import (
     Prefetch,
     check_batch,
     identity_of,
+    in_run_folder,
     publish,
-    run_folder,
     split_passages,
     training_loop,
 )
@@ -89,14 +88,10 @@ class ClozeBatches:
         return Cloze(queries, np.array(rows, np.int64), np.array(firsts, np.int64), np.array(stops, np.int64))
 
 
-def main(task: Ict, activity: Activity) -> None:
+@in_run_folder
+def main(task: Ict, run: Path, activity: Activity) -> None:
     """Warm the embedder up and save the model."""
     config = task.settings
-    with run_folder(task.output, activity) as run:
-        _make(config, run, task, activity)
-
-
-def _make(config: IctConfig, run: Path, task: Ict, activity: Activity) -> None:
     device = place(pick_device(task.device))
     world = World.join(device)
     check_batch(config, world, each=2)

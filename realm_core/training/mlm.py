@@ -26,7 +26,6 @@ from realm_core.model.joining import Joiner
 from realm_core.model.packed import Packed
 from realm_core.runs.activity import Activity
 from realm_core.text.wordpieces import Wordpieces
-from realm_core.training.config import MlmConfig
 from realm_core.training.distributed import World, place
 from realm_core.training.loop import ParameterGroup, freeze, no_dropout_in_attention
 from realm_core.training.stage import (
@@ -34,8 +33,8 @@ from realm_core.training.stage import (
     check_batch,
     even_parts,
     identity_of,
+    in_run_folder,
     publish,
-    run_folder,
     split_passages,
     training_loop,
 )
@@ -45,14 +44,10 @@ _FIRST_WORD = 1996  # of the vocabulary; lower ids are special tokens, single ch
 _HEAD_FASTER = 5.0  # the head starts untrained
 
 
-def main(task: Mlm, activity: Activity) -> None:
+@in_run_folder
+def main(task: Mlm, run: Path, activity: Activity) -> None:
     """Warm the encoder up and save the model."""
     config = task.settings
-    with run_folder(task.output, activity) as run:
-        _make(config, run, task, activity)
-
-
-def _make(config: MlmConfig, run: Path, task: Mlm, activity: Activity) -> None:
     device = place(pick_device(task.device))
     world = World.join(device)
     check_batch(config, world)

@@ -50,8 +50,8 @@ from realm_core.training.stage import (
     Prefetch,
     check_batch,
     identity_of,
+    in_run_folder,
     publish,
-    run_folder,
     split_passages,
     training_loop,
 )
@@ -60,14 +60,10 @@ from realm_core.training.tasks import Pretrain
 _ROWS_AT_ONCE = 10_000  # of texts to hash
 
 
-def main(task: Pretrain, activity: Activity) -> None:
+@in_run_folder
+def main(task: Pretrain, run: Path, activity: Activity) -> None:
     """Pre-train and save the model."""
     config = task.settings
-    with run_folder(task.output, activity) as run:
-        _make(config, run, task, activity)
-
-
-def _make(config: PretrainConfig, run: Path, task: Pretrain, activity: Activity) -> None:
     named_device = pick_device(task.device)
     pick_device(task.builder_device)  # refuses a bad name now, not after everything was loaded
     device = place(named_device)

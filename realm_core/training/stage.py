@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -25,9 +26,17 @@ from realm_core.training.distributed import World, leads
 from realm_core.training.loop import Loop, ParameterGroup
 
 T = TypeVar("T")
+TaskOfModel = TypeVar("TaskOfModel", bound="MakesModel")
 MOST_HELD_OUT = 512
 # Part of the identity: older checkpoints held passages out by row, and have learnt some of those held out now.
 HELD_OUT_BY = "text"
+
+
+class MakesModel(Protocol):
+    """A task whose output is a model folder."""
+
+    @property
+    def output(self) -> Path: ...
 
 
 class Schedule(Protocol):
@@ -62,6 +71,17 @@ def run_folder(output: Path, activity: Activity) -> Iterator[Path]:
         if not activity.run:
             with suppress(OSError):
                 run.rmdir()  # unless it holds a checkpoint to resume from
+
+
+def in_run_folder(train: Callable[[TaskOfModel, Path, Activity], None]) -> Callable[[TaskOfModel, Activity], None]:
+    """The `main` of a training: `train(task, run, activity)` in its `run_folder`."""
+
+    @wraps(train)
+    def main(task: TaskOfModel, activity: Activity) -> None:
+        with run_folder(task.output, activity) as run:
+            train(task, run, activity)
+
+    return main
 
 
 def _refuse_existing(output: Path) -> None:

@@ -43,6 +43,15 @@ _LEAVE_OUT = "neither read nor train on articles that question sets for measurin
 _EXCLUDED = "JSON list of articles that are neither read nor trained on"
 
 
+class _Training(Task):
+    """A training that a worker runs, on all free devices of its machine."""
+
+    group = _MODEL_GROUP
+    queue = "train"
+    makes = "model"
+    distributed = True
+
+
 class Warmstart(Task):
     """Sentence encoder → first model."""
 
@@ -61,7 +70,7 @@ class Warmstart(Task):
     output: Path = runtime(help=_MAKE)
 
 
-class Ict(Task):
+class Ict(_Training):
     """Model and corpus → model with a warm embedder."""
 
     activity = kind = "ict"
@@ -69,10 +78,6 @@ class Ict(Task):
     code = "realm_core.training.ict"
     title = "Warm up the embedder (ICT)"
     about = "The Inverse Cloze Task: one embedder for questions and blocks learns to which block a sentence belongs."
-    group = _MODEL_GROUP
-    queue = "train"
-    makes = "model"
-    distributed = True
 
     model: ModelFolder = given(_START)
     corpus: CorpusFolder = given("the corpus")
@@ -82,7 +87,7 @@ class Ict(Task):
     device: str = runtime("auto", help=DEVICE)
 
 
-class Mlm(Task):
+class Mlm(_Training):
     """Model and corpus → model with a warm encoder."""
 
     activity = kind = "mlm"
@@ -90,10 +95,6 @@ class Mlm(Task):
     code = "realm_core.training.mlm"
     title = "Warm up the encoder (MLM)"
     about = "Gives a model an encoder with a masked-language head, trained without retrieval."
-    group = _MODEL_GROUP
-    queue = "train"
-    makes = "model"
-    distributed = True
 
     model: ModelFolder = given(_START)
     corpus: CorpusFolder = given("the corpus")
@@ -103,7 +104,7 @@ class Mlm(Task):
     device: str = runtime("auto", help=DEVICE)
 
 
-class Pretrain(Task):
+class Pretrain(_Training):
     """Model, corpus, index and spans → pre-trained model."""
 
     activity = kind = "pretrain"
@@ -114,10 +115,6 @@ class Pretrain(Task):
         "Retriever and encoder learn together: what to retrieve, and how to use it, to fill a hidden name or date. "
         "A worker of the queue index rebuilds the index meanwhile."
     )
-    group = _MODEL_GROUP
-    queue = "train"
-    makes = "model"
-    distributed = True
 
     model: ModelFolder = given(_START)
     corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)
@@ -196,7 +193,7 @@ class TrainReader(Task):
     device: str = runtime("auto", help=DEVICE)
 
 
-class TrainRetriever(Task):
+class TrainRetriever(_Training):
     """Questions and indexes → model with a trained query embedder."""
 
     activity = kind = "train-retriever"
@@ -207,9 +204,7 @@ class TrainRetriever(Task):
         "The query embedder alone learns from questions with answers which blocks to find. Nothing is read, so it "
         "takes minutes where fine-tuning takes hours. Block vectors stay the same, and the indexes valid."
     )
-    group = _MODEL_GROUP
-    queue = "train"
-    makes = "model"
+    distributed = False
 
     model: ModelFolder = given(_START)
     index: tuple[IndexFolder, ...] = given(
@@ -225,7 +220,7 @@ class TrainRetriever(Task):
     device: str = runtime("auto", help=DEVICE)
 
 
-class Finetune(Task):
+class Finetune(_Training):
     """Model, corpus and questions → fine-tuned model."""
 
     activity = kind = "finetune"
@@ -233,10 +228,6 @@ class Finetune(Task):
     code = "realm_core.training.finetune"
     title = "Fine-tune"
     about = "Retriever and reader learn from questions with answers. Block vectors stay the same, and the index valid."
-    group = _MODEL_GROUP
-    queue = "train"
-    makes = "model"
-    distributed = True
 
     model: ModelFolder = given(_START)
     corpus: CorpusFolder | None = given("the corpus", job_needs=True, found=BY_INDEX, default=None)

@@ -41,9 +41,9 @@ from realm_core.training.stage import (
     MOST_HELD_OUT,
     Prefetch,
     identity_of,
+    in_run_folder,
     publish,
     question_draw,
-    run_folder,
     training_loop,
 )
 from realm_core.training.tasks import TrainReader
@@ -51,14 +51,10 @@ from realm_core.training.tasks import TrainReader
 Group = tuple[ReadingRow, ...]  # learnt together: the blocks of a question, or a single row
 
 
-def main(task: TrainReader, activity: Activity) -> None:
+@in_run_folder
+def main(task: TrainReader, run: Path, activity: Activity) -> None:
     """Train the reader and save the model."""
     config = task.settings
-    with run_folder(task.output, activity) as run:
-        _make(config, run, task, activity)
-
-
-def _make(config: ReaderConfig, run: Path, task: TrainReader, activity: Activity) -> None:
     model = load_model(task.model)
     if not model.config.not_here:
         raise RealmError(f"{task.model} has no score of “not here”, which this training teaches.")

@@ -42,7 +42,7 @@ from realm_core.training.config import RetrieverConfig
 from realm_core.training.learnt_questions import LeftOut
 from realm_core.training.loop import ParameterGroup, freeze
 from realm_core.training.nearest import Nearest, NearestBlocks
-from realm_core.training.stage import MOST_HELD_OUT, identity_of, publish, question_draw, run_folder, training_loop
+from realm_core.training.stage import MOST_HELD_OUT, identity_of, in_run_folder, publish, question_draw, training_loop
 from realm_core.training.tasks import TrainRetriever
 
 _MEASURED = (1, 5, 20)  # of the best blocks
@@ -69,13 +69,10 @@ class HeldOut:
     snapshot: Snapshot
 
 
-def main(task: TrainRetriever, activity: Activity) -> None:
+@in_run_folder
+def main(task: TrainRetriever, run: Path, activity: Activity) -> None:
     """Train the query embedder and save the model."""
-    with run_folder(task.output, activity) as run:
-        _make(task.settings, run, task, activity)
-
-
-def _make(config: RetrieverConfig, run: Path, task: TrainRetriever, activity: Activity) -> None:
+    config = task.settings
     model = load_model(task.model)
     device = pick_device(task.device)
     model.query.to(device)

@@ -17,7 +17,6 @@ from rest_framework.permissions import AllowAny, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
-from rest_framework.throttling import BaseThrottle
 from rest_framework.utils.urls import replace_query_param
 
 from webapp.access.collections import access_of
@@ -96,14 +95,11 @@ class _DocumentsView(OperatorView):
     """Reading documents needs permission to read; changing them is for operators."""
 
     parser_classes = [JSONParser, MultiPartParser]
+    throttle_classes = [EditThrottle]
 
     def get_permissions(self) -> list[BasePermission]:
         """Reading needs the permission to read answers."""
         return [AllowAny(), MayRead()] if self.request.method == "GET" else [MayOperate()]
-
-    def get_throttles(self) -> list[BaseThrottle]:
-        """Edits count for the rate limit."""
-        return [] if self.request.method == "GET" else [EditThrottle()]
 
     def edited(
         self,

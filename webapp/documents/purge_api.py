@@ -11,7 +11,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
-from rest_framework.throttling import BaseThrottle
 
 from webapp.documents import examples, purging
 from webapp.documents.reading import LONGEST_ID, MOST_DOCUMENTS
@@ -66,9 +65,7 @@ class PurgeSerializer(serializers.ModelSerializer[Purge]):
 class PurgesView(OperatorView):
     """What was purged."""
 
-    def get_throttles(self) -> list[BaseThrottle]:
-        """Purges are counted as edits are."""
-        return [] if self.request.method == "GET" else [EditThrottle()]
+    throttle_classes = [EditThrottle]
 
     @extend_schema(
         operation_id="purges",

@@ -9,11 +9,16 @@ from rest_framework.views import APIView
 from webapp.access import limits
 
 
-class AskThrottle(BaseThrottle):
-    """Counts questions of page, API and MCP together; see access.limits."""
+class _LimitThrottle(BaseThrottle):
+    _wait_s: int | None = None
 
-    def __init__(self) -> None:
-        self._wait_s: int | None = None
+    def wait(self) -> float | None:
+        """Seconds until the next request is allowed."""
+        return self._wait_s
+
+
+class AskThrottle(_LimitThrottle):
+    """Counts questions of page, API and MCP together; see access.limits."""
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         """Count this request; whether it is allowed. The response's headers report what is left of the limit."""
@@ -24,23 +29,12 @@ class AskThrottle(BaseThrottle):
         self._wait_s = allowance.reset_s
         return allowance.granted == 1
 
-    def wait(self) -> float | None:
-        """Seconds until the next request is allowed."""
-        return self._wait_s
 
-
-class EditThrottle(BaseThrottle):
+class EditThrottle(_LimitThrottle):
     """Counts edits of the corpus; see access.limits."""
 
-    def __init__(self) -> None:
-        self._wait_s: int | None = None
-
     def allow_request(self, request: Request, view: APIView) -> bool:
-        """Count this request; whether it is allowed."""
-        allowance = limits.count_edit(request)
+        """Count this request, unless it only reads; whether it is allowed."""
+        allowance = None if request.method == "GET" else limits.count_edit(request)
         self._wait_s = None if allowance is None else allowance.reset_s
         return allowance is None or allowance.granted == 1
-
-    def wait(self) -> float | None:
-        """Seconds until the next request is allowed."""
-        return self._wait_s
