@@ -17,16 +17,30 @@ from realm_core.errors import RealmError, printable, quoted
 from realm_core.settings import Setting, SettingError, describe, flat, nested, try_make
 from realm_core.task import DeclaredInput, Task, artefacts, undecided
 from realm_core.tasks import JOBS
-from webapp.models import CorpusSnapshot, IndexGeneration, Job, ModelVersion, QuestionSet, SpanSet
+from webapp.models import CorpusSnapshot, IndexGeneration, Job, JobKind, ModelVersion, QuestionSet, SpanSet
 from webapp.storage.places import resolve
 
-# The records of what tasks call artefacts.
-RECORDS: Final[dict[str, type[models.Model]]] = {
-    "corpus": CorpusSnapshot,
-    "index": IndexGeneration,
-    "model": ModelVersion,
-    "questions": QuestionSet,
-    "spans": SpanSet,
+
+@dataclass(frozen=True)
+class RecordKind:
+    """The records of one kind of artefact.
+
+    list: the last part of their list's address. what: one of them, in a sentence. made_by: the kind of job.
+    """
+
+    model: type[models.Model]
+    list: str
+    what: str
+    made_by: JobKind | None
+
+
+# By what tasks call the artefact.
+RECORDS: Final = {
+    "corpus": RecordKind(CorpusSnapshot, "corpora", "a corpus", JobKind.INGEST),
+    "index": RecordKind(IndexGeneration, "indexes", "an index", JobKind.INDEX),
+    "model": RecordKind(ModelVersion, "models", "a model", JobKind.WARMSTART),
+    "questions": RecordKind(QuestionSet, "question-sets", "a question set", None),
+    "spans": RecordKind(SpanSet, "span-sets", "salient spans of a corpus", JobKind.SPANS),
 }
 
 
@@ -44,7 +58,8 @@ class Input:
     def __init__(self, described: DeclaredInput) -> None:
         self.name, self.help = described.name, described.help
         self.many, self.required, self.of = described.many, described.required, described.of
-        self.record = RECORDS[described.artefact.kind]
+        self.records = RECORDS[described.artefact.kind]
+        self.record = self.records.model
         purpose = described.artefact.purpose
         self.limit_to: Mapping[str, object] = {"purpose": purpose} if purpose else {}
 

@@ -41,7 +41,7 @@ from webapp.asking import service as asking
 from webapp.deployments.service import CONFIRMATION
 from webapp.jobs import queue
 from webapp.kinds import KINDS
-from webapp.models import ApiToken, Deployment, Feedback, Job, JobKind, JobState, Review
+from webapp.models import ApiToken, Deployment, Feedback, Job, JobState, Review
 
 LOOKS: dict[str, dict[str, Any]] = {
     "wide and light": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
@@ -344,7 +344,7 @@ def test_jobs_of_all_kinds_and_states(visitor: Visitor, staff: Person) -> None:
     visitor.log_in(staff)
     visitor.look(*(f"/manage/jobs/new/{kind}/" for kind, about in KINDS.items() if about.by_hand))
     for state in JobState.values:
-        job = Job.objects.create(kind=JobKind.FINETUNE, state=state, log="line\n" * 50)
+        job = Job.objects.create(kind="finetune", state=state, log="line\n" * 50)
         visitor.look(f"/manage/jobs/{job.pk}/")
 
 
@@ -431,7 +431,7 @@ def test_the_administration(visitor: Visitor, staff: Person) -> None:
     assert staff.user is not None
     staff.user.is_superuser = True
     staff.user.save()
-    job = Job.objects.create(kind=JobKind.FINETUNE)
+    job = Job.objects.create(kind="finetune")
     asked = stored.store()
     visitor.log_in(staff)
     answers, user = "/admin/webapp/askedanswer/", f"/admin/auth/user/{staff.user.pk}/"

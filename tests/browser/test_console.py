@@ -143,7 +143,7 @@ def test_start_a_job_watch_it_and_follow_it_to_its_end(console: Page, live_serve
 
 
 def test_the_log_follows_and_stays_where_one_reads(console: Page, live_server: LiveServer) -> None:
-    job = Job.objects.create(kind=JobKind.ICT, state=JobState.QUEUED)
+    job = Job.objects.create(kind="ict", state=JobState.QUEUED)
     Job.claim(job.pk, "somebody", 3600)
     log = "".join(f"line {number}\n" for number in range(200))
     job.heartbeat("somebody", 3600, log=log)
@@ -247,7 +247,7 @@ def addresses(active: Deployment) -> list[str]:
     )
     Job.objects.create(kind=JobKind.INDEX_SHARD, parent=job, state=JobState.FAILED, error=_LONG)
     failed = Job.objects.create(
-        kind=JobKind.ICT, state=JobState.FAILED, error=_LONG, finished_at=timezone.now(), parameters={"name": _LONG}
+        kind="ict", state=JobState.FAILED, error=_LONG, finished_at=timezone.now(), parameters={"name": _LONG}
     )
     for name, value in (("loss", 2.0), ("accuracy", 0.5), ("sequences_per_s", 9.0)):
         JobMetric.objects.create(job=failed, step=1, time=timezone.now(), values={f"ict.{name}": value})

@@ -434,7 +434,7 @@ def test_a_place_that_another_takes_in_this_very_moment_is_looked_for_again(monk
 
 
 def test_a_job_that_is_taken_again_runs_since_it_was_first_taken() -> None:
-    job = Job.objects.create(kind=JobKind.ICT)
+    job = Job.objects.create(kind="ict")
     first = Job.claim(job.pk, "one", 60)
     assert first is not None and first.give_back("one")
     again = Job.claim(job.pk, "two", 60)

@@ -39,7 +39,7 @@ def refused(kind: str, parameters: dict[str, Any]) -> dict[str, str]:
 
 def test_what_is_read_is_written_with_every_setting() -> None:
     stored.deployment()
-    kind = KINDS[JobKind.FINETUNE]
+    kind = KINDS["finetune"]
     written = kind.written(kind.read(finetuning(epochs=7, repeat={"learnt": 2}, name="mine")))
     assert (written["epochs"], written["repeat"], written["name"]) == (7, {"learnt": 2}, "mine")
     assert written["reader_lr"] == FinetuneConfig().reader_lr
@@ -49,7 +49,7 @@ def test_what_is_read_is_written_with_every_setting() -> None:
 
 def test_everything_that_is_wrong_is_named() -> None:
     stored.deployment()
-    errors = refused(JobKind.FINETUNE, finetuning(model=99, epochs=0, batch="16", masking="salient", questions=[]))
+    errors = refused("finetune", finetuning(model=99, epochs=0, batch="16", masking="salient", questions=[]))
     assert errors == {
         "model": "names no model version that can be used: 99.",
         "questions": "is needed.",
@@ -64,16 +64,16 @@ def test_settings_that_do_not_go_together_are_named() -> None:
     index = IndexGeneration.objects.get()
     spans = SpanSet.objects.create(corpus=index.corpus, path="spans/x", tagger="dates", spans=9, blocks=3)
     start = {"model": index.model_id, "corpus": index.corpus_id, "index": index.pk, "spans": spans.pk}
-    read = KINDS[JobKind.PRETRAIN].read({**start, "query_wordpieces": 32, "pair_wordpieces": 64})
+    read = KINDS["pretrain"].read({**start, "query_wordpieces": 32, "pair_wordpieces": 64})
     assert flat(read.task)["pair_wordpieces"] == 64  # less than there must be where 96 are the sentence's
-    errors = refused(JobKind.PRETRAIN, {**start, "query_wordpieces": 64, "pair_wordpieces": 64})
+    errors = refused("pretrain", {**start, "query_wordpieces": 64, "pair_wordpieces": 64})
     assert list(errors) == ["pair_wordpieces"] and errors["pair_wordpieces"].startswith("must be at least 80, ")
 
 
 def test_questions_to_measure_by_are_not_learnt_from() -> None:
     stored.deployment()
     measured = question_set("measured", Purpose.MEASURE)
-    errors = refused(JobKind.FINETUNE, finetuning(questions=[measured.pk]))
+    errors = refused("finetune", finetuning(questions=[measured.pk]))
     assert errors == {"questions": f"names no question set that can be used: {measured.pk}."}
     assert KINDS[JobKind.EVALUATE].read({"index": IndexGeneration.objects.get().pk, "questions": measured.pk})
 
@@ -82,14 +82,14 @@ def test_an_index_that_does_not_fit_is_refused() -> None:
     stored.deployment()
     index = IndexGeneration.objects.get()
     other = ModelVersion.objects.create(name="other", version="1", model_hash="f" * 64, block_hash="e" * 64, path="x")
-    errors = refused(JobKind.FINETUNE, finetuning(model=other.pk))
+    errors = refused("finetune", finetuning(model=other.pk))
     assert list(errors) == ["index"] and "embeds blocks differently" in errors["index"]
     corpus = CorpusSnapshot.objects.create(
         name="other", snapshot_id="d" * 64, path="y", source="jsonl", language="en", articles=1, blocks=1
     )
-    assert list(refused(JobKind.FINETUNE, finetuning(corpus=corpus.pk))) == ["index"]
-    assert refused(JobKind.FINETUNE, finetuning(index=None)) == {"index": "is needed, unless BM25 finds the blocks."}
-    assert KINDS[JobKind.FINETUNE].read(finetuning(index=None, retriever="bm25"))["index"] is None
+    assert list(refused("finetune", finetuning(corpus=corpus.pk))) == ["index"]
+    assert refused("finetune", finetuning(index=None)) == {"index": "is needed, unless BM25 finds the blocks."}
+    assert KINDS["finetune"].read(finetuning(index=None, retriever="bm25"))["index"] is None
     assert index.model_id != other.pk
     several = {"model": other.pk, "index": [index.pk], "questions": finetuning()["questions"]}
     errors = refused("train-retriever", several)

@@ -293,7 +293,7 @@ def test_settings_that_differ_stand_out(staff: Person) -> None:
     staff.client.post("/manage/jobs/new/ict/", {**form, "steps": "77"})
     page = staff.client.get(f"/manage/jobs/{Job.objects.get().pk}/").content.decode()
     assert "<dt>Steps</dt><dd><strong>77</strong></dd>" in page and "<dt>Batch</dt><dd>64</dd>" in page
-    assert f"{len(list(KINDS[JobKind.ICT].described())) - 1} settings with their defaults" in page
+    assert f"{len(list(KINDS['ict'].described())) - 1} settings with their defaults" in page
 
 
 def test_records_that_have_gone_are_named_as_gone(staff: Person) -> None:
@@ -330,7 +330,7 @@ def test_parts_stand_with_their_whole_and_are_stopped_with_it(staff: Person) -> 
 
 def test_the_list_shows_what_is_asked_for(staff: Person) -> None:
     job = running(finished_at=timezone.now() - timedelta(days=2))
-    failed = Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.FAILED)
+    failed = Job.objects.create(kind="ict", queue="train", state=JobState.FAILED)
     for query, shown in (
         ("", {job, failed}),
         ("?show=active", {job}),

@@ -88,11 +88,11 @@ def test_where_nobody_asked_there_is_no_figure(staff: Person) -> None:
 def test_jobs_are_counted_without_their_parts() -> None:
     whole = Job.objects.create(kind=JobKind.INDEX, state=JobState.RUNNING)
     Job.objects.create(kind=JobKind.INDEX_SHARD, state=JobState.QUEUED, parent=whole)
-    waiting = Job.objects.create(kind=JobKind.ICT, state=JobState.QUEUED)
+    waiting = Job.objects.create(kind="ict", state=JobState.QUEUED)
     now = timezone.now()
-    lately = Job.objects.create(kind=JobKind.MLM, state=JobState.FAILED, finished_at=now - timedelta(hours=1))
-    Job.objects.create(kind=JobKind.MLM, state=JobState.FAILED, finished_at=now - timedelta(days=2))
-    Job.objects.create(kind=JobKind.MLM, state=JobState.SUCCEEDED, finished_at=now)
+    lately = Job.objects.create(kind="mlm", state=JobState.FAILED, finished_at=now - timedelta(hours=1))
+    Job.objects.create(kind="mlm", state=JobState.FAILED, finished_at=now - timedelta(days=2))
+    Job.objects.create(kind="mlm", state=JobState.SUCCEEDED, finished_at=now)
     seen = overview.overview()
     assert (seen.running, seen.queued, seen.queued_count, seen.ended) == ([whole], [waiting], 1, [lately])
 
@@ -107,13 +107,13 @@ def test_workers_are_well_while_every_queue_has_one() -> None:
     trainer = worker(name="c:1", queues=["train"])
     assert part("Workers") == overview.Component("Workers", State.WELL, "2 workers, 4 jobs at once")
     trainer.delete()
-    Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.QUEUED)
+    Job.objects.create(kind="ict", queue="train", state=JobState.QUEUED)
     assert part("Workers") == overview.Component("Workers", State.ILL, "none takes jobs of the queue train")
 
 
 def test_a_part_whose_queue_no_worker_serves_is_no_good_sign() -> None:
     worker(queues=["train"])
-    whole = Job.objects.create(kind=JobKind.PRETRAIN, queue="train", state=JobState.RUNNING)
+    whole = Job.objects.create(kind="pretrain", queue="train", state=JobState.RUNNING)
     assert part("Workers").state == State.WEAK
     builder = Job.objects.create(kind=JobKind.REFRESH, queue="index", state=JobState.QUEUED, parent=whole)
     assert part("Workers") == overview.Component("Workers", State.ILL, "none takes jobs of the queue index")
@@ -177,7 +177,7 @@ def test_devices_are_named_once_with_who_holds_and_uses_them(staff: Person) -> N
     worker(devices=[gpu])
     worker(name="a:2", devices=[gpu])
     worker(name="b:1", host="b", devices=[{"name": "b/cpu"}])
-    job = Job.objects.create(kind=JobKind.ICT, state=JobState.RUNNING)
+    job = Job.objects.create(kind="ict", state=JobState.RUNNING)
     shards = [Job.objects.create(kind=JobKind.INDEX_SHARD, state=JobState.RUNNING) for _ in range(2)]
     for place, one in enumerate([job, *shards]):
         DeviceLease.objects.create(device="a/cuda:0", place=place, job=one)

@@ -17,7 +17,7 @@ from realm_core.training.ablation import ROWS
 from tests.web.conftest import Person
 from webapp.jobs import plots
 from webapp.jobs.result import figures
-from webapp.models import Job, JobKind, JobMetric, JobState
+from webapp.models import Job, JobMetric, JobState
 from webapp.pages import drawing
 
 pytestmark = pytest.mark.django_db
@@ -32,7 +32,7 @@ def _nothing_remembered() -> Iterator[None]:
 
 @pytest.fixture
 def job() -> Job:
-    return Job.objects.create(kind=JobKind.PRETRAIN, state=JobState.RUNNING)
+    return Job.objects.create(kind="pretrain", state=JobState.RUNNING)
 
 
 def measure(job: Job, step: int, **values: Any) -> JobMetric:

@@ -20,7 +20,6 @@ from webapp.models import (
     Feedback,
     IndexGeneration,
     Job,
-    JobKind,
     ModelVersion,
     Purpose,
     QuestionSet,
@@ -37,7 +36,7 @@ def now() -> Deployment:
 
 
 def test_a_model_s_page_has_its_lineage_both_ways(now: Deployment, staff: Person) -> None:
-    job = Job.objects.create(kind=JobKind.FINETUNE)
+    job = Job.objects.create(kind="finetune")
     middle = another_model("middle")
     last = another_model("last")
     ModelVersion.objects.filter(pk=last.pk).update(parent=middle, job=job)

@@ -26,7 +26,7 @@ from webapp.access.collections import CollectionAccess
 from webapp.asking import service as asking
 from webapp.logs import JSONLines, TextLines
 from webapp.metrics.middleware import Asking
-from webapp.models import ApiToken, AskedAnswer, Job, JobKind, JobMetric, JobState
+from webapp.models import ApiToken, AskedAnswer, Job, JobMetric, JobState
 
 ELSEWHERE = "203.0.113.7"
 
@@ -149,7 +149,7 @@ def test_exact_repeats_are_not_computed_again(engine: FakeEngine, outsider: Pers
 
 
 def test_what_the_records_know(engine: FakeEngine, outsider: Person) -> None:
-    job = Job.objects.create(kind=JobKind.PRETRAIN, parameters={}, state=JobState.RUNNING)
+    job = Job.objects.create(kind="pretrain", parameters={}, state=JobState.RUNNING)
     for step, lag in ((10, 5.0), (20, 9.0)):
         values = {"pretrain.loss": 1.0, "pretrain.index_lag_steps": lag, "pretrain.index_lag_s": 2 * lag}
         JobMetric.objects.create(job=job, step=step, time=job.queued_at, values=values)

@@ -256,8 +256,8 @@ def _begin(steps: int) -> list[Any]:
         jobs.start(kind, parameters, by=None)
         for kind, parameters in (
             (JobKind.INDEX, {**start, "shard_rows": 10}),
-            (JobKind.PRETRAIN, {**start, **TRAINING, **pretrain}),
-            (JobKind.ICT, {**start, **TRAINING, "steps": steps}),
+            ("pretrain", {**start, **TRAINING, **pretrain}),
+            ("ict", {**start, **TRAINING, "steps": steps}),
             (JobKind.INGEST, {"source": "jsonl", "file": "villages.jsonl", "corpus_name": "villages"}),
         )
     ]

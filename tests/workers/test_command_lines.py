@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db
     ],
 )
 def test_an_export_leaves_the_limit_to_the_model_unless_told(given: dict[str, Any], told: list[str]) -> None:
-    kind = KINDS[JobKind.EXPORT]
+    kind = KINDS["export"]
     parameters = kind.written(kind.read({"model": stored.deployment().model_id, **given}))
-    command = COMMANDS[JobKind.EXPORT].command(Job.objects.create(kind=JobKind.EXPORT, parameters=parameters))
+    command = COMMANDS["export"].command(Job.objects.create(kind="export", parameters=parameters))
     assert [word for word in command if word.startswith("--min-probability")] == told
 
 

@@ -38,7 +38,7 @@ def test_jobs_fail_with_a_sentence_leave_nothing_by_half_and_go_on_once_there_is
     workers.application = "tests.workers.full_disk"
     full = workers.worker()
     settings = {"steps": STEPS, "batch": 4, "at_once": 4, "checkpoint_every": 1}
-    training = jobs.start(JobKind.ICT, {"model": model.pk, "corpus": corpus.pk, **settings}, by=None)
+    training = jobs.start("ict", {"model": model.pk, "corpus": corpus.pk, **settings}, by=None)
     told = {"source": "jsonl", "file": "places.jsonl", "corpus_name": "places"}
     ingesting = jobs.start(JobKind.INGEST, told, by=None)
     building = jobs.start(JobKind.INDEX, {"model": model.pk, "corpus": corpus.pk}, by=None)

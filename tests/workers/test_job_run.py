@@ -62,7 +62,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
         status: int,
         said: str = "",
         *,
-        kind: str = JobKind.EXPORT,
+        kind: str = "export",
         timing: Timing = TIMING,
         values: dict[str, Any] | None = None,
         **about: Any,
@@ -268,7 +268,7 @@ def gets(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 
 def training_on(*names: str) -> None:
-    training = Job.objects.create(kind=JobKind.ICT, queue="train")
+    training = Job.objects.create(kind="ict", queue="train")
     assert Job.claim(training.pk, "training", 60, [devices.leased_as(name) for name in names]) is not None
 
 
@@ -282,7 +282,7 @@ def test_what_is_no_training_computes_where_none_does(gets: Callable[..., list[s
     training_on("cuda:0")
     assert gets(JobKind.EVALUATE, 3) == ["cuda:1", "cuda:2", "cuda:1"]
     training_on("cuda:1", "cuda:2")  # which does not wait for those that share
-    assert gets(JobKind.EXPORT, 1) == ["cuda:0"]
+    assert gets("export", 1) == ["cuda:0"]
     assert DeviceLease.held() == {devices.leased_as(f"cuda:{number}") for number in range(3)}
 
 

@@ -72,7 +72,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     def run(
         happens: Callable[[Job], object], *, answer: int | None = 3, lease_s: float = 60, **values: Any
     ) -> tuple[Job, list[str]]:
-        job = Job.objects.create(**{"kind": JobKind.EXPORT, **values})
+        job = Job.objects.create(**{"kind": "export", **values})
         process = Running(lambda: happens(Job.objects.get(pk=job.pk)), answer)
         monkeypatch.setattr(job_run, "start_in", process.start)
         monkeypatch.setitem(
@@ -114,7 +114,7 @@ def test_a_worker_that_ends_hands_its_job_back_uncounted(runs: Runs, answer: int
 
 @pytest.mark.timeout(30)
 def test_a_builder_whose_training_is_over_has_succeeded(runs: Runs) -> None:
-    training = Job.objects.create(kind=JobKind.PRETRAIN, state=JobState.RUNNING)
+    training = Job.objects.create(kind="pretrain", state=JobState.RUNNING)
 
     def over(_job: Job) -> None:
         Job.objects.filter(pk=training.pk).update(state=JobState.FAILED)

@@ -57,15 +57,15 @@ def done(kind: str, parameters: dict[str, Any]) -> Job:
 
 def test_a_model_is_warmed_up_exported_and_measured(work: Work) -> None:
     start = {"model": work.model.pk, "corpus": work.corpus.pk}
-    ict = done(JobKind.ICT, {**start, **QUICK, "name": "my embedder"})
+    ict = done("ict", {**start, **QUICK, "name": "my embedder"})
     made = ModelVersion.objects.get(job=ict)
     assert (made.name, made.parent, made.corpus) == ("my embedder", work.model, work.corpus)
     assert ict.result["model"] == made.pk
     assert read_hashes(resolve(made.path)) == (made.model_hash, made.block_hash)
     assert resolve(made.path).name == f"my-embedder-{ict.pk.hex[:8]}"
-    assert KINDS[JobKind.ICT].made(ict) == {"path": str(resolve(made.path))}
+    assert KINDS["ict"].made(ict) == {"path": str(resolve(made.path))}
 
-    export = done(JobKind.EXPORT, {"model": made.pk, "query": "float16", "reader": "int8", "min_probability": 0.2})
+    export = done("export", {"model": made.pk, "query": "float16", "reader": "int8", "min_probability": 0.2})
     packed = ModelVersion.objects.get(job=export)
     assert (packed.parent, packed.block_hash) == (made, made.block_hash)
     assert packed.name == f"export {export.created_at:%Y-%m-%d}"
@@ -97,7 +97,7 @@ def test_a_first_model_is_made_as_its_settings_say(work: Work) -> None:
 @pytest.mark.postgresql_only
 def test_a_training_that_ends_well_begins_what_waits_for_a_new_model(work: Work) -> None:
     schedule = scheduling.save(Schedule(corpus_name=work.corpus.name, trigger=Trigger.NEW_MODEL), by=None)
-    training = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk, **QUICK}, by=None)
+    training = jobs.start("ict", {"model": work.model.pk, "corpus": work.corpus.pk, **QUICK}, by=None)
     run(training, devices.leased_as(devices.CPU))
     assert training.state == "succeeded", training.log
     building = Job.objects.get(kind=JobKind.INDEX)
@@ -114,7 +114,7 @@ def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> N
         "index": work.index.pk,
         "questions": [work.learn.pk],
     }
-    job = done(JobKind.FINETUNE, {**parameters, "epochs": 1, "repeat": {"some": 2}, "batch": 8, "holdout": 0.0})
+    job = done("finetune", {**parameters, "epochs": 1, "repeat": {"some": 2}, "batch": 8, "holdout": 0.0})
     model = ModelVersion.objects.get(job=job)
     assert (model.parent, model.block_hash) == (work.model, work.model.block_hash)
     excluded = json.loads((job.run_dir / "excluded-titles.json").read_text())
@@ -122,7 +122,7 @@ def test_a_model_learns_from_questions_but_not_what_is_measured(work: Work) -> N
     recipe = json.loads((resolve(model.path) / "config.json").read_text())["about"]["recipe"][-1]
     assert "on 64 questions of some" in recipe  # 32, each twice
 
-    sparse = done(JobKind.FINETUNE, {**parameters, "index": None, "retriever": "bm25", "epochs": 1, "batch": 8})
+    sparse = done("finetune", {**parameters, "index": None, "retriever": "bm25", "epochs": 1, "batch": 8})
     assert (
         "with BM25"
         in json.loads((resolve(sparse.model_versions.get().path) / "config.json").read_text())["about"]["recipe"][-1]
@@ -155,7 +155,7 @@ def test_a_corpus_is_ingested_and_its_spans_are_found(work: Work) -> None:
     spans = SpanSet.objects.get(job=done(JobKind.SPANS, {"corpus": work.corpus.pk, "tagger": "dates", "blocks": 20}))
     assert (spans.corpus, spans.blocks, spans.tagger) == (work.corpus, 20, "dates")
     assert spans.spans > 0 and (resolve(spans.path) / "manifest.json").exists()
-    mlm = done(JobKind.MLM, {"model": work.model.pk, "corpus": corpus.pk, **QUICK})
+    mlm = done("mlm", {"model": work.model.pk, "corpus": corpus.pk, **QUICK})
     assert ModelVersion.objects.get(job=mlm).corpus == corpus
 
 
@@ -168,8 +168,8 @@ def test_a_source_that_is_not_there_is_named(work: Work) -> None:
 
 def test_a_model_that_an_earlier_attempt_published_is_recorded(work: Work, towns: Towns) -> None:
     """The process was killed between publishing and saying so."""
-    job = jobs.start(JobKind.ICT, {"model": work.model.pk, "corpus": work.corpus.pk}, by=None)
-    output = next(word for word in KINDS[JobKind.ICT].command(job) if word.startswith("--output="))
+    job = jobs.start("ict", {"model": work.model.pk, "corpus": work.corpus.pk}, by=None)
+    output = next(word for word in KINDS["ict"].command(job) if word.startswith("--output="))
     folder = Path(output.partition("=")[2])
     folder.parent.mkdir(exist_ok=True)
     folder.symlink_to(towns.model)

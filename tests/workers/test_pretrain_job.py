@@ -32,7 +32,7 @@ def test_the_index_follows_a_training_that_survives_both_workers(
     workers.scheduler()
     parameters = {"model": work.model.pk, "corpus": work.corpus.pk, "index": work.index.pk, "spans": work.spans.pk}
     quick = {"steps": 100_000, "batch": 2, "k": 3, "refresh_every": 20, "checkpoint_every": 20, "holdout": 0.0}
-    job = jobs.start(JobKind.PRETRAIN, {**parameters, **quick}, by=None)
+    job = jobs.start("pretrain", {**parameters, **quick}, by=None)
 
     def step() -> int:
         newest = job.metrics.order_by("pk").last()

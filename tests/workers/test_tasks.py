@@ -58,7 +58,7 @@ def worker(host: str, **values: Any) -> Worker:
 
 
 def test_a_training_whose_inputs_are_gone_fails_with_the_sentence(two_gpus: None) -> None:
-    job = Job.objects.create(kind=JobKind.PRETRAIN, queue=Queue.TRAIN, parameters={"model": 404})
+    job = Job.objects.create(kind="pretrain", queue=Queue.TRAIN, parameters={"model": 404})
     claimed = tasks._claim(str(job.pk), "me", 60)
     assert claimed is not None
     JobRun(claimed, "me", Timing.for_lease(60)).run()
@@ -82,7 +82,7 @@ def test_one_message_of_a_training_goes_round_later_and_later(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
     monkeypatch.setattr(devices, "free_elsewhere", lambda: True)
-    job, clock = Job.objects.create(kind=JobKind.ICT, queue=Queue.TRAIN), [timezone.now()]
+    job, clock = Job.objects.create(kind="ict", queue=Queue.TRAIN), [timezone.now()]
     with django_capture_on_commit_callbacks(execute=True):
         queue.enqueue(job)
     monkeypatch.setattr(timezone, "now", lambda: clock[-1])
@@ -101,7 +101,7 @@ def test_one_message_of_a_training_goes_round_later_and_later(
 def test_a_training_is_not_passed_on_to_who_is_busy(
     sent: list[tuple[str, float]], django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
-    job = Job.objects.create(kind=JobKind.ICT, queue=Queue.TRAIN)
+    job = Job.objects.create(kind="ict", queue=Queue.TRAIN)
 
     def passed_on() -> bool:
         with django_capture_on_commit_callbacks(execute=True):
@@ -128,7 +128,7 @@ def test_a_training_is_not_passed_on_to_who_is_busy(
 
 def test_containers_of_a_machine_share_its_devices(monkeypatch: pytest.MonkeyPatch, two_gpus: None) -> None:
     monkeypatch.setenv("REALM_HOST", "  box ")
-    training = Job.objects.create(kind=JobKind.ICT, queue=Queue.TRAIN)
+    training = Job.objects.create(kind="ict", queue=Queue.TRAIN)
     assert tasks._claim(str(training.pk), "train container", 60) is not None
     monkeypatch.setattr("socket.gethostname", lambda: "a1b2c3")  # as another container is called
     assert devices.not_leased(devices.own()) == []
@@ -164,7 +164,7 @@ def test_a_gpu_is_left_to_whoever_on_the_machine_builds(
     monkeypatch.setattr(tasks, "QUEUES", ["train"])
     monkeypatch.setattr(tasks, "_has_builder", lambda *_: True)
     worker(on, queues=queues)
-    job = Job.objects.create(kind=JobKind.PRETRAIN, queue=Queue.TRAIN)
+    job = Job.objects.create(kind="pretrain", queue=Queue.TRAIN)
     claimed = tasks._claim(str(job.pk), "me", 60)
     assert claimed is not None and claimed.devices.count() == 2 - left
 
@@ -197,7 +197,7 @@ def succeed(job: Job, owner: str) -> None:
 def test_what_waits_to_run_beside_a_job_ends_with_it(
     monkeypatch: pytest.MonkeyPatch, end: Callable[[Job, str], object], builder: str
 ) -> None:
-    job = Job.objects.create(kind=JobKind.PRETRAIN)
+    job = Job.objects.create(kind="pretrain")
     part = Job.objects.create(kind=JobKind.REFRESH, parent=job)
     run(monkeypatch, job, end)
     part.refresh_from_db()
@@ -212,7 +212,7 @@ def test_the_last_part_settles_its_whole(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_device_that_is_free_again_is_told_to_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (Job.objects.create(kind=JobKind.ICT, queue=Queue.TRAIN) for _ in range(2))
+    first, second = (Job.objects.create(kind="ict", queue=Queue.TRAIN) for _ in range(2))
     assert second.mark_sent(timezone.now())  # and nobody could take it
     before = second.sent_at
     run(monkeypatch, first, succeed)
@@ -224,7 +224,7 @@ def test_a_worker_that_ends_takes_no_job(monkeypatch: pytest.MonkeyPatch) -> Non
     ending = threading.Event()
     ending.set()
     monkeypatch.setattr(tasks, "shutting_down", ending)
-    job = Job.objects.create(kind=JobKind.ICT)
+    job = Job.objects.create(kind="ict")
     run(monkeypatch, job, succeed)
     assert (job.state, job.fruitless) == (JobState.QUEUED, 0)
 
@@ -232,7 +232,7 @@ def test_a_worker_that_ends_takes_no_job(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_worker_that_begins_sends_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_reporter", SimpleNamespace(start=lambda: None))
     now = timezone.now()
-    waiting, just_sent = (Job.objects.create(kind=JobKind.ICT, queued_at=now - timedelta(60)) for _ in range(2))
+    waiting, just_sent = (Job.objects.create(kind="ict", queued_at=now - timedelta(60)) for _ in range(2))
     assert waiting.mark_sent(now - timedelta(seconds=20)) and just_sent.mark_sent(now)
     tasks.begin()
     for job in (waiting, just_sent):
@@ -273,11 +273,11 @@ def test_a_lease_written_by_a_clock_that_was_ahead_ends_all_the_same() -> None:
 
 def test_the_scheduler_brings_back_what_was_lost_and_ends_what_is_over() -> None:
     now = timezone.now()
-    lost = Job.objects.create(kind=JobKind.ICT)
+    lost = Job.objects.create(kind="ict")
     assert Job.claim(lost.pk, "gone", -1) is not None
     lost.run_dir.mkdir(parents=True)
-    rested = Job.objects.create(kind=JobKind.ICT, state=JobState.INTERRUPTED, finished_at=now - timedelta(days=1))
-    silent = Job.objects.create(kind=JobKind.ICT)
+    rested = Job.objects.create(kind="ict", state=JobState.INTERRUPTED, finished_at=now - timedelta(days=1))
+    silent = Job.objects.create(kind="ict")
     orphan = Job.objects.create(
         kind=JobKind.INDEX_SHARD, parent=Job.objects.create(kind=JobKind.INDEX, state=JobState.FAILED)
     )

@@ -203,17 +203,17 @@ def test_a_training_takes_what_is_free_and_leaves_its_builder_a_gpu(named: pytes
             claimed.finish("me", JobState.STOPPED)
         return held
 
-    assert taken(JobKind.ICT, start) == ["cuda:0", "cuda:1", "cuda:2"]
-    assert taken(JobKind.PRETRAIN, pretrain) == ["cuda:0", "cuda:1"]
-    assert taken(JobKind.PRETRAIN, {**pretrain, "refresh": "never"}) == ["cuda:0", "cuda:1", "cuda:2"]
-    other = Job.objects.create(kind=JobKind.ICT, queue="train", state=JobState.RUNNING)
+    assert taken("ict", start) == ["cuda:0", "cuda:1", "cuda:2"]
+    assert taken("pretrain", pretrain) == ["cuda:0", "cuda:1"]
+    assert taken("pretrain", {**pretrain, "refresh": "never"}) == ["cuda:0", "cuda:1", "cuda:2"]
+    other = Job.objects.create(kind="ict", queue="train", state=JobState.RUNNING)
     DeviceLease.objects.create(device=devices.leased_as("cuda:0"), job=other)
-    assert taken(JobKind.ICT, {**start, "seed": 2}) == ["cuda:1", "cuda:2"]
+    assert taken("ict", {**start, "seed": 2}) == ["cuda:1", "cuda:2"]
     ablation = {**start, "spans": work.spans.pk, "questions": [work.learn.pk], "dev": [work.measure.pk]}
     ablation["rows"] = ["realm"]
     assert taken(JobKind.ABLATE, ablation) == ["cuda:1", "cuda:2"]  # one for the builder
     for number in (1, 2):
         DeviceLease.objects.create(device=devices.leased_as(f"cuda:{number}"), job=other)
-    assert taken(JobKind.MLM, start) == []
-    assert Job.objects.get(kind=JobKind.MLM).state == "queued"
+    assert taken("mlm", start) == []
+    assert Job.objects.get(kind="mlm").state == "queued"
     assert devices.not_leased(devices.own()) == []

@@ -23,15 +23,9 @@ from realm_core.settings import ANY, FILE, Setting
 from webapp.jobs import service as jobs
 from webapp.kinds import KINDS, Input, Kind, ParameterError
 from webapp.models import (
-    CorpusSnapshot,
     Deployment,
-    IndexGeneration,
     Job,
-    JobKind,
-    ModelVersion,
     Purpose,
-    QuestionSet,
-    SpanSet,
 )
 from webapp.sources.service import sources
 from webapp.storage.places import sources_dir
@@ -293,21 +287,13 @@ def _label(name: str) -> str:
     return name if len(name) == 1 else name.replace("_", " ").capitalize()
 
 
-_PRODUCERS: Final[dict[type[models.Model], tuple[str, JobKind | None]]] = {
-    CorpusSnapshot: ("a corpus", JobKind.INGEST),
-    ModelVersion: ("a model", JobKind.WARMSTART),
-    IndexGeneration: ("an index", JobKind.INDEX),
-    SpanSet: ("salient spans of a corpus", JobKind.SPANS),
-    QuestionSet: ("a question set", None),
-}
-
-
 def _missing(one: Input) -> Missing:
-    what, kind = _PRODUCERS[one.record]
-    if kind is not None:
-        return Missing(what, reverse("manage-job-new", args=[kind.value]), KINDS[kind].task.label())
+    records = one.records
+    if records.made_by is not None:
+        address = reverse("manage-job-new", args=[records.made_by.value])
+        return Missing(records.what, address, KINDS[records.made_by].task.label())
     purpose = Purpose(str(one.limit_to["purpose"]))
-    return Missing(f"{what} {purpose.label}", reverse("manage-questions"), "upload one")
+    return Missing(f"{records.what} {purpose.label}", reverse("manage-questions"), "upload one")
 
 
 def differing(kind: Kind, parameters: Mapping[str, Any]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

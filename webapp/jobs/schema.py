@@ -13,17 +13,8 @@ from drf_spectacular.plumbing import ResolvedComponent
 
 from realm_core.settings import ANY, FILE, Setting
 from webapp.kinds import KINDS, Input, Kind
-from webapp.models import CorpusSnapshot, IndexGeneration, ModelVersion, QuestionSet, SpanSet
 from webapp.sources.service import sources
 
-# The lists of the records of an input: the last part of the address.
-LISTS: Final[dict[type, str]] = {
-    CorpusSnapshot: "corpora",
-    IndexGeneration: "indexes",
-    ModelVersion: "models",
-    QuestionSet: "question-sets",
-    SpanSet: "span-sets",
-}
 TYPES: Final = {int: "integer", float: "number", str: "string", bool: "boolean", dict: "object", list: "array"}
 
 
@@ -42,7 +33,7 @@ def kind_json(kind: Kind) -> dict[str, Any]:
         "inputs": [
             {
                 "name": one.name,
-                "list": LISTS[one.record],
+                "list": one.records.list,
                 "help": one.help,
                 "many": one.many,
                 "required": one.required,
@@ -82,7 +73,7 @@ def parameters_schema(kind: Kind) -> dict[str, Any]:
 
 def _input_schema(one: Input) -> dict[str, Any]:
     kept = "".join(f" with {name} {value}" for name, value in one.limit_to.items())
-    says = f"Id of one of /api/v1/{LISTS[one.record]}{kept}: {one.help}{', needed' if one.required else ''}."
+    says = f"Id of one of /api/v1/{one.records.list}{kept}: {one.help}{', needed' if one.required else ''}."
     if one.many:
         return {"type": "array", "items": {"type": "integer"}, "minItems": int(one.required), "description": says}
     return {"type": "integer", "description": says} | ({} if one.required else {"nullable": True})

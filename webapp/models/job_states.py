@@ -28,15 +28,10 @@ class JobKind(enum.StrEnum):
     INDEX = "index"
     INDEX_SHARD = "index-shard"
     FOLD = "fold"
-    ICT = "ict"
-    MLM = "mlm"
     SPANS = "spans"
-    PRETRAIN = "pretrain"
     REFRESH = "refresh"
-    FINETUNE = "finetune"
     EVALUATE = "evaluate"
     ABLATE = "ablate"
-    EXPORT = "export"
 
 
 class Queue(models.TextChoices):
