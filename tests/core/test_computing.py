@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +13,7 @@ import pytest
 import torch
 
 from realm_core import computing
-from realm_core.computing import compute, compute_aside, compute_each
+from realm_core.computing import compute, compute_aside, compute_each, wait_for_quiet
 from realm_core.pace import may_rest
 from tests.waiting import wait_until
 
@@ -152,6 +151,14 @@ def test_work_aside_rests_while_others_are_computed_for(
     monkeypatch.setattr("realm_core.pace._STEP_S", 0.001)
     monkeypatch.setattr("realm_core.pace._RESTS", 1e9)
     steps, over, served = list[int](), threading.Event(), threading.Event()
+    resting: list[int] = []  # after how many steps it rests, while it does
+
+    def rest(most_s: float) -> None:
+        resting.append(len(steps))
+        wait_for_quiet(most_s)
+        resting.pop()
+
+    monkeypatch.setattr("realm_core.pace._wait_for_quiet", rest)
 
     def long() -> None:
         while not over.is_set():
@@ -163,11 +170,9 @@ def test_work_aside_rests_while_others_are_computed_for(
         try:
             wait_until(lambda: bool(steps))
             others = pool.submit(compute, lambda: served.wait(60))
-            wait_until(lambda: computing._processors.needed)
-            time.sleep(0.2)
-            resting_at = len(steps)
-            time.sleep(0.3)
-            assert len(steps) == resting_at
+            wait_until(lambda: computing._processors._working and resting)
+            resting_at = resting[0]
+            assert not others.done() and len(steps) == resting_at
             served.set()
             assert others.result(60)
             wait_until(lambda: len(steps) > resting_at)

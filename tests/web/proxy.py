@@ -49,6 +49,7 @@ def proxy(folder: Path, behind: int, *, waits: bool = False) -> Iterator[int]:
     (limit,) = _handlers(told, "request_body")
     limit["max_size"] = LARGEST_BYTES
     told["admin"] = {"disabled": True}
+    told["logging"] = {"logs": {"default": {"level": "DEBUG"}}}
     told["apps"]["pki"] = {"certificate_authorities": {"local": {"install_trust": False}}}
     config = folder / "caddy.json"
     config.write_text(json.dumps(told))
@@ -60,6 +61,12 @@ def proxy(folder: Path, behind: int, *, waits: bool = False) -> Iterator[int]:
         finally:
             process.terminate()
             process.wait(20)
+
+
+def tried_in_vain(folder: Path) -> set[int]:
+    """Of the requests that Caddy could not pass on at the first attempt: the lengths of their bodies."""
+    lines = [line for line in (folder / "caddy.log").read_text().splitlines() if "connection refused" in line]
+    return {int(json.loads(line)["request"]["headers"]["Content-Length"][0]) for line in lines if '"request"' in line}
 
 
 def _handlers(part: Any, name: str) -> Iterator[dict[str, Any]]:

@@ -76,13 +76,16 @@ def test_what_needs_no_reply(client: Client, message: dict[str, Any]) -> None:
 @pytest.mark.django_db
 def test_the_handshake_settles_on_a_version(client: Client) -> None:
     offered = ("2024-11-05", "2025-06-18", "2025-11-25")
-    for wanted, settled in (*zip(offered, offered, strict=True), ("1999-01-01", offered[-1]), (VERSION, offered[-1])):
+    others = ("2025-03-26", "1999-01-01")  # the first exists, but its servers must take batches
+    for wanted in (*offered, *others, VERSION):
         result = call(client, "initialize", {"protocolVersion": wanted}).json()["result"]
-        assert result["protocolVersion"] == settled
+        assert result["protocolVersion"] == (wanted if wanted in offered else offered[-1])
     for version in offered:
         assert call(client, "ping", **{"MCP-Protocol-Version": version}).json()["result"] == {}
-    unknown = call(client, "ping", **{"MCP-Protocol-Version": "1999-01-01"})
-    assert unknown.status_code == 400 and VERSION in unknown.json()["error"]["data"]["supported"]
+    for version in others:
+        refused = call(client, "ping", **{"MCP-Protocol-Version": version})
+        assert refused.status_code == 400 and refused.json()["error"]["code"] == -32022
+        assert refused.json()["error"]["data"] == {"supported": [*offered, VERSION], "requested": version}
 
 
 def test_newer_requests_carry_all_there_is_to_know(client: Client, engine: FakeEngine) -> None:
@@ -151,6 +154,14 @@ def test_pages_of_other_sites_are_refused(client: Client, engine: FakeEngine, se
     settings.CORS_ALLOWED_ORIGINS = ["https://example.org"]
     assert call(client, "tools/call", ASK, Origin="https://example.org").status_code == 200
     assert len(engine.asked) == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("headers", [{}, {"Origin": "http://elsewhere.example"}])
+def test_a_host_that_is_not_ours_is_refused(client: Client, engine: FakeEngine, headers: dict[str, str]) -> None:
+    """Also where a page of that host sends it, as after DNS rebinding."""
+    problem(call(client, "tools/call", ASK, Host="elsewhere.example", **headers), 400)
+    assert engine.asked == []
 
 
 @pytest.mark.django_db

@@ -17,7 +17,8 @@ import pytest
 from benchmarks.web import free_port, request
 from realm_core.runs.processes import ask_to_end, start
 from tests.migrated import migrated
-from tests.web.proxy import LARGEST_BYTES, TRUSTING, proxy
+from tests.waiting import wait_until
+from tests.web.proxy import LARGEST_BYTES, TRUSTING, proxy, tried_in_vain
 from tests.web.test_headers import check
 from workers.guards import HOST
 from workers.services import web
@@ -215,7 +216,7 @@ def test_what_is_sent_while_the_web_server_is_started_anew_arrives(tmp_path: Pat
 
     with proxy(tmp_path, port, waits=True) as proxied, ThreadPoolExecutor() as asking:
         answers = [asking.submit(ask, proxied, "/api/v1/ask", "POST", body) for body in (b"a", b"b" * LARGEST_BYTES)]
-        time.sleep(1.5)
+        wait_until(lambda: tried_in_vain(tmp_path) == {1, LARGEST_BYTES})
         assert not any(answer.done() for answer in answers)
         with HTTPServer((HOST, port), Late) as server:
             serving = asking.submit(server.serve_forever, 0.05)
