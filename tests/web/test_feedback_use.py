@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from realm_core.questions.question_file import read_questions
-from tests.web.conftest import Person
+from tests.web.conftest import FakeEngine, Person
 from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.test_feedback import decide, only, say
@@ -38,7 +38,7 @@ def test_a_block_that_was_not_read_can_be_the_right_evidence(
     waiting = curator.client.get("/manage/feedback/").content.decode()
     assert "was not read" in waiting and "Its capital is Canberra" in waiting
     page = decide(curator, only(), "accepted").one("main")
-    assert only().use == "It stands in the block that was named: Australia." and only().use in page
+    assert only().use == "It is in the block that was named: Australia." and only().use in page
     (row,) = questions.feedback_questions(hidden=())
     assert (row["title"], row["answers"], row["block_ids"]) == ("Australia", ["Canberra"], [block_id])
     assert "Its capital is Canberra" in row["context"]
@@ -50,8 +50,8 @@ def test_a_block_that_was_not_read_can_be_the_right_evidence(
 @pytest.mark.parametrize(
     ("better", "says"),
     [
-        ("Stanley Kubrick", "It stands in block 1, which was read: 2001: A Space Odyssey."),
-        ("Sydney", "It stands in 1 other block of the corpus."),
+        ("Stanley Kubrick", "It is in block 1, which was read: 2001: A Space Odyssey."),
+        ("Sydney", "It is in 1 other block of the corpus."),
         ("Wellington", ""),
     ],
 )
@@ -64,14 +64,40 @@ def test_accepting_says_what_a_correction_can_be_used_for(
     assert one.use == says and says in page
     assert one.review == (Review.ACCEPTED if says else Review.WAITING)
     if not says:
-        assert "“Wellington” stands in no block of the corpus" in page and not AuditEntry.objects.exists()
+        assert "“Wellington” is in no block of the corpus" in page and not AuditEntry.objects.exists()
 
 
-def test_a_corpus_too_large_to_look_through_is_no_reason_to_refuse(
-    australia: tuple[AskedAnswer, str], curator: Person, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("rank", "says"),
+    [(None, "The answer is not among the 200 nearest blocks."), (7, "The answer is in block 7 of the 200 nearest.")],
+)
+def test_of_a_corpus_too_large_to_look_through_the_nearest_blocks_are_searched(
+    engine: FakeEngine, curator: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rank: int | None, says: str
 ) -> None:
     monkeypatch.setattr(articles, "MAX_BLOCKS_SEARCHED", 0)
+    engine.rank = rank
+    asked = stored.store()
+    one = Feedback.objects.create(answer=asked, session_key="s", better_answer="Wellington")
+    page = decide(curator, one, "accepted").one("main")
+    assert engine.looked_for == [(f"{asked.question} Wellington", ("Wellington",), 200, ())]
+    one.refresh_from_db()
+    assert one.use == f"The corpus is too large to look through at once. {says}" and one.use in page
+    assert one.review == Review.ACCEPTED
+
+
+@pytest.mark.parametrize("corpus", ["0123456789abcdef", "another@corpus"])
+def test_a_correction_is_no_worse_because_its_corpus_cannot_be_searched(
+    australia: tuple[AskedAnswer, str],
+    request: pytest.FixtureRequest,
+    curator: Person,
+    monkeypatch: pytest.MonkeyPatch,
+    corpus: str,
+) -> None:
+    monkeypatch.setattr(articles, "MAX_BLOCKS_SEARCHED", 0)
+    if corpus != australia[0].payload["corpus"]:
+        engine: FakeEngine = request.getfixturevalue("engine")
+        engine.corpus_id = corpus
     one = Feedback.objects.create(answer=australia[0], session_key="s", better_answer="Wellington")
     decide(curator, one, "accepted")
     one.refresh_from_db()
-    assert one.review == Review.ACCEPTED and "too large" in one.use
+    assert one.review == Review.ACCEPTED and one.use.endswith("training will show whether the answer is in it.")

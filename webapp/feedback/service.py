@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
@@ -22,10 +22,16 @@ from webapp.access.collections import CollectionAccess, access_of
 from webapp.articles import service as articles
 from webapp.asking.history import Asker, answers_without
 from webapp.asking.scope import scope_again
+from webapp.metrics.middleware import listens
 from webapp.models import AskedAnswer, AuditEntry, Deployment, Feedback, Review
 from webapp.refusals import FieldError, InvalidRequest
+from webapp.serving.engine import EngineUnavailable, serving
 from webapp.text import one_line
 
+if TYPE_CHECKING:
+    from realm_core.living.scope import Scope
+
+NEAREST_BLOCKS: Final = 200  # to the question with its right answer; searched where a corpus is too large to scan
 LONGEST_ANSWER: Final = 300  # characters; answers are names, dates and short phrases
 # There is a better answer, or the given one is right.
 TEACHES: Final = ~Q(better_answer="") | Q(right=True, answer__answer_text__isnull=False)
@@ -74,7 +80,7 @@ def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None
     """
     if verdict == Review.ACCEPTED and not Feedback.objects.filter(TEACHES, pk=said.pk).exists():
         raise RealmError("There is nothing to learn from this: the answer is not right and no better one was given.")
-    use = where_it_stands(said, access_of(by)) if verdict == Review.ACCEPTED else ""
+    use = locate_answer(said, access_of(by)) if verdict == Review.ACCEPTED else ""
     waits = verdict == Review.WAITING
     with transaction.atomic():
         changed = Feedback.objects.filter(pk=said.pk, changed_at=seen).update(
@@ -118,24 +124,42 @@ def evidence_of(said: Feedback, hidden: Collection[str]) -> NamedBlock | None:
     return next((one for one in named if holds_answer(one.text, answer)), None)
 
 
-def where_it_stands(said: Feedback, access: CollectionAccess) -> str:
-    """Where the right answer stands, which is what learning from it takes, in a sentence. RealmError: nowhere.
+def locate_answer(said: Feedback, access: CollectionAccess) -> str:
+    """Which blocks hold the right answer, which is what learning from it takes, in a sentence. RealmError: none.
 
-    Looked for where the question was, as far as somebody with this access may look there.
+    Looked for where the question was, as far as this access reaches.
     """
-    answer = right_answer(said)
+    answer, scope = right_answer(said), scope_again(said.answer, access)
     if (block := evidence_of(said, access.hidden)) is not None:
         which = f"block {block.rank}, which was read" if block.rank is not None else "the block that was named"
-        return f"It stands in {which}: {block.title}."[:200]
-    count = articles.count_holding(answer, said.answer, scope_again(said.answer, access))
+        return f"It is in {which}: {block.title}."[:200]
+    count = articles.count_holding(answer, said.answer, scope)
     if count is None:
-        return "The corpus is too large to look through at once; whether it stands there is seen in the training."
+        return f"The corpus is too large to look through at once. {_locate_nearest(answer, said.answer, scope)}"
     if not count:
         raise RealmError(
-            f"“{answer}” stands in no block of the corpus, so nothing could be learnt from it. "
-            "Refuse it, or put a text that says it into the corpus first."
+            f"“{answer}” is in no block of the corpus, so nothing could be learnt from it. "
+            "Refuse it, or add a text that says it to the corpus first."
         )
-    return f"It stands in {count:,} other block{'' if count == 1 else 's'} of the corpus."
+    return f"It is in {count:,} other block{'' if count == 1 else 's'} of the corpus."
+
+
+def _locate_nearest(answer: str, asked: AskedAnswer, scope: Scope | None) -> str:
+    """Whether a block near to the question with its right answer holds that, by the engine that serves the corpus."""
+    snapshot = str(asked.payload.get("corpus", "")).partition("+")[0]
+    try:
+        with serving() as service:
+            engine = service.engine
+            if engine.corpus_id.partition("+")[0] != snapshot:
+                return "Another one is deployed now, so training will show whether the answer is in it."
+            rank = engine.rank_holding(
+                f"{asked.question} {answer}", [answer], among=NEAREST_BLOCKS, scope=scope, listens=listens()
+            )
+    except EngineUnavailable:
+        return "No model is ready to search it, so training will show whether the answer is in it."
+    if rank is None:
+        return f"The answer is not among the {NEAREST_BLOCKS} nearest blocks."
+    return f"The answer is in block {rank} of the {NEAREST_BLOCKS} nearest."
 
 
 def all_of_it() -> QuerySet[Feedback]:
