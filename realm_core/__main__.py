@@ -61,8 +61,8 @@ def main(argv: list[str] | None = None) -> int:
 def run(task: Task, activity: Activity) -> None:
     """Run the task, and write its description beside its results; what it is given is got from the store if need be."""
     if activity.run is not None and os.environ.get("RANK", "0") == "0":
-        told = task.model_dump(mode="json")
-        write_json(RunFolder(activity.run).task_file, {"activity": task.activity, **told})
+        fields = task.model_dump(mode="json")
+        write_json(RunFolder(activity.run).task_file, {"activity": task.activity, **fields})
     for one in artefacts(type(task)):
         if one.artefact.kind in ("corpus", "index", "model") and (value := getattr(task, one.name)) is not None:
             for folder in value if one.many else (value,):

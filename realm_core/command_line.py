@@ -41,13 +41,13 @@ def add_options(parser: argparse.ArgumentParser, task: type[Task], *, without: C
 
 def task_of(task: type[AnyTask], arguments: argparse.Namespace) -> AnyTask:
     """The task that a command line describes; RealmError, which names the option, for errors."""
-    told = vars(arguments)
+    options = vars(arguments)
     values: dict[str, Any] = {}
     for name, info in task.model_fields.items():
         if section := section_of(info):
-            values[name] = read_settings(section, told["config"], told["set"])
-        elif name in told:
-            values[name] = tuple(told[name]) if get_origin(info.annotation) is tuple else told[name]
+            values[name] = read_settings(section, options["config"], options["set"])
+        elif name in options:
+            values[name] = tuple(options[name]) if get_origin(info.annotation) is tuple else options[name]
     try:
         made = make(task, values)
     except SettingError as error:
@@ -55,7 +55,7 @@ def task_of(task: type[AnyTask], arguments: argparse.Namespace) -> AnyTask:
         name = error.name if wrong is None or extra(wrong).get("positional") else _flag(error.name, wrong)
         raise RealmError(f"{name} {error.says}") from None
     for name, why in made.unused().items():
-        if name in told:
+        if name in options:
             raise RealmError(f"{_flag(name, task.model_fields[name])} {why}.")
     return made
 

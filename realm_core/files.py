@@ -89,8 +89,8 @@ def read_json(path: Path) -> Any:
     except RealmError as error:
         raise RealmError(f"{path} {error}") from None
     if isinstance(value, dict) and _SEAL in value:
-        told = value.pop(_SEAL)
-        if told != _checksum(value):
+        checksum = value.pop(_SEAL)
+        if checksum != _checksum(value):
             raise RealmError(f"{path} is damaged: its checksum is not that of its content.")
     return value
 
@@ -153,8 +153,8 @@ def _error_number(error: Exception) -> int | None:
     """The system's error number; libraries written in Rust (safetensors) only have it in the text."""
     if isinstance(error, OSError):
         return error.errno
-    told = re.search(r"\(os error (\d+)\)", str(error))
-    return int(told[1]) if told else None
+    code = re.search(r"\(os error (\d+)\)", str(error))
+    return int(code[1]) if code else None
 
 
 def sync(path: Path) -> None:

@@ -73,21 +73,21 @@ def get_folder(folder: Path, activity: Activity | None = None) -> Path:
     """The folder itself; got from the store first if it is missing here and there is one.
 
     Processes that want the same folder wait for the one that gets it. Where the store has none, nothing happens, and
-    whoever opens the folder says that it is missing. `RealmError` names what is damaged or cannot be read.
+    opening the folder then fails. `RealmError` names what is damaged or cannot be read.
     """
     if folder.exists() or (stored := _stored(folder)) is None:
         return folder
     with disk_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(folder.with_name(f".{folder.name}.get.lock")):
-        if folder.exists() or (told := stored.done()) is None:
+        if folder.exists() or (record := stored.done()) is None:
             return folder
         if activity is not None:
             activity.say(f"Getting {stored.name} from the store.")
         temporary = folder.with_name(f".{folder.name}.got")
         remove_folder(temporary)  # of one that was killed
         try:
-            stored.get(told, temporary, activity)
+            stored.get(record, temporary, activity)
             publish_folder(temporary, folder)
         except BaseException:
             remove_folder(temporary)
@@ -107,12 +107,12 @@ def get_file(path: Path, about: Mapping[str, Any], activity: Activity) -> bool:
     What is damaged in the store is removed there, so that it is made again.
     """
     stored = _stored(path)
-    if stored is None or (told := stored.done()) is None or told["about"] != about:
+    if stored is None or (record := stored.done()) is None or record["about"] != about:
         return False
     temporary = path.with_name(f".{path.name}.got")
     remove_folder(temporary)
     try:
-        stored.get(told, temporary, activity)
+        stored.get(record, temporary, activity)
         with disk_errors(path):
             os.replace(temporary / path.name, path)
     except DamagedObject as error:
@@ -152,31 +152,31 @@ class _Stored:
         """What done.json says; None where it is missing. A half-written one, which only a disk can hold, is none."""
         with self._errors("read"):
             try:
-                told = json.loads(self.files.cat_file(self._path(_DONE)))
+                record = json.loads(self.files.cat_file(self._path(_DONE)))
             except (FileNotFoundError, ValueError):
                 return None
         kinds = {"upload": str, "files": dict, "about": dict}
-        whole = isinstance(told, dict) and all(isinstance(told.get(key), kind) for key, kind in kinds.items())
-        return told if whole else None
+        whole = isinstance(record, dict) and all(isinstance(record.get(key), kind) for key, kind in kinds.items())
+        return record if whole else None
 
     def put(self, paths: Mapping[str, Path], about: Mapping[str, Any] | None = None) -> None:
         """Put files under a new UPLOAD, then done.json; nothing if that says the same already."""
         hashes = {name: sha256_of_file(path) for name, path in paths.items()}
-        told = {"files": hashes, "about": dict(about or {})}
-        if (there := self.done()) is not None and {**there, **told} == there:
+        record = {"files": hashes, "about": dict(about or {})}
+        if (there := self.done()) is not None and {**there, **record} == there:
             return
         upload = uuid.uuid4().hex
         with self._errors("written"):
             for name, path in paths.items():
                 self.files.put_file(str(path), self._path(upload, name))
-            self.files.pipe_file(self._path(_DONE), json.dumps({"upload": upload, **told}, indent=1).encode())
+            self.files.pipe_file(self._path(_DONE), json.dumps({"upload": upload, **record}, indent=1).encode())
 
-    def get(self, told: Mapping[str, Any], folder: Path, activity: Activity | None) -> None:
+    def get(self, record: Mapping[str, Any], folder: Path, activity: Activity | None) -> None:
         """Get all files into a new folder, and compare their hashes; `DamagedObject` names the first that differs."""
-        upload = told["upload"]
+        upload = record["upload"]
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)  # also for a folder without files
-        for name, expected in told["files"].items():
+        for name, expected in record["files"].items():
             if activity is not None:
                 activity.check()
             try:

@@ -50,8 +50,8 @@ def given(help: str, *, of: Sequence[str] = (), job_needs: bool = False, found: 
 
     job_needs: whether a job requires it, though the command line does not. found: how the command line finds it.
     """
-    told: dict[str, Any] = {"of": list(of), "job_needs": job_needs, "found": found}
-    return Field(description=help, json_schema_extra=told, **default)
+    schema_extra: dict[str, Any] = {"of": list(of), "job_needs": job_needs, "found": found}
+    return Field(description=help, json_schema_extra=schema_extra, **default)
 
 
 def runtime(default: Any = ..., *, help: str, flag: str | None = None, positional: bool = False, **more: Any) -> Any:
@@ -59,8 +59,8 @@ def runtime(default: Any = ..., *, help: str, flag: str | None = None, positiona
 
     Without a default it is required on the command line, and set by a worker. flag, more: as in `setting`.
     """
-    told: dict[str, Any] = {"runtime": True, "flag": flag, "positional": positional}
-    return Field(default=default, description=help, json_schema_extra=told, **more)
+    schema_extra: dict[str, Any] = {"runtime": True, "flag": flag, "positional": positional}
+    return Field(default=default, description=help, json_schema_extra=schema_extra, **more)
 
 
 @dataclass(frozen=True)

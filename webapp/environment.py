@@ -154,8 +154,8 @@ def reached_by_others(*, https: bool, proxies: int, origins: Sequence[str], host
     one sets one of these variables.
     """
     elsewhere = [host for host in hosts if host.lower() not in _LOCAL_HOSTS and not host.lower().endswith(".localhost")]
-    told = {"HTTPS": https, "PROXIES": proxies, "CSRF_TRUSTED_ORIGINS": origins, "ALLOWED_HOSTS": elsewhere}
-    return next((name for name, value in told.items() if value), "")
+    network = {"HTTPS": https, "PROXIES": proxies, "CSRF_TRUSTED_ORIGINS": origins, "ALLOWED_HOSTS": elsewhere}
+    return next((name for name, value in network.items() if value), "")
 
 
 def check_production(why: str, *, key: str, debug: bool, hosts: Sequence[str]) -> None:

@@ -158,11 +158,11 @@ class Kind:
             except SettingError as error:
                 errors[error.name] = error.says
         known = {one.name: one for one in self.described()}
-        told = {name: values.pop(name) for name in list(values) if name in known}
+        given = {name: values.pop(name) for name in list(values) if name in known}
         paths = {name: _paths(record) for name, record in records.items() if record}
         wanting = {one.name: (Path(),) if one.many else Path() for one in self.inputs if one.name in errors}
-        made, wrong = try_make(self.task, {**undecided(self.task), **paths, **wanting, **nested(self.task, told)})
-        for name, value in told.items():
+        made, wrong = try_make(self.task, {**undecided(self.task), **paths, **wanting, **nested(self.task, given)})
+        for name, value in given.items():
             if name not in wrong and not known[name].limit.may_be_typed(value):
                 wrong[name] = f"must be {known[name].limit.says}, not {quoted(value)}."
         unknown = dict.fromkeys(map(printable, values), "is no parameter of this kind of job.")

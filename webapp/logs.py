@@ -40,9 +40,9 @@ class TextLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """As in `logging.Formatter`; a traceback follows."""
-        told = _CONTROL_CHARACTERS.sub(_escaped, super().formatMessage(record))
+        line = _CONTROL_CHARACTERS.sub(_escaped, super().formatMessage(record))
         ids = " ".join(f"{name}={value}" for name, value in known_ids().items())
-        return f"{told} [{ids}]" if ids else told
+        return f"{line} [{ids}]" if ids else line
 
 
 def _escaped(found: re.Match[str]) -> str:

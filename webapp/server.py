@@ -128,14 +128,14 @@ def _look_at_admins() -> None:
     command = [sys.executable, "-m", "django", "check", *options]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     if checked.returncode:
-        told = [line.partition(") ")[2] for line in checked.stderr.splitlines() if "(webapp.E" in line]
-        raise ImproperlyConfigured(" ".join(told) or checked.stderr.strip())
+        errors = [line.partition(") ")[2] for line in checked.stderr.splitlines() if "(webapp.E" in line]
+        raise ImproperlyConfigured(" ".join(errors) or checked.stderr.strip())
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:
     """Called in a process that ends normally: it removes its row. A process killed earlier leaves its row to expire."""
-    if told := sys.modules.get("webapp.serving.presence"):
-        told.presence.leave()
+    if module := sys.modules.get("webapp.serving.presence"):
+        module.presence.leave()
 
 
 def child_exit(_server: Any, worker: Any) -> None:

@@ -54,7 +54,7 @@ from workers.run_files import RunFiles, note
 
 log = logging.getLogger(__name__)
 
-shutting_down = threading.Event()  # set once, when this worker is told to end
+shutting_down = threading.Event()  # set once, when this worker is asked to end
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Timing:
 class Reason(enum.Enum):
     """Why the process was made to end."""
 
-    REQUESTED = "somebody asked for it"
+    REQUESTED = "a stop was requested"
     NOT_NEEDED = "what it is a part of is over"
     SHUTDOWN = "the worker is ending"
     LEASE_LOST = "another worker has the lease"
@@ -121,9 +121,9 @@ class JobRun:
             self._succeed(kind, made)
             return
         turn = parts.wait_for(self._job, self._owner, kind.before(self._job))
-        if turn is parts.Turn.NEVER:
+        if turn is parts.Readiness.LOST:
             self._job.give_back(self._owner)  # which stops it, if it is still this worker's
-        if turn is not parts.Turn.NOW or not self._job.begin(self._owner):
+        if turn is not parts.Readiness.READY or not self._job.begin(self._owner):
             return
         log.info("Job %s (%s), attempt %d", self._job.pk, self._job.kind, self._job.attempt)
         parts.run_beside(self._job, kind.beside(self._job))
@@ -223,7 +223,7 @@ class JobRun:
             try:
                 if time.monotonic() - self._beat_at >= self._timing.beat_s:
                     if self._job.heartbeat(self._owner, self._timing.lease_s) is None:
-                        return None  # whoever has the job by now reads the same files
+                        return None  # the worker that has the job by now reads the same files
                     self._beat_at = self._beat_confirmed_at = time.monotonic()
                 return step()
             except (OperationalError, InterfaceError) as error:
@@ -278,7 +278,7 @@ class JobRun:
             with transaction.atomic():
                 kept = kind.record(self._job, result)
                 if not self._finish(JobState.SUCCEEDED, files, result=kept):
-                    transaction.set_rollback(True)  # somebody else has the job, and will record the same
+                    transaction.set_rollback(True)  # another worker has the job, and will record the same
         except RunAgain as reason:
             log.info("Job %s is run again: %s", self._job.pk, reason)
             if self._job.give_back(self._owner) and self._job.state == JobState.QUEUED:

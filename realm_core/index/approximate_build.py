@@ -92,20 +92,20 @@ class _Build:
         self._choice, self._activity, self._device = choice, activity, device
 
     def run(self) -> None:
-        told = self._work / "choice.json"
-        if not told.exists() or read_json(told) != asdict(self._choice):  # memory may have changed since
+        choice_file = self._work / "choice.json"
+        if not choice_file.exists() or read_json(choice_file) != asdict(self._choice):  # memory may have changed since
             remove_folder(self._work)
             for name in FILES:
                 (self._folder / name).unlink(missing_ok=True)
             self._work.mkdir()
-            write_json(told, asdict(self._choice))
+            write_json(choice_file, asdict(self._choice))
         if not (self._folder / INDEX_FILE).exists():
             trained = self._work / "trained.faiss"
             if not trained.exists():
                 self._train(trained)
             self._merge(trained, self._add(trained))
         for path in self._work.iterdir():
-            if path != told:  # which says of what choice the files are, should this process be killed before it is done
+            if path != choice_file:  # kept: after a kill it says which choice the rest belongs to
                 remove_folder(path) if path.is_dir() else path.unlink()
 
     # ── Training ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,7 +206,7 @@ class _Build:
         faiss.memcpy(faiss.swig_ptr(places_L3), lists.lists.data(), places_L3.nbytes)
         save_array(made / PLACES_FILE, places_L3)
         shutil.copyfile(trained, made / INDEX_FILE)
-        for name in FILES:  # the index last: it stands for all
+        for name in FILES:  # the index last: its presence means that all are there
             sync(made / name)
             os.replace(made / name, self._folder / name)
 

@@ -46,11 +46,11 @@ class MilvusServer:
 
     def __post_init__(self) -> None:
         try:
-            told = urlsplit(self.uri)
-            fits = told.scheme in ("http", "https") and told.hostname is not None and told.port is not None
+            url = urlsplit(self.uri)
+            fits = url.scheme in ("http", "https") and url.hostname is not None and url.port is not None
         except ValueError:
             fits = False
-        if not fits or not re.fullmatch(r"/?\w*", told.path) or told.query or told.fragment or "@" in told.netloc:
+        if not fits or not re.fullmatch(r"/?\w*", url.path) or url.query or url.fragment or "@" in url.netloc:
             raise RealmError(
                 "The address of Milvus must read like http://host:19530 or https://host:19530/database, without a "
                 f"password, not {quoted(self.uri)}."
@@ -111,11 +111,11 @@ def choose(rows: int, dimension: int, wanted: SearchKind = "auto", *, memory_byt
 
 def search_of(manifest: Mapping[str, Any]) -> SearchChoice:
     """What a generation's manifest says; one without a word of it is searched exactly. TypeError if it is damaged."""
-    told = dict(manifest.get("search") or {})
-    if not told:
+    recorded = dict(manifest.get("search") or {})
+    if not recorded:
         return _exact(int(manifest["rows"]), _in_words(int(manifest["rows"]) * int(manifest["dim"]) * 4), "auto")
-    told.pop("files", None)
-    return SearchChoice(**told)
+    recorded.pop("files", None)
+    return SearchChoice(**recorded)
 
 
 def machine_memory_bytes() -> int:
@@ -127,8 +127,8 @@ def machine_memory_bytes() -> int:
 
 
 def _exact(rows: int, size: str, wanted: SearchKind) -> SearchChoice:
-    told = ", as it was set" if wanted == "exact" else ""
-    return SearchChoice("exact", f"exact{told}: {rows:,} blocks take {size}", wanted)
+    reason = ", as it was set" if wanted == "exact" else ""
+    return SearchChoice("exact", f"exact{reason}: {rows:,} blocks take {size}", wanted)
 
 
 def _lists(rows: int) -> int:

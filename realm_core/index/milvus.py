@@ -3,7 +3,7 @@
     collection realm_GENERATION_DIGEST  `row` (the primary key) and `vector`, metric IP; the digest is of the files
     alias      realm_GENERATION         given to a collection when all its rows are there and indexed
 
-A collection without its alias is unfinished, and is filled on from where it stands. A search names the collection and
+A collection without its alias is unfinished, and is filled further. A search names the collection and
 not the alias, so that rows of two generations never mix while one replaces the other.
 
 Loads neither torch nor FAISS, and pymilvus only when it connects. Legend: B queries, R rows of a batch, D dimension,
@@ -36,7 +36,7 @@ _NOT_LOADED = 101  # Milvus's code for a collection that was released, say by an
 _LOOK_S = 0.2  # between two looks at an index that the server builds
 _BATCH_BYTES = 4 << 20  # a server of Milvus takes messages of 64 MB at most
 # A server that is back is noticed within a second, where gRPC would wait for up to two minutes; and pymilvus's pings
-# without a call under way are more than servers of gRPC take unless they are told so.
+# without a call under way are more than servers of gRPC take unless they are configured so.
 _CONNECTION = {"grpc.max_reconnect_backoff_ms": 1000, "grpc.keepalive_permit_without_calls": False}
 _ROW, _VECTOR = "row", "vector"
 
@@ -60,13 +60,13 @@ class MilvusVectors:
         with _asking(self.server):
             if not self._client.has_collection(self.collection, timeout=_WORK_WITHIN_S):
                 return False
-            told = self._client.list_aliases(self.collection, timeout=_WORK_WITHIN_S)
-            return self.alias in told["aliases"]
+            listed = self._client.list_aliases(self.collection, timeout=_WORK_WITHIN_S)
+            return self.alias in listed["aliases"]
 
     def fill(self, read: Callable[[int, int], Vectors], progress: Callable[[int], object]) -> None:
         """Insert what is missing, and have it indexed. Ended anywhere, the next call goes on from there.
 
-        read: vectors [R, D] of the rows from one to another. progress: told how many rows are there; may raise.
+        read: vectors [R, D] of the rows from one to another. progress: called with the number of rows there; may raise.
         """
         with _asking(self.server):
             begun = self._client.has_collection(self.collection, timeout=_WORK_WITHIN_S)

@@ -111,7 +111,7 @@ class ToMilvus(Task):
     uri: str = runtime(help="of the server: http://host:19530; its token is read from REALM_MILVUS_TOKEN")
 
 
-# What a task may be told that finds blocks by an index or by BM25.
+# Checks of the tasks that find blocks by an index or by BM25.
 
 
 def unused_for(retriever: str) -> dict[str, str]:

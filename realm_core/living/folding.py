@@ -149,9 +149,9 @@ def _sweep(store: Store) -> None:
     """Remove unfinished files of a killed fold."""
     if not store.folding_file.exists():
         return
-    told = read_json(store.folding_file)
+    noted = read_json(store.folding_file)
     for place in ("snapshot", "generation"):
-        path = Path(str(told.get(place, ""))) if isinstance(told, dict) else Path()
+        path = Path(str(noted.get(place, ""))) if isinstance(noted, dict) else Path()
         if path.name.startswith(".") and path.name.endswith(".fold"):
             remove_folder(path)
     store.folding_file.unlink()

@@ -30,7 +30,7 @@ from realm_core.object_store import remove_published
 
 @dataclass(frozen=True)
 class PurgedFile:
-    """A file of a folder that held what was purged. successor: the file that stands for it now, None if none does."""
+    """A file of a folder that held what was purged. successor: its replacement, None if it has none."""
 
     path: str
     sha256: str
@@ -58,11 +58,11 @@ class Receipt:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Receipt:
+    def from_json(cls, data: dict[str, Any]) -> Receipt:
         """The receipt of what `to_json` gave; KeyError or TypeError for anything else."""
-        files = tuple(PurgedFile(**file) for file in told["files"])
-        lists = {key: tuple(told[key]) for key in ("documents", "removed", "remaining")}
-        return cls(**{**told, **lists, "files": files})
+        files = tuple(PurgedFile(**file) for file in data["files"])
+        lists = {key: tuple(data[key]) for key in ("documents", "removed", "remaining")}
+        return cls(**{**data, **lists, "files": files})
 
 
 class NotHeld(RealmError):
@@ -145,10 +145,10 @@ def _finished(store: Store, states: Sequence[CorpusState]) -> Receipt | None:
     if not journal.exists():
         return None
     try:
-        told = read_json(journal)
-        receipt = Receipt.from_json(told["receipt"])
+        noted = read_json(journal)
+        receipt = Receipt.from_json(noted["receipt"])
         # Each purge raises the number of the state that it is committed with above those of all others.
-        happened = any(state.purges >= told["purges"] for state in states)
+        happened = any(state.purges >= noted["purges"] for state in states)
     except (KeyError, TypeError):
         raise RealmError(f"{journal} is damaged: it is no receipt of a purge.") from None
     if happened:
@@ -168,7 +168,7 @@ def _rewritten(
     purges: int,
     successors: dict[Path, Path],
 ) -> CorpusState:
-    """The state without the documents; itself where it has none of them. `successors` is told what stands for what."""
+    """The state without the documents; itself where it has none of them. `successors` gets each replacement."""
     living = tuple(sorted(store.view(state).with_ids(ids)))
     if not living and held.segments.keys().isdisjoint(store.segments / name for name in state.segments):
         return state
@@ -211,7 +211,7 @@ class _Held:
 
 
 def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[CorpusState, dict[Path, Path]]:
-    """The state with copies in the place of its segments that hold the documents, and what stands for which folder."""
+    """The state with copies in the place of its segments that hold the documents, and the replacement of each."""
     names: dict[str, str] = {}
     for layer in held.segments.values():
         if layer.name not in state.segments:
@@ -236,7 +236,7 @@ def _without_segments(store: Store, state: CorpusState, held: _Held) -> tuple[Co
 
 
 def _files(folder: Path, successor: Path | None) -> list[PurgedFile]:
-    """Each file of a folder that goes, and the one of the same name that stands for it."""
+    """Each file of a removed folder, and its replacement, of the same name."""
     files = []
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         after = None if successor is None else successor / path.name

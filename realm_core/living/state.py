@@ -90,19 +90,19 @@ class CorpusState:
         }
 
     @classmethod
-    def from_json(cls, told: Any) -> CorpusState:
+    def from_json(cls, data: Any) -> CorpusState:
         """The inverse of `to_json`; `RealmError`, as a continuation of a place, for anything else."""
-        if not isinstance(told, dict) or told.get("format") != FORMAT:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise RealmError(f"is not a corpus state of format {FORMAT}.")
         try:
-            base = told["base"]
+            base = data["base"]
             state = cls(
-                name=plain_name(told["name"]),
-                block_hash=_text(told["block_hash"]),
+                name=plain_name(data["name"]),
+                block_hash=_text(data["block_hash"]),
                 base=None if base is None else Base(plain_name(base["snapshot"]), plain_name(base["generation"])),
-                segments=tuple(plain_name(segment) for segment in told["segments"]),
-                tombstones={layer: tuple(map(_count, rows)) for layer, rows in told["tombstones"].items()},
-                purges=_count(told["purges"]),
+                segments=tuple(plain_name(segment) for segment in data["segments"]),
+                tombstones={layer: tuple(map(_count, rows)) for layer, rows in data["tombstones"].items()},
+                purges=_count(data["purges"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise RealmError("does not describe a corpus state.") from None
@@ -117,9 +117,9 @@ class CorpusState:
     @classmethod
     def load(cls, path: Path) -> CorpusState:
         """The state in a file; `RealmError` if it is missing, damaged or something else."""
-        told = read_json(path)
+        data = read_json(path)
         try:
-            return cls.from_json(told)
+            return cls.from_json(data)
         except RealmError as error:
             raise RealmError(f"{path} {error}") from None
 

@@ -78,10 +78,10 @@ class Store:
         """The state of the latest `commit`."""
         if not self._current.exists():
             return None
-        told = read_json(self._current)
-        if not isinstance(told, dict) or not isinstance(told.get("state"), str):
+        data = read_json(self._current)
+        if not isinstance(data, dict) or not isinstance(data.get("state"), str):
             raise RealmError(f"{self._current} does not name a corpus state.")
-        return CorpusState.load(self.states / f"{told['state']}.json")
+        return CorpusState.load(self.states / f"{data['state']}.json")
 
     def commit(self, state: CorpusState) -> None:
         """Make a state the current one, atomically."""

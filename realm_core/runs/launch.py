@@ -59,7 +59,7 @@ def _hold(path: str, *, alone: bool) -> None:
     try:
         if alone:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # waits for no process of an earlier attempt
-        # Several processes may share it; until all have ended, nobody gets it exclusively.
+        # Several processes may share it; until all have ended, no process gets it exclusively.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         print("Another process still works in this folder.", file=sys.stderr)

@@ -20,7 +20,7 @@ from realm_core.index.search import ExactSearch
 from realm_core.model.attention import flash_serves
 from realm_core.model.device import fast_dtype
 from realm_core.selfcheck import losses, reference
-from realm_core.selfcheck.parts import Parts, Sample
+from realm_core.selfcheck.networks import Networks, Sample
 
 # About five times the errors of a correct CPU with AVX-512; wrong results, unlike inexact ones, differ by more.
 _LIMITS = {"float32": 1e-4, "bfloat16": 0.1}
@@ -54,10 +54,10 @@ class DeviceCheck:
 _Comparison = tuple[str, str, float, Callable[[], float]]
 
 
-def run_checks(parts: Parts, sample: Sample, device: torch.device) -> Iterator[DeviceCheck]:
-    """Every check on `device`; parts and sample on the CPU."""
-    exact = reference.in_double(parts)
-    tested, here = _on(parts, device), sample.to(device)
+def run_checks(networks: Networks, sample: Sample, device: torch.device) -> Iterator[DeviceCheck]:
+    """Every check on `device`; networks and sample on the CPU."""
+    exact = reference.in_double(networks)
+    tested, here = _on(networks, device), sample.to(device)
     with torch.no_grad():
         vectors_CD, words_BKJV = reference.vectors(exact, sample), reference.log_words(exact, sample)
         spans_NM = reference.span_logits(exact, sample)
@@ -67,24 +67,24 @@ def run_checks(parts: Parts, sample: Sample, device: torch.device) -> Iterator[D
     }
     training = {"pre-training": losses.pretraining_loss, "fine-tuning": losses.finetuning_loss}
 
-    def vectors(using: Parts) -> float:
+    def vectors(using: Networks) -> float:
         return _greatest(losses.vectors(using, here), vectors_CD)
 
-    def words(using: Parts) -> float:
+    def words(using: Networks) -> float:
         return _greatest(losses.log_words(using, here), words_BKJV)
 
-    def spans(using: Parts) -> float:
+    def spans(using: Networks) -> float:
         return _greatest_of_spans(losses.span_logits(using, here), spans_NM, sample.bodies.lengths)
 
     def gradient(what: str, dtype: torch.dtype) -> float:
         return _greatest_of_gradients(_gradients(tested, training[what](tested, here, dtype)), gradients[what])
 
-    def forward(error: Callable[[Parts], float], dtype: torch.dtype) -> float:
+    def forward(error: Callable[[Networks], float], dtype: torch.dtype) -> float:
         with torch.no_grad(), losses.autocast(device, dtype):
             return error(tested)
 
-    def serving(part: str, error: Callable[[Parts], float]) -> float:
-        fast = copy.deepcopy(parts)
+    def serving(part: str, error: Callable[[Networks], float]) -> float:
+        fast = copy.deepcopy(networks)
         with torch.inference_mode():
             getattr(fast, part).for_inference(device)
             return error(fast)
@@ -125,18 +125,18 @@ def _attention(device: torch.device, dtype: torch.dtype) -> str:
     return "flash attention" if flash_serves(dtype) else "padded attention"
 
 
-def _on(parts: Parts, device: torch.device) -> Parts:
-    tested = copy.deepcopy(parts)
+def _on(networks: Networks, device: torch.device) -> Networks:
+    tested = copy.deepcopy(networks)
     for part in (tested.embedder, tested.encoder, tested.reader):
         part.to(device)
     return tested
 
 
-def _gradients(parts: Parts, loss: Tensor) -> list[Tensor]:
+def _gradients(networks: Networks, loss: Tensor) -> list[Tensor]:
     """The gradient of the loss for every parameter; float64 on the CPU, zero for parameters that it does not reach."""
     parameters = [
         parameter
-        for part in (parts.embedder, parts.encoder, parts.reader)
+        for part in (networks.embedder, networks.encoder, networks.reader)
         for parameter in part.parameters()
         if parameter.requires_grad
     ]

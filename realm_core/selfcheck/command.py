@@ -20,7 +20,7 @@ from realm_core.model.device import pick_device
 from realm_core.runs.activity import Activity
 from realm_core.selfcheck import cost
 from realm_core.selfcheck.checks import DeviceCheck, run_checks
-from realm_core.selfcheck.parts import Parts, default_parts, draw_sample, random_parts
+from realm_core.selfcheck.networks import Networks, default_networks, draw_sample, random_networks
 from realm_core.selfcheck.speed import K, Speed, measure_speed
 from realm_core.selfcheck.tasks import SelfCheck
 
@@ -30,19 +30,19 @@ EXIT_FAILED = 1
 def main(task: SelfCheck, activity: Activity) -> None:
     """Check, measure, print; `SystemExit` with status 1 if a check failed."""
     device = pick_device(task.device)
-    parts = default_parts(task.base)
+    networks = default_networks(task.base)
     machine = _machine(device)
     if not task.as_json:
-        print(f"{machine['device']}; torch {machine['torch']}, transformers {machine['transformers']}; {parts.name}")
-    sample = draw_sample(parts.config, sentences=2, k=3, query=(8, 40), body=(16, 200), masks=3)
+        print(f"{machine['device']}; torch {machine['torch']}, transformers {machine['transformers']}; {networks.name}")
+    sample = draw_sample(networks.config, sentences=2, k=3, query=(8, 40), body=(16, 200), masks=3)
     checks = []
-    for check in run_checks(parts, sample, device):
+    for check in run_checks(networks, sample, device):
         activity.check()
         checks.append(check)
         if not task.as_json:
             print(_line(check), flush=True)
     passed = all(check.passed for check in checks)
-    timed = random_parts("BERT-base of random weights", cost.BERT_BASE) if task.cost else parts
+    timed = random_networks("BERT-base of random weights", cost.BERT_BASE) if task.cost else networks
     speed = measure_speed(timed, device, task.seconds)
     report = {
         "format": 1,
@@ -89,11 +89,11 @@ def _line(check: DeviceCheck) -> str:
     return line.rstrip()
 
 
-def _speed_lines(speed: Speed, parts: Parts) -> str:
-    config = parts.config
+def _speed_lines(speed: Speed, networks: Networks) -> str:
+    config = networks.config
     return "\n".join(
         [
-            f"{parts.name}: {config.num_hidden_layers} layers, width {config.hidden_size}, {speed.dtype}",
+            f"{networks.name}: {config.num_hidden_layers} layers, width {config.hidden_size}, {speed.dtype}",
             f"  matrix peak    {speed.peak_flops / 1e12:10.3f} TFLOP/s",
             f"  embedding      {speed.blocks_per_s:10.1f} blocks/s, {speed.embedding_share:.0%} of the peak",
             f"  pre-training   {speed.sequences_per_s:10.2f} sequences/s with {K} blocks each, "

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from realm_core.model.marginal import log_answer_marginal, log_prior, log_reading, masked_language_loss
 from realm_core.model.reader import by_block
-from realm_core.selfcheck.parts import Parts, Sample
+from realm_core.selfcheck.networks import Networks, Sample
 
 
 def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager[None]:
@@ -24,29 +24,29 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
     return context
 
 
-def vectors(parts: Parts, sample: Sample) -> Tensor:
+def vectors(networks: Networks, sample: Sample) -> Tensor:
     """Embed of all queries, then of all blocks [B + P, D]."""
-    return torch.cat([parts.embedder(sample.queries), parts.embedder(sample.blocks)]).float()
+    return torch.cat([networks.embedder(sample.queries), networks.embedder(sample.blocks)]).float()
 
 
-def log_words(parts: Parts, sample: Sample) -> Tensor:
+def log_words(networks: Networks, sample: Sample) -> Tensor:
     """log p(· | z, x) at every mask [B, K, J, V]."""
     masked_BKJ = sample.masked_BKJ
-    log_MV: Tensor = parts.encoder(sample.pairs, masked_BKJ.flatten())
+    log_MV: Tensor = networks.encoder(sample.pairs, masked_BKJ.flatten())
     return log_MV.float().view(*masked_BKJ.shape, -1)
 
 
-def span_logits(parts: Parts, sample: Sample) -> Tensor:
+def span_logits(networks: Networks, sample: Sample) -> Tensor:
     """Scores of the spans [N, M], −inf where there is none."""
-    logits_NM: Tensor = parts.reader(sample.pairs, sample.bodies)
+    logits_NM: Tensor = networks.reader(sample.pairs, sample.bodies)
     return logits_NM.float()
 
 
-def pretraining_loss(parts: Parts, sample: Sample, dtype: torch.dtype) -> Tensor:
+def pretraining_loss(networks: Networks, sample: Sample, dtype: torch.dtype) -> Tensor:
     """The paper's loss of masked sentences."""
     sentences, k = sample.masked_BKJ.shape[:2]
     with autocast(sample.targets_BJ.device, dtype):
-        vectors_CD, log_BKJV = vectors(parts, sample), log_words(parts, sample)
+        vectors_CD, log_BKJV = vectors(networks, sample), log_words(networks, sample)
     query_BD, block_BKD = vectors_CD[:sentences], vectors_CD[sentences:].view(sentences, k, -1)
     scores_BK = (query_BD.unsqueeze(1) * block_BKD).sum(-1)
     target_BKJ1 = sample.targets_BJ.unsqueeze(1).expand(-1, k, -1).unsqueeze(-1)
@@ -54,11 +54,11 @@ def pretraining_loss(parts: Parts, sample: Sample, dtype: torch.dtype) -> Tensor
     return masked_language_loss(log_prior(scores_BK), log_BKJV.gather(-1, target_BKJ1).squeeze(-1), present_BJ)
 
 
-def finetuning_loss(parts: Parts, sample: Sample, dtype: torch.dtype) -> Tensor:
+def finetuning_loss(networks: Networks, sample: Sample, dtype: torch.dtype) -> Tensor:
     """−log of the reader's marginal over the right spans, under `block+null`."""
     sentences, k = sample.matrix_BKD.shape[:2]
     with autocast(sample.targets_BJ.device, dtype):
-        query_BD, logits_NM = parts.embedder(sample.queries), span_logits(parts, sample)
+        query_BD, logits_NM = networks.embedder(sample.queries), span_logits(networks, sample)
     right_NM = sample.right_N.unsqueeze(1) & torch.isfinite(logits_NM)
     logits_BKS = by_block(logits_NM, sample.bodies.lengths).view(sentences, k, -1)
     right_BKS = by_block(right_NM.float(), sample.bodies.lengths, fill=0.0).view(sentences, k, -1) > 0

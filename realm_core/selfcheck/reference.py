@@ -18,12 +18,12 @@ from torch.nn import functional as F
 from realm_core.model.bert import Bert
 from realm_core.model.embedder import Embedder
 from realm_core.model.packed import Packed
-from realm_core.selfcheck.parts import Parts, Sample
+from realm_core.selfcheck.networks import Networks, Sample
 
 
-def in_double(parts: Parts) -> Parts:
+def in_double(networks: Networks) -> Networks:
     """A copy in float64, whose BERTs are transformers' with unoptimised attention."""
-    twin = copy.deepcopy(parts)
+    twin = copy.deepcopy(networks)
     for part in (twin.embedder, twin.encoder, twin.reader):
         part.bert = _plain(part.bert)
         part.double()
@@ -61,23 +61,23 @@ def embed(embedder: Embedder, batch: Packed) -> Tensor:
     return vectors
 
 
-def vectors(parts: Parts, sample: Sample) -> Tensor:
+def vectors(networks: Networks, sample: Sample) -> Tensor:
     """Vectors of all queries, then of all blocks [B + P, D]."""
-    return torch.cat([embed(parts.embedder, sample.queries), embed(parts.embedder, sample.blocks)])
+    return torch.cat([embed(networks.embedder, sample.queries), embed(networks.embedder, sample.blocks)])
 
 
-def log_words(parts: Parts, sample: Sample) -> Tensor:
+def log_words(networks: Networks, sample: Sample) -> Tensor:
     """log p(· | z, x) at every mask [B, K, J, V]."""
-    head, words_VW = parts.encoder.head, parts.encoder.bert.embeddings.word_embeddings.weight
-    states_TW = torch.cat(states(parts.encoder.bert, sample.pairs))[sample.masked_BKJ]
+    head, words_VW = networks.encoder.head, networks.encoder.bert.embeddings.word_embeddings.weight
+    states_TW = torch.cat(states(networks.encoder.bert, sample.pairs))[sample.masked_BKJ]
     logits = head.norm(F.gelu(head.dense(states_TW))) @ words_VW.T + head.bias
     log_BKJV: Tensor = logits - logits.exp().sum(-1, keepdim=True).log()
     return log_BKJV
 
 
-def span_logits(parts: Parts, sample: Sample) -> Tensor:
+def span_logits(networks: Networks, sample: Sample) -> Tensor:
     """MLP([h_first; h_last]) − MLP([h_CLS; h_CLS]) of the spans of whole words [N, M], −inf elsewhere."""
-    reader, bodies = parts.reader, sample.bodies
+    reader, bodies = networks.reader, sample.bodies
     hidden = reader.norm.normalized_shape[0]
     # The reader splits the first Dense into two, one per end; here it is one matrix again.
     weight_HX = torch.cat([reader.ends.weight[:hidden], reader.ends.weight[hidden:]], dim=1)
@@ -108,9 +108,9 @@ def span_logits(parts: Parts, sample: Sample) -> Tensor:
     return logits_NM.index_put((first_S, width_S), logits_S)
 
 
-def pretraining_loss(parts: Parts, sample: Sample) -> Tensor:
+def pretraining_loss(networks: Networks, sample: Sample) -> Tensor:
     """−log Σ_z p(z|x) Π_j p(y_j|z,x), averaged over the sentences."""
-    vectors_CD, words_BKJV = vectors(parts, sample), log_words(parts, sample).exp()
+    vectors_CD, words_BKJV = vectors(networks, sample), log_words(networks, sample).exp()
     losses = []
     for b, (targets_J, words_KJV) in enumerate(zip(sample.targets_BJ, words_BKJV, strict=True)):
         k = len(words_KJV)
@@ -121,9 +121,9 @@ def pretraining_loss(parts: Parts, sample: Sample) -> Tensor:
     return torch.stack(losses).mean()
 
 
-def finetuning_loss(parts: Parts, sample: Sample) -> Tensor:
+def finetuning_loss(networks: Networks, sample: Sample) -> Tensor:
     """−log Σ_z p(z|x) Σ_{right s} exp g(s) / (1 + Σ_s exp g(s)), averaged over the sentences."""
-    odds_NM = span_logits(parts, sample).exp()
+    odds_NM = span_logits(networks, sample).exp()
     shares_P = torch.stack(
         [
             (odds * right.unsqueeze(1)).sum() / (1 + odds.sum())
@@ -132,6 +132,6 @@ def finetuning_loss(parts: Parts, sample: Sample) -> Tensor:
             )
         ]
     )
-    query_BD, matrix_BKD = embed(parts.embedder, sample.queries), sample.matrix_BKD.double()
+    query_BD, matrix_BKD = embed(networks.embedder, sample.queries), sample.matrix_BKD.double()
     prior_BK = torch.softmax((matrix_BKD @ query_BD.unsqueeze(-1)).squeeze(-1), dim=1)
     return -(prior_BK * shares_P.view_as(prior_BK)).sum(1).log().mean()

@@ -19,7 +19,7 @@ import torch
 from realm_core.model.device import fast_dtype
 from realm_core.model.operations import PretrainingWork, encoder_flops
 from realm_core.selfcheck import losses
-from realm_core.selfcheck.parts import Parts, draw_sample
+from realm_core.selfcheck.networks import Networks, draw_sample
 from realm_core.training.loop import no_dropout_in_attention
 
 _LARGE_CPU, _LARGE_GPU = 4096, 8192  # side of the square matrices of the peak
@@ -46,16 +46,16 @@ class Speed:
     memory_bytes: int
 
 
-def measure_speed(parts: Parts, device: torch.device, seconds: float) -> Speed:
-    """Repeat each measurement for `seconds`, and at least three times; medians. `parts` does not change."""
+def measure_speed(networks: Networks, device: torch.device, seconds: float) -> Speed:
+    """Repeat each measurement for `seconds`, and at least three times; medians. `networks` does not change."""
     gpu = device.type == "cuda"
     dtype = fast_dtype(device)
     large = _LARGE_GPU if gpu else _LARGE_CPU
     peak = 2.0 * large**3 / fastest_product_s((large, large, large), dtype, device, seconds)
     if gpu:
         torch.cuda.reset_peak_memory_stats(device)
-    blocks_per_s, embedding_flops = _embedding(parts, device, _BLOCKS_GPU if gpu else _BLOCKS_CPU, seconds)
-    sequences_per_s, training_flops = _training(parts, device, _SENTENCES_GPU if gpu else _SENTENCES_CPU, seconds)
+    blocks_per_s, embedding_flops = _embedding(networks, device, _BLOCKS_GPU if gpu else _BLOCKS_CPU, seconds)
+    sequences_per_s, training_flops = _training(networks, device, _SENTENCES_GPU if gpu else _SENTENCES_CPU, seconds)
     return Speed(
         dtype=str(dtype).removeprefix("torch."),
         peak_flops=peak,
@@ -89,26 +89,28 @@ def _times(work: Callable[[], object], device: torch.device, seconds: float) -> 
     return times[1:]
 
 
-def _embedding(parts: Parts, device: torch.device, blocks: int, seconds: float) -> tuple[float, float]:
+def _embedding(networks: Networks, device: torch.device, blocks: int, seconds: float) -> tuple[float, float]:
     """(blocks per second, operations per second) of the embedder as the index builder runs it."""
-    embedder = copy.deepcopy(parts.embedder)
+    embedder = copy.deepcopy(networks.embedder)
     embedder.for_inference(device)
-    batch = draw_sample(parts.config, sentences=1, k=blocks, query=_QUERY, body=_BODY, masks=_MASKS).blocks
+    batch = draw_sample(networks.config, sentences=1, k=blocks, query=_QUERY, body=_BODY, masks=_MASKS).blocks
     here = batch.to(device)
     with torch.inference_mode():
         taken_s = statistics.median(_times(lambda: embedder(here), device, seconds))
-    return blocks / taken_s, encoder_flops(parts.config, batch.lengths) / taken_s
+    return blocks / taken_s, encoder_flops(networks.config, batch.lengths) / taken_s
 
 
-def _training(parts: Parts, device: torch.device, sentences: int, seconds: float) -> tuple[float, float]:
+def _training(networks: Networks, device: torch.device, sentences: int, seconds: float) -> tuple[float, float]:
     """(sequences per second, operations per second) of pre-training: forward, backward and optimiser."""
-    copies = dataclasses.replace(parts, embedder=copy.deepcopy(parts.embedder), encoder=copy.deepcopy(parts.encoder))
+    copies = dataclasses.replace(
+        networks, embedder=copy.deepcopy(networks.embedder), encoder=copy.deepcopy(networks.encoder)
+    )
     for part in (copies.embedder, copies.encoder):
         part.to(device).train()
         no_dropout_in_attention(part.bert, _DROPOUT)
     trained = [p for part in (copies.embedder, copies.encoder) for p in part.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.0, fused=True)
-    sample = draw_sample(parts.config, sentences=sentences, k=K, query=_QUERY, body=_BODY, masks=_MASKS)
+    sample = draw_sample(networks.config, sentences=sentences, k=K, query=_QUERY, body=_BODY, masks=_MASKS)
     here = sample.to(device)
 
     def step() -> None:
@@ -124,7 +126,7 @@ def _training(parts: Parts, device: torch.device, sentences: int, seconds: float
         masks=sample.masked_BKJ.numel(),
         dimension=sample.matrix_BKD.shape[-1],
     )
-    return sentences / taken_s, work.flops(parts.config) / taken_s
+    return sentences / taken_s, work.flops(networks.config) / taken_s
 
 
 def _resident_bytes() -> int:

@@ -124,7 +124,7 @@ def cause(failures: Collection[ProcessFailure]) -> int:
 
 
 def end_as(status: int) -> None:
-    """End this process with a status, or by the signal that a negative status stands for."""
+    """End this process with a status, or by the signal of a negative status."""
     sys.stdout.flush()
     sys.stderr.flush()
     if status < 0:

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from webapp.jobs import parts
 from webapp.jobs import service as jobs
-from webapp.jobs.parts import Part, Turn
+from webapp.jobs.parts import Part, Readiness
 from webapp.models import Job, JobKind, JobState
 from webapp.models.job import ITS_PARTS
 
@@ -28,7 +28,7 @@ def whole() -> Job:
 @pytest.fixture
 def shards(whole: Job) -> list[Job]:
     """The parts that it waits for, of which the first runs."""
-    assert parts.wait_for(whole, "one", SHARDS) is Turn.LATER
+    assert parts.wait_for(whole, "one", SHARDS) is Readiness.WAITING
     first, *others = whole.parts.order_by("parameters__shard")
     claimed = Job.claim(first.pk, "two", 60)
     assert claimed is not None
@@ -57,7 +57,7 @@ def test_an_interrupted_part_interrupts_the_whole_which_resumes_all_of_them(whol
     assert whole.finished_at is not None and whole.resumes_at is not None
     assert [job.pk for job in Job.resume_interrupted(whole.resumes_at)] == [whole.pk]  # and no shard by itself
     claimed = Job.claim(whole.pk, "three", 60)
-    assert claimed is not None and parts.wait_for(claimed, "three", SHARDS) is Turn.LATER
+    assert claimed is not None and parts.wait_for(claimed, "three", SHARDS) is Readiness.WAITING
     assert states(whole) == ["running", "queued", "queued", "queued"]
 
 
@@ -80,19 +80,19 @@ def test_a_whole_whose_parts_get_further_counts_interruptions_anew(whole: Job, s
 
 def test_a_stop_before_the_parts_are_handed_out_hands_none_out(whole: Job) -> None:
     assert jobs.stop(Job.objects.get(pk=whole.pk), by=None)
-    assert parts.wait_for(whole, "one", SHARDS) is Turn.NEVER
+    assert parts.wait_for(whole, "one", SHARDS) is Readiness.LOST
     assert not whole.parts.exists() and whole.state == "stopping" and whole.lease_owner == "one"
 
 
 def test_whoever_lost_a_whole_hands_nothing_out(whole: Job) -> None:
-    assert parts.wait_for(whole, "another", SHARDS) is Turn.NEVER
+    assert parts.wait_for(whole, "another", SHARDS) is Readiness.LOST
     assert not whole.parts.exists()
 
 
 def test_it_is_the_turn_of_a_whole_whose_parts_are_done(whole: Job) -> None:
     parts._parts_of(whole, SHARDS)
     whole.parts.update(state=JobState.SUCCEEDED)
-    assert parts.wait_for(whole, "one", SHARDS) is Turn.NOW and whole.lease_owner == "one"
+    assert parts.wait_for(whole, "one", SHARDS) is Readiness.READY and whole.lease_owner == "one"
 
 
 def test_a_whole_that_stops_stops_parts_that_were_queued_since(whole: Job, shards: list[Job]) -> None:
@@ -129,7 +129,7 @@ def test_stopping_what_rests_stops_its_parts_too(whole: Job, shards: list[Job]) 
 
 
 def test_a_whole_whose_parts_all_wait_stops_at_once(whole: Job) -> None:
-    assert parts.wait_for(whole, "one", SHARDS) is Turn.LATER
+    assert parts.wait_for(whole, "one", SHARDS) is Readiness.WAITING
     asked = Job.objects.get(pk=whole.pk)
     assert jobs.stop(asked, by=None)  # and no worker will come by to settle it
     assert asked.state == "stopped" and states(whole) == ["stopped"] * 4

@@ -141,7 +141,7 @@ def test_the_page_of_deployments_looks_until_all_processes_answer_with_it(staff:
         return " ".join(re.sub("<[^>]*>", "", response.content.decode()).split())
 
     said = part(200)
-    assert "1 of 3 answer with it" in said and "idle:1: nobody has asked anything there yet" in said
+    assert "1 of 3 answer with it" in said and "idle:1: no question was asked there yet" in said
     assert f"until then, deployment {earlier.pk} answers in the others" in said
     WebProcess.objects.filter(pk=other.pk).update(reason="shard 3 is damaged.")
     said = part(200)

@@ -1,4 +1,4 @@
-"""Which collections somebody may read, and how much each counts. Every door to documents and answers asks here."""
+"""Which collections a caller may read, and how much each counts. Every door to documents and answers asks here."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from webapp.models import Collection
 
 @dataclass(frozen=True)
 class CollectionAccess:
-    """hidden: the collections that somebody may not read. weights: of the others whose weight is not 1."""
+    """hidden: the collections that the caller may not read. weights: of the others whose weight is not 1."""
 
     hidden: frozenset[str] = frozenset()
     weights: frozenset[tuple[str, float]] = frozenset()
 
 
 def access_of(user: User | AnonymousUser | None) -> CollectionAccess:
-    """What somebody may read now. Admins read everything, and so does the command line (None)."""
+    """What a caller may read now. Admins read everything, and so does the command line (None)."""
     rows = list(Collection.objects.values_list("name", "private", "weight"))
     private = {name for name, is_private, _ in rows if is_private}
     hidden = private - _readable(user, private) if private else frozenset()

@@ -2,7 +2,7 @@
 address.
 
 A fixed window: one counter per asker and period, incremented by the server in one step. If the cache cannot be reached
-nobody is refused, because answering matters more than counting.
+no request is refused, because answering matters more than counting.
 """
 
 from __future__ import annotations

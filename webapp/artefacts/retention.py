@@ -8,7 +8,7 @@ Questions asked without an account are deleted after `answer_days`, whether the 
 curator accepted remains.
 
 Each artefact is claimed before its removal: in a transaction that locks its row, checks again whether it may be
-removed, and writes to the audit trail. Its folder is then hidden by one rename; an empty one stands for what only the
+removed, and writes to the audit trail. Its folder is then hidden by one rename; an empty one represents what only the
 object store has. What an interrupted removal left is removed by the next one (`finish`).
 """
 

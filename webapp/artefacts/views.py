@@ -164,7 +164,7 @@ def _pin(request: HttpRequest, records: Any, record: Any, what: str, kept: str) 
         return
     records.objects.filter(pk=record.pk).update(pinned=pinned)
     AuditEntry.record(f"{what}.{'pin' if pinned else 'unpin'}", record, by=staff_member(request), **{what: record.pk})
-    says = "are kept until somebody unpins it." if pinned else "may be removed by retention."
+    says = "are kept until it is unpinned." if pinned else "may be removed by retention."
     messages.info(request, f"{kept} {says}")
 
 

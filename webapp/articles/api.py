@@ -15,10 +15,10 @@ from webapp.articles import service as articles
 from webapp.articles.serializers import ArticleSerializer, BlockSerializer
 from webapp.rest.base import problem_responses
 from webapp.rest.parameters import only_parameters
-from webapp.rest.unchanging import UNCHANGED, UNLESS, KeptView
+from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
 
-class BlockByIdView(KeptView):
+class BlockByIdView(CachedView):
     """A block of a corpus."""
 
     @extend_schema(
@@ -34,7 +34,7 @@ class BlockByIdView(KeptView):
         return Response(block_json(_source(request, block_id)))
 
 
-class ArticleView(KeptView):
+class ArticleView(CachedView):
     """The article of a block."""
 
     @extend_schema(

@@ -155,7 +155,7 @@ def count_holding(answer: str, asked: AskedAnswer, scope: Scope | None) -> int |
     return sum(1 for _ in _holding(answer, texts, scope))
 
 
-def stands_in_its_corpus(answer: str, asked: AskedAnswer, scope: Scope | None) -> bool | None:
+def is_in_its_corpus(answer: str, asked: AskedAnswer, scope: Scope | None) -> bool | None:
     """Whether a block of the corpus that `asked` was answered from holds an answer, in a scope; None: it has gone."""
     texts = _of_answer(asked, filtered=scope is not None)
     return None if texts is None else next(_holding(answer, texts, scope), None) is not None

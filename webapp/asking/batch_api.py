@@ -134,9 +134,9 @@ class BatchView(AskingView):
             answers = asking.ask_many(wanted, asker=request.user, session_key=history, listens=current.listens)
             results = _results(answers, current)
             if not streamed:
-                told = list(results)
+                listed = list(results)
                 current.renders()
-                return Response({"results": told})
+                return Response({"results": listed})
             response = StreamingHttpResponse(_Lines(results, current, place.pop_all()), content_type=JSON_LINES)
         response["X-Accel-Buffering"] = "no"  # tells a proxy to pass on each line at once
         return response
@@ -166,7 +166,7 @@ def _place(streamed: bool) -> ExitStack:
 
 
 class _Lines:
-    """Results as JSON lines; frees the batch's place when it is closed, even if nobody started to read it."""
+    """Results as JSON lines; frees the batch's place when it is closed, even if it was never read."""
 
     def __init__(self, results: Iterator[dict[str, Any]], current: Asking, place: ExitStack) -> None:
         self._results = results
@@ -204,8 +204,8 @@ def _results(answers: Iterator[AskedAnswer | Exception], current: Asking) -> Ite
             continue
         current.add("store", answer.serving_ms["store"])
         try:
-            told = {"answer": answer_json(answer)}
+            outcome = {"answer": answer_json(answer)}
         except Error as error:  # the database went after it kept the answer; the questions behind it are still answered
             close_old_connections()
-            told = {"problem": described_in_place(error)}
-        yield {"index": index, **told}
+            outcome = {"problem": described_in_place(error)}
+        yield {"index": index, **outcome}

@@ -32,14 +32,14 @@ class Asker:
     session_key: str
 
     @property
-    def words(self) -> QuerySet[Feedback]:
+    def feedback(self) -> QuerySet[Feedback]:
         """Their feedback. Feedback given in this browser before logging in is included."""
         in_session = Q(by=None, session_key=self.session_key) if self.session_key else Q(pk__in=[])
         return Feedback.objects.filter(Q(by=self.user.pk) | in_session if self.user.pk else in_session)
 
-    def word_on(self, answer: AskedAnswer) -> Feedback | None:
+    def feedback_on(self, answer: AskedAnswer) -> Feedback | None:
         """Their feedback on an answer; the account's takes precedence over the session's."""
-        return max(self.words.filter(answer=answer), key=lambda said: said.by_id is not None, default=None)
+        return max(self.feedback.filter(answer=answer), key=lambda said: said.by_id is not None, default=None)
 
 
 def asker_key(request: HttpRequest | Request, *, create: bool = False) -> str:
@@ -105,6 +105,6 @@ def forget(request: HttpRequest) -> int:
     """
     own = own_answers(request).order_by()
     with transaction.atomic():
-        asker_of(request).words.update(by=None, session_key="")
+        asker_of(request).feedback.update(by=None, session_key="")
         IdempotencyKey.objects.filter(answer__in=own).delete()
         return own.update(asker=None, session_key="")

@@ -25,7 +25,7 @@ from webapp.rest.base import (
     problem_responses,
 )
 from webapp.rest.parameters import by_id, by_time, by_truth, filtered, only_parameters, order_parameter, ordering
-from webapp.rest.unchanging import UNCHANGED, UNLESS, KeptView
+from webapp.rest.unchanging import UNCHANGED, UNLESS, CachedView
 
 _ORDERS: Final = ("created_at", "latency_ms")
 _FILTERS: Final = (
@@ -75,7 +75,7 @@ class AnswersView(AskingView):
         return pages.get_paginated_response(ListedAnswerSerializer(page, many=True).data)
 
 
-class AnswerView(KeptView):
+class AnswerView(CachedView):
     """A kept answer."""
 
     @extend_schema(

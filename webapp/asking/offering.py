@@ -40,7 +40,7 @@ class Offer:
 def offered(
     user: User | AnonymousUser, collections: Sequence[str] = (), filters: Mapping[str, Any] = MappingProxyType({})
 ) -> Offer | None:
-    """What somebody can choose from, with what is chosen.
+    """What a caller can choose from, with what is chosen.
 
     None where there is nothing to choose: one collection, without tags and dates; or no engine is loaded.
     """

@@ -47,7 +47,7 @@ class BlockView:
     posterior_tenths: int
     contribution_tenths: int
     gone: CorpusChange | None  # the change that removed it from the search
-    original: InOriginal | None  # where it stands in the kept PDF that it is from
+    original: InOriginal | None  # its place in the kept PDF that it is from
 
     @property
     def support_tenths(self) -> int:

@@ -39,13 +39,13 @@ class Filters:
         return {name: value.isoformat() if isinstance(value, date) else list(value) for name, value in given.items()}
 
 
-def checked_filters(told: Mapping[str, Any]) -> tuple[Filters, list[FieldError]]:
+def checked_filters(given: Mapping[str, Any]) -> tuple[Filters, list[FieldError]]:
     """Filters as JSON or a form has them (`Filters.as_dict`), and what is wrong with them."""
     errors: list[FieldError] = []
     languages, tags, titles = (
-        _names(f"filters.{name}", told.get(name, ()), errors) for name in ("languages", "tags", "titles")
+        _names(f"filters.{name}", given.get(name, ()), errors) for name in ("languages", "tags", "titles")
     )
-    since, until = (_day(f"filters.{name}", told.get(name), errors) for name in ("since", "until"))
+    since, until = (_day(f"filters.{name}", given.get(name), errors) for name in ("since", "until"))
     if since and until and since > until:
         errors.append(FieldError("filters.until", "The last day must not be before the first."))
     return Filters(languages, tags, titles, since, until), errors
@@ -69,7 +69,7 @@ def checked_collections(names: Sequence[str], access: CollectionAccess) -> tuple
 
 
 def scope_of(access: CollectionAccess, collections: Sequence[str] = (), filters: Filters = Filters()) -> Scope | None:
-    """What the engine is told: nothing of a hidden collection. None: everything, all alike."""
+    """What the engine searches: nothing of a hidden collection. None: everything, all alike."""
     named = frozenset(collections) - access.hidden if collections else None
     weights = frozenset(one for one in access.weights if named is None or one[0] in named)
     if not (collections or access.hidden or weights or filters.as_dict()):
@@ -90,12 +90,12 @@ def scope_of(access: CollectionAccess, collections: Sequence[str] = (), filters:
 
 
 def scope_again(asked: AskedAnswer, access: CollectionAccess) -> Scope | None:
-    """Where a kept answer was looked for, as far as somebody with this access may look there."""
+    """Where a kept answer was looked for, as far as this access reaches."""
     return scope_of(access, asked.collections, checked_filters(asked.filters)[0])
 
 
-def _names(field: str, told: Sequence[str], errors: list[FieldError]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name for one in told if (name := one_line(one))))
+def _names(field: str, values: Sequence[str], errors: list[FieldError]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name for one in values if (name := one_line(one))))
     if len(names) > MAX_VALUES or any(len(name) > MAX_VALUE_CHARACTERS for name in names):
         errors.append(
             FieldError(field, f"At most {MAX_VALUES} values, each of at most {MAX_VALUE_CHARACTERS} characters.")
@@ -104,11 +104,11 @@ def _names(field: str, told: Sequence[str], errors: list[FieldError]) -> tuple[s
     return names
 
 
-def _day(field: str, told: str | None, errors: list[FieldError]) -> date | None:
-    if not told:
+def _day(field: str, value: str | None, errors: list[FieldError]) -> date | None:
+    if not value:
         return None
     try:
-        return date.fromisoformat(told)
+        return date.fromisoformat(value)
     except ValueError:
         errors.append(FieldError(field, "This must be a date such as 2026-01-31."))
         return None

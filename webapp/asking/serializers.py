@@ -21,7 +21,7 @@ from webapp.rest.serializers import RecordSerializer, StrictCharField, StrictInt
 
 @extend_schema_field({"type": "string", "format": "date"})
 class DayField(StrictCharField):
-    """A day, as text: what is wrong with it is told where all ways of asking pass."""
+    """A day, as text: its errors are reported where all ways of asking pass."""
 
 
 def names_field(help_text: str) -> serializers.ListField:

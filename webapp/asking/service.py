@@ -81,7 +81,7 @@ def checked(
     *,
     access: CollectionAccess,
 ) -> AskRequest:
-    """What was asked, cleaned, for somebody with this access.
+    """What was asked, cleaned, for a caller with this access.
 
     InvalidRequest names every field that is wrong. EngineUnavailable where collections are named and none is loaded.
     """

@@ -177,7 +177,7 @@ def answer_context(request: HttpRequest, asked: AskedAnswer, without: list[str])
     """The context of the answer's page, including the visitor's own feedback."""
     pdfs = originals.of_evidence(asked.payload["evidence"], access_of(request.user).hidden)
     reading = read(asked.payload, without, GoneBlock.in_evidence(asked), pdfs)
-    said = asker_of(request).word_on(asked)
+    said = asker_of(request).feedback_on(asked)
     query = urlencode([("without", block_id) for block_id in reading.removed_ids])
     timings_ms = {**reading.full.timings_ms, **asked.serving_ms}
     return {

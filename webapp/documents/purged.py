@@ -29,7 +29,7 @@ _ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True)
-class Left:
+class UnmaskedPurges:
     """Documents that were purged from a corpus and are still in the current state above one of its indexes.
 
     places: their article rows, by id. again: those that were added again above another index. They are masked here, and
@@ -42,7 +42,7 @@ class Left:
     again: frozenset[str]
 
 
-def left(index: IndexGeneration) -> Left | None:
+def left(index: IndexGeneration) -> UnmaskedPurges | None:
     """What an index still has of what was purged; None: nothing. EngineUnavailable if its files cannot be read."""
     beside = [index, *indexes_beside(index)]
     changes = CorpusChange.objects.filter(document__index__in=beside).order_by().values_list("document__document_id")
@@ -57,7 +57,7 @@ def left(index: IndexGeneration) -> Left | None:
     put_anywhere = dict(put.annotate(Max("pk")))
     places = {one: place for one, place in there.items() if put_here.get(one, 0) < purged[one]}
     again = frozenset(one for one in places if put_anywhere.get(one, 0) > purged[one])
-    return Left(row, view, places, again) if places else None
+    return UnmaskedPurges(row, view, places, again) if places else None
 
 
 def hold(index: IndexGeneration, *, by: User | str | None) -> int:
@@ -91,7 +91,7 @@ def _masked(index: IndexGeneration, by: User | str | None) -> int:
     return len(found.places)
 
 
-def _commit(index: IndexGeneration, found: Left, after: CorpusView, by: User | str | None) -> None:
+def _commit(index: IndexGeneration, found: UnmaskedPurges, after: CorpusView, by: User | str | None) -> None:
     person = by if isinstance(by, User) else None
     with transaction.atomic():
         was, now = advanced(index, found.row, found.view.state, after.state, person)

@@ -39,7 +39,7 @@ class WhyView(PublicView):
         ],
     )
     def post(self, request: Request, answer_id: UUID) -> Response:
-        told = checked(request, RightAnswerSerializer)
+        sent = checked(request, RightAnswerSerializer)
         asked = readable_answer(request, answer_id, "deployment__index__corpus")
-        explained = why.explain(asked, told["answer"], access_of(request.user))
+        explained = why.explain(asked, sent["answer"], access_of(request.user))
         return Response({"detail": explained.detail, **asdict(explained.why)})

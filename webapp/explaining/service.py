@@ -38,7 +38,7 @@ class Explained:
 
 
 def explain(asked: AskedAnswer, right_answer: str, access: CollectionAccess) -> Explained:
-    """Why `asked` is wrong, or that it is not, when `right_answer` is right, for somebody with this access.
+    """Why `asked` is wrong, or that it is not, when `right_answer` is right, for a caller with this access.
 
     InvalidRequest for an answer that is empty, too long, or without any word.
     """
@@ -68,7 +68,7 @@ def _checked(right_answer: str) -> str:
 
 
 def _place(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) -> tuple[Place | None, str]:
-    """(where it stands, what must be said beside it); None: nobody knows."""
+    """(which block holds it, a note); None: not known."""
     from realm_core.evaluation.why import LOOKED_AT, Place
 
     rank, looked_at, note = None, 0, ""
@@ -86,10 +86,10 @@ def _place(asked: AskedAnswer, answer: Answer, right: str, scope: Scope | None) 
         note = _NO_ENGINE
     if rank is not None:
         return Place(True, rank, looked_at), ""
-    stands = articles.stands_in_its_corpus(right, asked, scope)
-    if stands is None:
+    is_held = articles.is_in_its_corpus(right, asked, scope)
+    if is_held is None:
         return None, _NO_CORPUS
-    return Place(stands, None, looked_at), note if stands else ""
+    return Place(is_held, None, looked_at), note if is_held else ""
 
 
 def _sentence(why: Why, answer: Answer, right: str, *, whole: bool) -> str:

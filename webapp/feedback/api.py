@@ -81,7 +81,7 @@ class FeedbackView(PublicView):
     )
     def get(self, request: Request, answer_id: UUID) -> Response:
         only_parameters(request, ())
-        said = self._asker().word_on(readable_answer(request, answer_id))
+        said = self._asker().feedback_on(readable_answer(request, answer_id))
         if said is None:
             raise Http404
         return Response(FeedbackSerializer(said).data)
@@ -106,7 +106,7 @@ class FeedbackView(PublicView):
     def post(self, request: Request, answer_id: UUID) -> Response:
         word = checked(request, SaidSerializer)
         answer = readable_answer(request, answer_id)
-        said, first = feedback.say(self._asker(create=True), answer, **word)
+        said, first = feedback.give_feedback(self._asker(create=True), answer, **word)
         return Response(FeedbackSerializer(said).data, status=201 if first else 200)
 
     @extend_schema(
@@ -118,7 +118,7 @@ class FeedbackView(PublicView):
     )
     def delete(self, request: Request, answer_id: UUID) -> Response:
         without_body(request)
-        if not feedback.take_back(self._asker(), readable_answer(request, answer_id)):
+        if not feedback.withdraw(self._asker(), readable_answer(request, answer_id)):
             raise Http404
         return Response(status=204)
 

@@ -88,7 +88,7 @@ class AllFeedbackView(OperatorView):
         examples=[page_example("Feedback", _SAID, "feedback")],
     )
     def get(self, request: Request) -> Response:
-        said = filtered(request, feedback.all_of_it(), _FILTERS, also=("order",))
+        said = filtered(request, feedback.all_feedback(), _FILTERS, also=("order",))
         pages = Pages(ordering(request, _ORDERS))
         page = pages.paginate_queryset(said, request)
         return pages.get_paginated_response(SaidOfAnswerSerializer(page, many=True).data)

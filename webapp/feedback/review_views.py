@@ -1,4 +1,4 @@
-"""What people said of answers, for curators: accept it to learn from, or refuse it."""
+"""Feedback on answers, for curators: accept it to learn from, or refuse it."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _SHOWS: Final = {
 @never_cache
 @require_GET
 def feedback_list(request: HttpRequest) -> HttpResponse:
-    """What waits for a curator, or what was accepted, refused or said at all; the newest first."""
+    """What waits for a curator, or what was accepted, refused or given at all; the newest first."""
     show = request.GET.get("show", "")
     show = show if show in _SHOWS else "waiting"
     readable = answers_without(access_of(request.user).hidden)
-    said = services.all_of_it().filter(_SHOWS[show], answer__in=readable)
+    said = services.all_feedback().filter(_SHOWS[show], answer__in=readable)
     page = Paginator(said, _PAGE_SIZE).get_page(request.GET.get("page"))
     counts = Feedback.objects.filter(answer__in=readable).aggregate(
         **{name: Count("pk", filter=which) for name, which in _SHOWS.items()}
@@ -70,7 +70,7 @@ def feedback_list(request: HttpRequest) -> HttpResponse:
 @curators_only
 @require_POST
 def review(request: HttpRequest, pk: int) -> HttpResponse:
-    """Accept or refuse what somebody said, as the curator saw it; or let it wait again."""
+    """Accept or refuse feedback, as the curator saw it; or let it wait again."""
     readable = Feedback.objects.filter(answer__in=answers_without(access_of(request.user).hidden))
     said = get_object_or_404(readable.select_related("answer"), pk=pk)
     verdict = request.POST.get("verdict", "")
@@ -85,7 +85,7 @@ def review(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _seen(request: HttpRequest) -> datetime:
-    """When the word that the curator looked at had been said; nothing was said at a time that cannot be read."""
+    """`changed_at` of the feedback that the curator looked at; an unreadable time is that of none."""
     try:
         seen = parse_datetime(request.POST.get("seen", ""))
     except ValueError:
@@ -94,7 +94,7 @@ def _seen(request: HttpRequest) -> datetime:
 
 
 def _with_blocks(said: list[Feedback], hidden: Collection[str]) -> list[tuple[Feedback, EvidenceBlock | Block | None]]:
-    """Each word, and the block that it points at, which need not be one that was read."""
+    """Each feedback, and the block that it names, which need not be one that was read."""
     ids = {one.block_id for one in said if one.block_id}
     answers = [one.answer_id for one in said]
     pointed_at = EvidenceBlock.objects.filter(answer__in=answers, block_id__in=ids).select_related("answer")

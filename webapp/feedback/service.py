@@ -1,7 +1,7 @@
 """Feedback of askers: right or wrong, the block with the right evidence, a better answer.
 
 Each asker has one feedback per answer, which can be changed and deleted. It is trained on only after a curator has
-accepted it, because on an open site anybody can say anything.
+accepted it, because an open site lets everybody give feedback.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NamedBlock:
     rank: int | None
 
 
-def say(
+def give_feedback(
     asker: Asker, answer: AskedAnswer, *, right: bool | None = None, block_id: str = "", better_answer: str = ""
 ) -> tuple[Feedback, bool]:
     """(feedback, whether it is new); it replaces earlier feedback of this asker.
@@ -59,16 +59,16 @@ def say(
     """
     better_answer = one_line(better_answer)
     _check(answer, right, block_id, better_answer, access_of(asker.user).hidden)
-    word: dict[str, Any] = {"right": right, "block_id": block_id, "better_answer": better_answer}
+    given: dict[str, Any] = {"right": right, "block_id": block_id, "better_answer": better_answer}
     try:
-        return _say(asker, answer, word)
+        return _keep(asker, answer, given)
     except IntegrityError:  # the same asker sent feedback at the same moment, from another window
-        return _say(asker, answer, word)
+        return _keep(asker, answer, given)
 
 
-def take_back(asker: Asker, answer: AskedAnswer) -> bool:
+def withdraw(asker: Asker, answer: AskedAnswer) -> bool:
     """Delete their feedback on an answer; False if there is none."""
-    deleted, _ = asker.words.filter(answer=answer).delete()
+    deleted, _ = asker.feedback.filter(answer=answer).delete()
     return bool(deleted)
 
 
@@ -87,7 +87,7 @@ def review(said: Feedback, verdict: Review, *, seen: datetime, by: User) -> None
             review=verdict, use=use, reviewed_by=None if waits else by, reviewed_at=None if waits else timezone.now()
         )
         if not changed:
-            raise RealmError("What was said has been changed or taken back in the meantime; look again.")
+            raise RealmError("This feedback was changed or withdrawn in the meantime; look again.")
         AuditEntry.record(
             f"feedback.{_VERBS[verdict]}",
             f"“{said.answer.question}”",
@@ -162,7 +162,7 @@ def _locate_nearest(answer: str, asked: AskedAnswer, scope: Scope | None) -> str
     return f"The answer is in block {rank} of the {NEAREST_BLOCKS} nearest."
 
 
-def all_of_it() -> QuerySet[Feedback]:
+def all_feedback() -> QuerySet[Feedback]:
     """All feedback, with `teaches`: whether it can be trained on."""
     teaches = Case(When(TEACHES, then=True), default=False, output_field=BooleanField())
     said = Feedback.objects.select_related("answer__deployment__index__corpus", "by", "reviewed_by").defer(
@@ -173,7 +173,7 @@ def all_of_it() -> QuerySet[Feedback]:
 
 @dataclass(frozen=True)
 class Judged:
-    """Feedback on a deployment's answers. right_share: 0 to 1; None if nobody said right or wrong."""
+    """Feedback on a deployment's answers. right_share: 0 to 1; None if no feedback says right or wrong."""
 
     deployment: Deployment
     answers: int
@@ -231,14 +231,14 @@ def _check(answer: AskedAnswer, right: bool | None, block_id: str, better_answer
 
 
 @transaction.atomic
-def _say(asker: Asker, answer: AskedAnswer, word: dict[str, Any]) -> tuple[Feedback, bool]:
+def _keep(asker: Asker, answer: AskedAnswer, given: dict[str, Any]) -> tuple[Feedback, bool]:
     who = {"by": asker.user, "session_key": ""} if isinstance(asker.user, User) else {"session_key": asker.session_key}
-    said = asker.word_on(answer)
+    said = asker.feedback_on(answer)
     if said is None:
-        return Feedback.objects.create(answer=answer, **who, **word), True
-    unchanged = all(getattr(said, name) == value for name, value in word.items())
+        return Feedback.objects.create(answer=answer, **who, **given), True
+    unchanged = all(getattr(said, name) == value for name, value in given.items())
     fresh = {} if unchanged else {"review": Review.WAITING, "reviewed_by": None, "reviewed_at": None}
-    for name, value in (who | word | fresh).items():
+    for name, value in (who | given | fresh).items():
         setattr(said, name, value)
     if not unchanged or said.by_id != asker.user.pk:
         said.save()

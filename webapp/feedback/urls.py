@@ -5,8 +5,8 @@ from django.urls import path
 from webapp.feedback import api, review_api, review_views, views
 
 site = [
-    path("answers/<uuid:answer_id>/feedback/", views.say, name="feedback"),
-    path("answers/<uuid:answer_id>/feedback/take-back/", views.take_back, name="feedback-take-back"),
+    path("answers/<uuid:answer_id>/feedback/", views.give, name="feedback"),
+    path("answers/<uuid:answer_id>/feedback/take-back/", views.withdraw, name="feedback-take-back"),
 ]
 
 console = [

@@ -27,8 +27,8 @@ _RIGHT: Final = {"yes": True, "no": False}
 
 @allowed(Action.FEEDBACK)
 @require_http_methods(["GET", "POST"])
-def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """Keep what somebody says; a link here, such as the login's, leads to the answer."""
+def give(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """Keep feedback; a link here, such as the login's, leads to the answer."""
     answer = kept_answer(request, answer_id)
     if request.method != "POST":
         return _back(answer)
@@ -37,7 +37,7 @@ def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
         response["Retry-After"] = str(wait_s)
         return response
     try:
-        feedback.say(
+        feedback.give_feedback(
             asker_of(request, create=True),
             answer,
             right=_RIGHT.get(request.POST.get("right", "")),
@@ -51,12 +51,12 @@ def say(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
 
 @allowed(Action.FEEDBACK)
 @require_http_methods(["GET", "POST"])
-def take_back(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
-    """Forget what somebody said."""
+def withdraw(request: HtmxRequest, answer_id: UUID) -> HttpResponse:
+    """Delete one's own feedback."""
     answer = kept_answer(request, answer_id)
     if request.method != "POST":
         return _back(answer)
-    feedback.take_back(asker_of(request), answer)
+    feedback.withdraw(asker_of(request), answer)
     return _said(request, answer)
 
 

@@ -31,25 +31,25 @@ _UNDONE = (
 _TO_REST = (JobState.QUEUED, JobState.INTERRUPTED)
 
 
-class Turn(enum.Enum):
+class Readiness(enum.Enum):
     """Whether a whole may run."""
 
-    NOW = "its parts are done"
-    LATER = "it waits for its parts"
-    NEVER = "it is to stop, or another worker holds it"
+    READY = "its parts are done"
+    WAITING = "it waits for its parts"
+    LOST = "it is to stop, or another worker holds it"
 
 
-def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Turn:
+def wait_for(whole: Job, owner: str, wanted: Sequence[Part]) -> Readiness:
     """Hand `whole`, which `owner` holds, over to its parts until all are done."""
     with transaction.atomic():
         undone = [part for part in _parts_of(whole, wanted) if part.state != JobState.SUCCEEDED]
         if not undone:
-            return Turn.NOW
+            return Readiness.READY
         if not whole.wait_for_parts(owner):
             transaction.set_rollback(True)
-            return Turn.NEVER
+            return Readiness.LOST
         enqueue(*[part for part in undone if part.state == JobState.QUEUED or part.again()])
-    return Turn.LATER
+    return Readiness.WAITING
 
 
 def run_beside(whole: Job, wanted: Sequence[Part]) -> None:

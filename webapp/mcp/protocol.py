@@ -112,8 +112,8 @@ def _is_id(value: Any) -> bool:
 
 def _is_self_contained(method: str, params: dict[str, Any], headers: Mapping[str, str]) -> bool:
     """Whether a message is of the newer generation; RpcError if its version is unknown or contradicts the header."""
-    told = params.get("_meta")
-    meta: dict[str, Any] = told if isinstance(told, dict) else {}
+    sent = params.get("_meta")
+    meta: dict[str, Any] = sent if isinstance(sent, dict) else {}
     in_body = meta.get(f"{_META}protocolVersion")
     in_header = headers.get("MCP-Protocol-Version")
     version = in_body or in_header

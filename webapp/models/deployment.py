@@ -53,7 +53,7 @@ class Deployment(models.Model):
 
     @classmethod
     def locked(cls) -> Deployment | None:
-        """`active`, whose row nobody else locks until the transaction ends: no document is edited in its corpus."""
+        """`active`, whose row no other transaction locks until this one ends: no document is edited in its corpus."""
         held = cls.objects.select_for_update(of=("self",), no_key=True).filter(is_active=True)
         return held.select_related("model", "index__corpus", "index__model").first()
 

@@ -142,10 +142,10 @@ def feedback_questions(hidden: Collection[str]) -> list[dict[str, Any]]:
     measured = _normalised(Purpose.MEASURE)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     evidence = Prefetch("answer__evidence", EvidenceBlock.objects.order_by("rank"))
-    told = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer")
+    accepted = Feedback.objects.filter(TEACHES, review=Review.ACCEPTED).select_related("answer")
     if hidden:
-        told = told.filter(answer__in=answers_without(hidden))
-    for said in told.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
+        accepted = accepted.filter(answer__in=answers_without(hidden))
+    for said in accepted.prefetch_related(evidence).iterator(chunk_size=_AT_ONCE):
         asked = said.answer
         answer = right_answer(said)
         normal = normalise_answer(asked.question)

@@ -59,7 +59,7 @@ def caller(request: Request) -> Caller:
     return request.auth if isinstance(request.auth, ApiToken) else request.user
 
 
-class May(BasePermission):
+class ActionPermission(BasePermission):
     """Permission for `action`. Anonymous callers are asked to log in (401), all others are refused (403)."""
 
     action: Action
@@ -70,35 +70,35 @@ class May(BasePermission):
         return may(caller(request), self.action)
 
 
-class MayRead(May):
+class MayRead(ActionPermission):
     """Permission to read kept answers and blocks."""
 
     action = Action.READ
     message = "Without the scope ask, a token cannot read here."
 
 
-class MayAsk(May):
+class MayAsk(ActionPermission):
     """May ask."""
 
     action = Action.ASK
     message = "The token has not the scope ask."
 
 
-class MayGiveFeedback(May):
+class MayGiveFeedback(ActionPermission):
     """Permission to give feedback on an answer."""
 
     action = Action.FEEDBACK
     message = "The token has not the scope feedback."
 
 
-class MayExplain(May):
+class MayExplain(ActionPermission):
     """Permission to ask, for callers who are signed in."""
 
     action = Action.EXPLAIN
     message = "The token has not the scope ask."
 
 
-class MayOperate(May):
+class MayOperate(ActionPermission):
     """Permission of admins, with a session or a token for operating."""
 
     action = Action.OPERATE

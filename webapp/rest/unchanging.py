@@ -23,7 +23,7 @@ UNCHANGED: Final = {304: OpenApiResponse(description="The copy named by `If-None
 
 
 @method_decorator(conditional_page, name="dispatch")
-class KeptView(PublicView):
+class CachedView(PublicView):
     """Data that rarely changes: a copy is valid as long as its ETag is. Permission is checked every time."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

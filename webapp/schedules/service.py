@@ -71,13 +71,13 @@ def save(schedule: Schedule, *, by: User | str | None) -> Schedule:
     with transaction.atomic():
         earlier = Schedule.objects.select_for_update().filter(pk=schedule.pk).first()
         schedule.save()
-        told = _audited_settings(schedule)
+        after = _audited_settings(schedule)
         if earlier is not None:
             before = _audited_settings(earlier)
-            changed = {name: {"from": before[name], "to": told[name]} for name in told if told[name] != before[name]}
+            changed = {name: {"from": before[name], "to": after[name]} for name in after if after[name] != before[name]}
             AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, changed=changed)
         else:
-            AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, settings=told)
+            AuditEntry.record("schedule.edit", schedule, by=by, schedule=schedule.pk, settings=after)
     return schedule
 
 
@@ -303,7 +303,7 @@ def _after(schedule: Schedule, ready: PairCheck | None) -> _NextStep:
         else:
             return _NextStep(f"The index of {corpus} has gone meanwhile.")
         return _grown(schedule, step, corpus, by)
-    except AlreadyActive as active:  # somebody else started what comes next
+    except AlreadyActive as active:  # a person started the next stage
         if active.job.kind == JobKind.INGEST:
             schedule.ingested_by = active.job
         return _NextStep(f"Job {active.job.pk} does already what comes next.", Stage(active.job.kind), active.job)

@@ -35,7 +35,7 @@ def address_of(document_id: str) -> str:
 
 @dataclass(frozen=True)
 class InOriginal:
-    """Where a block of evidence stands in a kept PDF.
+    """The place of a block of evidence in a kept PDF.
 
     address: of the page with the answer, or with the block's first words if the block has no answer. section: its name.
     """

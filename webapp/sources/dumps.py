@@ -103,9 +103,9 @@ def _complete(wiki: str, date: str, base: str, mirror: str) -> Dump | None:
     try:
         jobs: dict[str, Any] = json.loads(_read(url))["jobs"]
         for job in _JOBS:
-            told = jobs.get(job, {})
-            file = told.get("files", {}).get(name)
-            if told.get("status") == "done" and file is not None:
+            status = jobs.get(job, {})
+            file = status.get("files", {}).get(name)
+            if status.get("status") == "done" and file is not None:
                 address = mirror.rstrip("/") + str(file["url"])
                 return Dump(wiki, date, name, address, int(file["size"]), str(file["sha1"]))
     except (ValueError, KeyError, TypeError, AttributeError):

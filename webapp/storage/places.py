@@ -75,5 +75,5 @@ def bm25_dir() -> Path:
 
 
 def first_password_path() -> Path:
-    """File with the first administrator's password, until somebody has logged in with it."""
+    """File with the first administrator's password, until the first login with it."""
     return Path(settings.REALM_DATA) / "first_password"

@@ -17,7 +17,7 @@ from realm_core.model.bert import Architecture
 from realm_core.model.encoder import MaskedLanguageHead
 from realm_core.model.reader import Bodies, Reader
 from realm_core.selfcheck.checks import DeviceCheck, run_checks, search_checks
-from realm_core.selfcheck.parts import Parts, Sample, draw_sample, random_parts
+from realm_core.selfcheck.networks import Networks, Sample, draw_sample, random_networks
 
 CPU = torch.device("cpu")
 _attend, _find, _score_words, _spans = (
@@ -29,7 +29,7 @@ _attend, _find, _score_words, _spans = (
 
 
 @pytest.fixture(scope="module")
-def parts() -> Parts:
+def networks() -> Networks:
     config = Architecture(
         vocab_size=200,
         hidden_size=32,
@@ -38,22 +38,22 @@ def parts() -> Parts:
         intermediate_size=64,
         initializer_range=0.15,  # so that attention prefers some wordpieces
     )
-    return random_parts("small", config)
+    return random_networks("small", config)
 
 
 @pytest.fixture(scope="module")
-def sample(parts: Parts) -> Sample:
-    return draw_sample(parts.config, sentences=2, k=2, query=(6, 10), body=(3, 30), masks=2)
+def sample(networks: Networks) -> Sample:
+    return draw_sample(networks.config, sentences=2, k=2, query=(6, 10), body=(3, 30), masks=2)
 
 
 @pytest.fixture
-def failed(parts: Parts, sample: Sample, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[str]]:
+def failed(networks: Networks, sample: Sample, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[str]]:
     """What fails among the checks of the networks, in float32."""
     monkeypatch.setattr("realm_core.selfcheck.checks.search_checks", lambda device: iter(()))
     monkeypatch.setattr("realm_core.selfcheck.checks.fast_dtype", lambda device: torch.float32)
 
     def run() -> set[str]:
-        checks = [check for check in run_checks(parts, sample, CPU) if check.way != "as served"]
+        checks = [check for check in run_checks(networks, sample, CPU) if check.way != "as served"]
         assert len(checks) == 5
         assert {check.raised for check in checks} <= {"", "no such kernel"}
         return {check.what for check in checks if not check.passed}
@@ -65,8 +65,8 @@ FORWARD = {"vectors", "words at masks", "scores of spans"}
 GRADIENTS = {"gradient of pre-training", "gradient of fine-tuning"}
 
 
-def test_a_sound_machine_passes(parts: Parts, sample: Sample) -> None:
-    checks = list(run_checks(parts, sample, CPU))
+def test_a_sound_machine_passes(networks: Networks, sample: Sample) -> None:
+    checks = list(run_checks(networks, sample, CPU))
     assert [check for check in checks if not check.passed] == []
     assert FORWARD | GRADIENTS | {"rows found by search", "scores of search"} == {check.what for check in checks}
     assert {check.way for check in checks} >= {"float32, one sequence at a time", "whole numbers, 7 shards"}

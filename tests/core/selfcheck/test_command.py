@@ -86,8 +86,8 @@ def test_a_broken_kernel_is_status_one(
 def test_the_cost_of_the_papers_run(
     base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = command.default_parts(str(base))
-    monkeypatch.setattr(command, "random_parts", lambda name, config: small)  # BERT-base takes its time
+    small = command.default_networks(str(base))
+    monkeypatch.setattr(command, "random_networks", lambda name, config: small)  # BERT-base takes its time
     assert main(arguments(base, "--cost")) == 0
     printed = capsys.readouterr().out
     assert command.cost.formulas() in printed
@@ -112,8 +112,8 @@ def test_what_is_wrong_is_one_sentence_and_status_two(
 def test_without_the_base_package_a_small_bert_is_drawn(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("realm_core.selfcheck.parts.importlib.util.find_spec", lambda name: None)
-    assert command.default_parts().name == "a small BERT of random weights"
+    monkeypatch.setattr("realm_core.selfcheck.networks.importlib.util.find_spec", lambda name: None)
+    assert command.default_networks().name == "a small BERT of random weights"
 
 
 @pytest.mark.nightly  # house/test_rules.py has what realm_core loads

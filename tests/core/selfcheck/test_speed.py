@@ -9,7 +9,7 @@ import torch
 
 from realm_core.model.bert import Architecture
 from realm_core.selfcheck import speed
-from realm_core.selfcheck.parts import Sample, random_parts
+from realm_core.selfcheck.networks import Sample, random_networks
 
 CPU = torch.device("cpu")
 CONFIG = Architecture(vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32)
@@ -43,14 +43,14 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Sample]:
 
 
 def test_rates_are_of_the_median_and_the_peak_of_the_fastest(drawn: list[Sample]) -> None:
-    measured = speed.measure_speed(random_parts("small", CONFIG), CPU, 1.0)
+    measured = speed.measure_speed(random_networks("small", CONFIG), CPU, 1.0)
     assert measured.peak_flops == 2 * 64**3 / 0.25
     assert (measured.blocks_per_s, measured.sequences_per_s) == (BLOCKS / 0.5, SENTENCES / 0.5)
     assert measured.memory_bytes > 50e6  # torch alone takes more
 
 
 def test_shares_are_of_the_operations_that_the_drawn_sequences_need(drawn: list[Sample]) -> None:
-    measured = speed.measure_speed(random_parts("small", CONFIG), CPU, 1.0)
+    measured = speed.measure_speed(random_networks("small", CONFIG), CPU, 1.0)
     embedded, trained = drawn
     assert len(embedded.blocks.lengths) == BLOCKS
     flops = sum(map(layer_flops, embedded.blocks.lengths))
@@ -69,12 +69,12 @@ def test_shares_are_of_the_operations_that_the_drawn_sequences_need(drawn: list[
 
 
 def test_what_is_measured_leaves_the_weights_as_they_were() -> None:
-    parts = random_parts("small", CONFIG)
-    before = [tensor.clone() for tensor in parts.embedder.state_dict().values()]
-    speed._training(parts, CPU, 1, 0.0)
-    speed._embedding(parts, CPU, 2, 0.0)
-    assert all(map(torch.equal, before, parts.embedder.state_dict().values()))
-    assert parts.embedder.bert.dtype == torch.float32 and not parts.embedder.training
+    networks = random_networks("small", CONFIG)
+    before = [tensor.clone() for tensor in networks.embedder.state_dict().values()]
+    speed._training(networks, CPU, 1, 0.0)
+    speed._embedding(networks, CPU, 2, 0.0)
+    assert all(map(torch.equal, before, networks.embedder.state_dict().values()))
+    assert networks.embedder.bert.dtype == torch.float32 and not networks.embedder.training
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_blocks_of_added_documents_are_found_by_their_ids(answering: Deployment)
     found = articles.find(block_id, hidden=())
     assert found is not None and found.licence == "CC0" and found.article.title == "Turku"
     assert found.corpus_id == asked.payload["corpus"] and len(articles.blocks(found)) == 1
-    assert articles.stands_in_its_corpus("1280", asked, None) and articles.count_holding("1280", asked, None) == 1
+    assert articles.is_in_its_corpus("1280", asked, None) and articles.count_holding("1280", asked, None) == 1
     documents.remove(["turku"], by=None)
     assert articles.find(block_id, hidden=()) is None
     assert (

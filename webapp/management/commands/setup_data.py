@@ -3,7 +3,7 @@
     corpus → model → index → deployment → question sets → administrator
 
 Each step checks what exists and does nothing if it is complete, so a second run is fast. The files are checked, not
-only the rows: a deleted folder is made again, under the same name. A pair that somebody deployed stays deployed if it
+only the rows: a deleted folder is made again, under the same name. A pair that a person deployed stays deployed if it
 can answer.
 """
 

@@ -52,7 +52,7 @@ class Command(BaseCommand):
             self._estimate(dump)
             if options["estimate"]:
                 return
-            source = dumps.fetch(dump, _Progress(self.stdout.write).told)
+            source = dumps.fetch(dump, _Progress(self.stdout.write).report)
             parameters: dict[str, Any] = {
                 "source": "mediawiki",
                 "file": source.name,
@@ -100,7 +100,7 @@ class _Progress:
         self._began: tuple[float, int] | None = None
         self._told_at = 0.0
 
-    def told(self, there: int, whole: int) -> None:
+    def report(self, there: int, whole: int) -> None:
         """Say it, if it was not said a moment ago."""
         now = time.monotonic()
         began_at, began_with = self._began = self._began or (now, there)

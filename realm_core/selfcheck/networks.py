@@ -35,7 +35,7 @@ _WORD_SHARE = 0.6  # share of the wordpieces that start a word
 
 
 @dataclass(frozen=True)
-class Parts:
+class Networks:
     """name: of the weights. On the CPU, float32, without dropout; embeddings frozen, as in training."""
 
     name: str
@@ -49,32 +49,34 @@ class Parts:
         return self.embedder.bert.config
 
 
-def default_parts(base: str | None = None) -> Parts:
+def default_networks(base: str | None = None) -> Networks:
     """Networks with the weights of `base` (a package or a folder; None: the default package), or a small BERT with
     random weights if the default package is not installed."""
     if base is None and importlib.util.find_spec(_DEFAULTS.base) is None:
-        return random_parts("a small BERT of random weights", SMALL)
+        return random_networks("a small BERT of random weights", SMALL)
     name = base or _DEFAULTS.base
-    return _parts(name, [base_bert(name) for _ in range(3)])
+    return _networks(name, [base_bert(name) for _ in range(3)])
 
 
-def random_parts(name: str, config: Architecture) -> Parts:
+def random_networks(name: str, config: Architecture) -> Networks:
     """Networks with random weights, always the same."""
     torch.manual_seed(0)
-    parts = _parts(name, [Bert(config).eval() for _ in range(3)])
-    parts.reader.allow_int8 = False  # its scales are fitted on sentences, which need a vocabulary
-    return parts
+    networks = _networks(name, [Bert(config).eval() for _ in range(3)])
+    networks.reader.allow_int8 = False  # its scales are fitted on sentences, which need a vocabulary
+    return networks
 
 
-def _parts(name: str, berts: Sequence[Bert]) -> Parts:
+def _networks(name: str, berts: Sequence[Bert]) -> Networks:
     torch.manual_seed(0)
     embedder = Embedder(berts[0], _DEFAULTS.dimension, _DEFAULTS.pooling)
     embedder.norm.weight.data.fill_(math.sqrt(_SCORE_SCALE / _DEFAULTS.dimension))
-    parts = Parts(name, embedder, Encoder(berts[1]), Reader(berts[2], _DEFAULTS.span_hidden, _DEFAULTS.span_wordpieces))
-    for part in (parts.embedder, parts.encoder, parts.reader):
+    networks = Networks(
+        name, embedder, Encoder(berts[1]), Reader(berts[2], _DEFAULTS.span_hidden, _DEFAULTS.span_wordpieces)
+    )
+    for part in (networks.embedder, networks.encoder, networks.reader):
         freeze(part.bert.embeddings)
         part.eval()
-    return parts
+    return networks
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,10 @@ def draw_sample(
     def lengths(count: int, shortest: int, longest: int) -> list[int]:
         return torch.randint(shortest, longest + 1, (count,), generator=draw).tolist()
 
-    def packed(parts: list[tuple[int, int]]) -> Packed:
+    def packed(pairs: list[tuple[int, int]]) -> Packed:
         """Sequences of a first and a second segment of these lengths."""
-        ids = [torch.randint(config.vocab_size, (a + b,), generator=draw).tolist() for a, b in parts]
-        return Packed.of(ids, [[0] * a + [1] * b for a, b in parts])
+        ids = [torch.randint(config.vocab_size, (a + b,), generator=draw).tolist() for a, b in pairs]
+        return Packed.of(ids, [[0] * a + [1] * b for a, b in pairs])
 
     asked_B = lengths(sentences, *query)
     body_P = lengths(sentences * k, *body)
