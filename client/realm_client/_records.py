@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dates
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from realm_client._errors import ApiError
 
@@ -275,20 +275,21 @@ class Feedback:
 class NewDocument:
     """A document to be added, or what one is to be: a text or an address, or neither where a file is sent.
 
-    licence, attribution: None: the corpus's own. id: of a new one; made up if empty. collection: None: that of the
-    document that is changed; of a new one, the corpus's own, which is called as the corpus is.
+    id: of a new one; made up if empty. What is None stays as it is in the document that is changed. Of a new one,
+    licence and attribution are not stated then, the collection is the corpus's own, which is called as the corpus is,
+    and url and language are what its source says. Empty: there is none.
     """
 
     text: str = ""
     address: str = ""
     title: str = ""
     id: str = ""
-    url: str = ""
+    url: str | None = None
     licence: str | None = None
     attribution: str | None = None
-    language: str = ""
-    date: dates.date | None = None
-    tags: tuple[str, ...] = ()
+    language: str | None = None
+    date: dates.date | Literal[""] | None = None
+    tags: tuple[str, ...] | None = None
     collection: str | None = None
 
     def body(self) -> dict[str, Any]:
@@ -296,9 +297,9 @@ class NewDocument:
         told: dict[str, Any] = {
             one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default
         }
-        if self.date is not None:
+        if isinstance(self.date, dates.date):
             told["date"] = self.date.isoformat()
-        return told | ({"tags": list(self.tags)} if self.tags else {})
+        return told | ({} if self.tags is None else {"tags": list(self.tags)})
 
 
 @dataclass(frozen=True)
@@ -331,6 +332,7 @@ class Passage:
 class Document:
     """A document with its text; without text and passages once it is removed. corpus: the state that this is of.
 
+    licence, attribution: empty: not stated.
     original: the address of the PDF that it was read from (`document_original` gets it); None: none is kept.
     """
 

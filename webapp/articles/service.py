@@ -57,6 +57,15 @@ class ArticleBlock:
     texts: Texts
 
 
+@dataclass(frozen=True)
+class Rights:
+    """Under what a text may be used, whom it is by, and the name of its corpus."""
+
+    licence: str
+    attribution: str
+    name: str
+
+
 def find(block_id: str, asked: AskedAnswer | None = None, *, hidden: Collection[str]) -> ArticleBlock | None:
     """The block in the corpus that `asked` was answered from, else in the one that serves, else in any.
 
@@ -202,6 +211,14 @@ def kept_copy(
     if _is_hidden(block_id, hidden):
         return None
     return copies.filter(answer__in=readable).exclude(collection__in=hidden).order_by("-pk").first()
+
+
+def rights_of_copy(copy: EvidenceBlock) -> Rights:
+    """Those of the document that an edit brought, by its title and address; of any other, those of its corpus."""
+    index = copy.answer.deployment.index
+    document = Document.objects.filter(index=index, title=copy.title, url=copy.url).first()
+    source = index.corpus if document is None else document
+    return Rights(source.licence, source.attribution, index.corpus.name)
 
 
 def _corpora(asked: AskedAnswer | None) -> Iterator[tuple[CorpusSnapshot, Texts]]:

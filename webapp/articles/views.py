@@ -64,7 +64,11 @@ def block(request: HttpRequest, block_id: str) -> HttpResponse:
     if copy is None:
         raise Http404
     passage = Passage.cut(copy.text, start, end)
-    return render(request, "article/copy.html", {"copy": copy, "passage": passage, "asked": asked})
+    return render(
+        request,
+        "article/copy.html",
+        {"copy": copy, "passage": passage, "asked": asked, "rights": articles.rights_of_copy(copy)},
+    )
 
 
 def article_parts(article: Article, block: Block, start: int | None, end: int | None) -> Iterator[ArticleSection]:

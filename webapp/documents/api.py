@@ -234,7 +234,8 @@ class DocumentView(_DocumentsView):
     @extend_schema(
         operation_id="change_document",
         summary="Change a document",
-        description="Replaces the whole document. Unchanged blocks keep their vectors. " + _REFUSED,
+        description="Replaces title and text. Licence, attribution, address, language, date, tags and collection stay "
+        "if they are not given. Unchanged blocks keep their vectors. " + _REFUSED,
         parameters=[_KEY],
         request={"application/json": ChangedDocumentSerializer, "multipart/form-data": ChangedUploadSerializer},
         responses={200: EditSerializer, **problem_responses(400, 403, 404, 409, 413, 415, 422, 429)},

@@ -29,7 +29,7 @@ LISTED: Final[dict[str, Any]] = {
 
 DOCUMENT: Final[dict[str, Any]] = LISTED | {
     "licence": "CC0",
-    "attribution": "Wikipedia contributors",
+    "attribution": "Ada Example",
     "language": "en",
     "date": None,
     "tags": ["cities"],

@@ -99,11 +99,11 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
             self.source,
             document_id=document_id,
             title=known["title"],
-            url=known.get("url", ""),
+            url=known.get("url"),
             licence=known["licence"],
             attribution=known["attribution"],
             language=known["language"],
-            date=known["date"],
+            date=known["date"] or "",  # an emptied field is one that was given
             tags=tuple(tag for one in known["tags"].split(",") if (tag := one.strip())),
             collection=known["collection"],
         )

@@ -6,7 +6,7 @@ import datetime
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from realm_core.errors import RealmError
 from webapp.models import CorpusSnapshot
@@ -33,6 +33,7 @@ MOST_TAGS: Final = 50
 LONGEST_TAG: Final = 100
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
+_OWN: Final = ("url", "licence", "attribution", "language", "date", "tags", "collection")  # of a document
 
 
 class Unreadable(RealmError):
@@ -66,22 +67,27 @@ class Address:
 class DocumentInput:
     """A document to be added, or to replace another.
 
-    title, language, url: empty: what the source itself says. licence, attribution: None: the corpus's own.
-    document_id: empty: made up (or the source's own, of a file that holds many documents).
-    collection: None: that of the document whose place it takes; of a new one, the corpus's own, which is called as the
-    corpus is (as empty).
+    document_id: empty: made up (or the source's own, of a file that holds many documents). title: empty: what the
+    source itself says.
+    What is None was not given: a document that takes the place of another keeps that one's own value, and for a new one
+    it is as empty. Empty: for url and language what the source itself says; for language then the corpus's; for
+    collection the corpus's own, which is called as the corpus is; for the rest there is none.
     """
 
     source: Text | File | Address
     document_id: str = ""
     title: str = ""
-    url: str = ""
+    url: str | None = None
     licence: str | None = None
     attribution: str | None = None
-    language: str = ""
-    date: datetime.date | None = None
-    tags: tuple[str, ...] = ()
+    language: str | None = None
+    date: datetime.date | Literal[""] | None = None
+    tags: tuple[str, ...] | None = None
     collection: str | None = None
+
+    def with_own(self, own: LivingDocument) -> DocumentInput:
+        """It in the place of a document, whose values stay where none is given."""
+        return replace(self, **{name: getattr(own, name) for name in _OWN if getattr(self, name) is None})
 
 
 @dataclass(frozen=True)
@@ -120,10 +126,10 @@ def _wrong(one: DocumentInput) -> list[FieldError]:
     for name, text, most in (
         ("id", one.document_id, LONGEST_ID),
         ("title", one.title, LONGEST_TITLE),
-        ("url", one.url, LONGEST_URL),
+        ("url", one.url or "", LONGEST_URL),
         ("licence", one.licence or "", LONGEST_LICENCE),
         ("attribution", one.attribution or "", LONGEST_ATTRIBUTION),
-        ("language", one.language, LONGEST_LANGUAGE),
+        ("language", one.language or "", LONGEST_LANGUAGE),
         ("collection", one.collection or "", LONGEST_COLLECTION),
         ("address", source.url if isinstance(source, Address) else "", LONGEST_URL),
     ):
@@ -131,7 +137,8 @@ def _wrong(one: DocumentInput) -> list[FieldError]:
             errors.append(FieldError(name, f"This may have at most {most} characters; it has {len(text):,}."))
     if one.url and not one.url.startswith(("https://", "http://")):
         errors.append(FieldError("url", "This must be an address that begins with https:// or http://."))
-    if len(one.tags) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in one.tags):
+    tags = one.tags or ()
+    if len(tags) > MOST_TAGS or any(len(tag) > LONGEST_TAG for tag in tags):
         errors.append(FieldError("tags", f"At most {MOST_TAGS} tags, each of at most {LONGEST_TAG} characters."))
     return errors
 
@@ -191,11 +198,11 @@ def _taken(
         text=text,
         sections=sections,
         url=given.url or read.url,
-        licence=corpus.licence if given.licence is None else given.licence,
-        attribution=corpus.attribution if given.attribution is None else given.attribution,
+        licence=given.licence or "",  # not the corpus's: nobody has said that this text is under it
+        attribution=given.attribution or "",
         language=given.language or read.language or corpus.language,
-        date=given.date,
-        tags=given.tags,
+        date=given.date or None,
+        tags=given.tags or (),
         collection=one_line(given.collection or "") or corpus.name,
     )
     try:

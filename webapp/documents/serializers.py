@@ -25,28 +25,45 @@ from webapp.rest.serializers import StrictCharField, StrictSerializer
 _FILES_MB: Final = LARGEST_FILE_BYTES >> 20
 
 
+class DayOrNoneField(serializers.DateField):
+    """A day; empty: none."""
+
+    allow_blank = True  # so that an empty field of a form is not taken for one that was not given
+
+    def to_internal_value(self, value: Any) -> Any:
+        """The date, or an empty string."""
+        return "" if value == "" else super().to_internal_value(value)
+
+
 class AboutSerializer(StrictSerializer):
-    """A document's metadata."""
+    """A document's metadata. A change keeps what is not given; empty (`""`, `[]`): there is none."""
 
     title = StrictCharField(
         default="", allow_blank=True, help_text=f"At most {LONGEST_TITLE} characters; needed with `text`."
     )
-    url = StrictCharField(default="", allow_blank=True, help_text="The source, linked from evidence.")
+    url = StrictCharField(
+        default=None, allow_null=True, allow_blank=True, help_text="The source, linked from evidence."
+    )
     licence = StrictCharField(
         default=None,
         allow_null=True,
         allow_blank=True,
-        help_text=f"At most {LONGEST_LICENCE} characters; if not given, the corpus's own.",
+        help_text=f"At most {LONGEST_LICENCE} characters; of a new document, if not given, it is not stated.",
     )
     attribution = StrictCharField(
         default=None,
         allow_null=True,
         allow_blank=True,
-        help_text=f"At most {LONGEST_ATTRIBUTION} characters; if not given, the corpus's own.",
+        help_text=f"Whom the text is by. At most {LONGEST_ATTRIBUTION} characters.",
     )
-    language = StrictCharField(default="", allow_blank=True, help_text="A code such as en.")
-    date = serializers.DateField(default=None, allow_null=True, help_text="The document's own, such as 2026-01-31.")
-    tags = serializers.ListField(child=StrictCharField(), default=list)
+    language = StrictCharField(
+        default=None,
+        allow_null=True,
+        allow_blank=True,
+        help_text="A code such as en; of a new document, if not given, what its source says, or else the corpus's.",
+    )
+    date = DayOrNoneField(default=None, allow_null=True, help_text="The document's own, such as 2026-01-31.")
+    tags = serializers.ListField(child=StrictCharField(), default=None, allow_null=True)
     collection = StrictCharField(
         default=None,
         allow_null=True,
@@ -124,8 +141,8 @@ class DocumentBlockSerializer(serializers.Serializer[Any]):
 class DocumentSerializer(ListedDocumentSerializer):
     """A document with its text; without text and blocks if it was removed."""
 
-    licence = serializers.CharField()
-    attribution = serializers.CharField()
+    licence = serializers.CharField(help_text="Empty: not stated.")
+    attribution = serializers.CharField(help_text="Whom the text is by; empty: not stated.")
     language = serializers.CharField()
     date = serializers.DateField(allow_null=True)
     tags = serializers.ListField(child=serializers.CharField())
@@ -168,6 +185,6 @@ def given(told: dict[str, Any]) -> DocumentInput:
         attribution=told["attribution"],
         language=told["language"],
         date=told["date"],
-        tags=tuple(told["tags"]),
+        tags=None if told["tags"] is None else tuple(told["tags"]),
         collection=told["collection"],
     )

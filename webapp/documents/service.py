@@ -95,7 +95,7 @@ def add(given: Sequence[DocumentInput], *, by: User | None, kept: Kept | None = 
 
 
 def change(document_id: str, given: DocumentInput, *, by: User | None, kept: Kept | None = None) -> Edited:
-    """Replace a document. Raises DocumentMissing, and as `add` does."""
+    """Replace a document; what is not given of it (`DocumentInput`) stays. DocumentMissing, and as `add` raises."""
     return _put([given], by=by, kept=kept, changed_id=document_id)
 
 
@@ -134,13 +134,11 @@ def _put(
 ) -> Edited:
     began = time.perf_counter()
     checked(given)
-    collection = None if changed_id is None else _collection(changed_id)  # before anything is fetched or read
+    own = None if changed_id is None else _present(changed_id)  # before anything is fetched or read
     corpus = active().index.corpus
     fetched = fetching.fetched(given)
-    if changed_id is not None:
-        # A document must not leave a private collection because nobody said where it is to be.
-        stays = collection if fetched[0].collection is None else fetched[0].collection
-        fetched = [replace(fetched[0], document_id=changed_id, collection=stays)]
+    if own is not None:
+        fetched = [replace(fetched[0].with_own(own), document_id=own.id)]
     taken = read(fetched, corpus, only_one=changed_id is not None)
     ids = [one.document.id for one in taken]
 
@@ -159,12 +157,12 @@ def _put(
         originals.discard(one.original for one in taken)
 
 
-def _collection(document_id: str) -> str:
+def _present(document_id: str) -> LivingDocument:
     view = current_view()[1]
     place = view.with_ids([document_id]).get(document_id)
     if place is None:
         raise DocumentMissing(document_id)
-    return view.collection_of(place)
+    return view.document(place)
 
 
 @dataclass(frozen=True)

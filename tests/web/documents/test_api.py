@@ -9,6 +9,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
+from django.test.client import BOUNDARY, MULTIPART_CONTENT, encode_multipart
 
 from tests.web.conftest import Person
 from tests.web.operating import TokenClient, post, problem
@@ -28,7 +29,8 @@ def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, pro
     assert made.status_code == 201 and made.json()["changes"] == 1, made.content
     assert made["Location"].endswith("/api/v1/documents/turku") and "+" in made.json()["corpus"]
     shown = Client().get("/api/v1/documents/turku").json()
-    assert shown["text"] == TURKU["text"] and shown["tags"] == ["cities"] and shown["licence"] == "CC BY-SA 4.0"
+    assert shown["text"] == TURKU["text"] and shown["tags"] == ["cities"]
+    assert (shown["licence"], shown["attribution"]) == ("", "")  # nobody stated them, and they are not the corpus's
     assert len(shown["passages"]) == 1 and shown["corpus"] == made.json()["corpus"]
     changed = program.put(
         "/api/v1/documents/turku", {"title": "Turku", "text": "New."}, content_type="application/json"
@@ -38,6 +40,48 @@ def test_a_document_is_added_shown_changed_and_removed(deployed: Deployment, pro
     problem(program.delete("/api/v1/documents/turku"), 404)
     problem(program.put("/api/v1/documents/turku", TURKU, content_type="application/json"), 400)  # it has an id
     assert [one["id"] for one in Client().get("/api/v1/documents?status=removed").json()["results"]] == ["turku"]
+
+
+ABOUT = {
+    "licence": "CC0",
+    "attribution": "Ada",
+    "url": "https://example.org/turku",
+    "language": "fi",
+    "date": "2024-05-01",
+    "tags": ["cities"],
+    "collection": "travel",
+}
+
+
+def test_a_change_keeps_what_it_does_not_give(deployed: Deployment, program: TokenClient) -> None:
+    post(program, "documents", TURKU | ABOUT)
+
+    def change(**told: object) -> dict[str, object]:
+        body = {"title": "Turku", "text": "New."} | told
+        made = program.put("/api/v1/documents/turku", body, content_type="application/json")
+        assert made.status_code == 200, made.content
+        shown = Client().get("/api/v1/documents/turku").json()
+        return {name: shown[name] for name in ABOUT}
+
+    assert change() == ABOUT == change(licence=None, date=None, tags=None, language=None)
+    assert change(licence="CC BY 4.0") == ABOUT | {"licence": "CC BY 4.0"}
+    emptied = change(licence="", attribution="", url="", date="", tags=[])
+    assert emptied == ABOUT | {"licence": "", "attribution": "", "url": "", "date": None, "tags": []}
+    change(**ABOUT)
+    form = encode_multipart(BOUNDARY, {"file": SimpleUploadedFile("turku.txt", b"Newer."), "tags": "a", "date": ""})
+    uploaded = program.put("/api/v1/documents/turku", form, content_type=MULTIPART_CONTENT)
+    assert uploaded.status_code == 200, uploaded.content
+    shown = Client().get("/api/v1/documents/turku").json()
+    assert shown == shown | ABOUT | {"text": "Newer.", "date": None, "tags": ["a"]}
+
+
+def test_a_document_of_the_corpus_keeps_its_licence_when_it_is_changed(
+    deployed: Deployment, program: TokenClient
+) -> None:
+    body = {"title": "Nile", "text": "The Nile is long."}
+    assert program.put("/api/v1/documents/Nile", body, content_type="application/json").status_code == 200
+    shown = Client().get("/api/v1/documents/Nile").json()
+    assert (shown["licence"], shown["attribution"]) == ("CC BY-SA 4.0", "Written for the tests")
 
 
 def test_a_list_is_read_page_by_page(deployed: Deployment, program: TokenClient) -> None:

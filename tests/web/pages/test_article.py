@@ -14,6 +14,7 @@ from tests.web.pages import stored
 from tests.web.pages.ingested import AUSTRALIA, ingested
 from tests.web.pages.pages import Page
 from webapp.articles.views import article_parts
+from webapp.models import Document
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +74,14 @@ def test_a_block_whose_corpus_is_gone_shows_the_kept_copy(outsider: Person) -> N
         assert page.one("span", "in-block") == block.text
         assert "no longer here" in page.one("p", "notice")
     assert page.one("mark") == "Stanley Kubrick"
+
+
+def test_a_kept_copy_is_not_under_the_licence_of_a_corpus_that_it_was_added_to(outsider: Person) -> None:
+    asked, block = stored.store(), stored.ODYSSEY[0]
+    own = {"title": block.title, "url": block.url, "licence": "All rights reserved"}
+    Document.objects.create(index=asked.deployment.index, document_id="d-1", format="text", blocks=1, **own)
+    page = outsider.client.get(f"/blocks/{block.block_id}/").content.decode()
+    assert "under <bdi>All rights reserved</bdi>" in page
 
 
 @pytest.mark.parametrize("block_id", ["0" * 32, "nonsense", "<script>", "％", "0" * 500])
