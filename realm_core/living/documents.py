@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,15 @@ DOCUMENTS_SCHEMA = pa.schema(
 
 
 class DocumentRefused(RealmError):
-    """A document cannot be accepted, or does not exist; document_id names it. Its edit was not made."""
+    """A document cannot be accepted, or does not exist; document_id names it. Its edit was not made.
 
-    def __init__(self, document_id: str, reason: str) -> None:
-        super().__init__(reason)
+    reasons: by document, where several are refused.
+    """
+
+    def __init__(self, document_id: str, reason: str, others: Mapping[str, str] | None = None) -> None:
         self.document_id = document_id
+        self.reasons = {document_id: reason, **(others or {})}
+        super().__init__(" ".join(self.reasons.values()))
 
 
 @dataclass(frozen=True)

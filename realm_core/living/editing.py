@@ -96,10 +96,14 @@ def _refuse_equal(view: CorpusView, documents: Sequence[LivingDocument], dying: 
         if row not in dying:
             article = view.article(row)
             known[article.title, article.text] = article.id
+    reasons = {}
     for document in documents:
         twin = known.setdefault((document.title, document.text), document.id)
         if twin != document.id:
-            raise DocumentRefused(document.id, f"The document {document.id!r} has the same title and text as {twin!r}.")
+            reasons[document.id] = f"The document {document.id!r} has the same title and text as {twin!r}."
+    if reasons:
+        first, *others = reasons
+        raise DocumentRefused(first, reasons[first], {one: reasons[one] for one in others})
 
 
 def without(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.web.conftest import Person
@@ -28,6 +28,10 @@ def fits(page: Page) -> Callable[[str], None]:
     return look
 
 
+def _file(name: str, text: str) -> FilePayload:
+    return {"name": name, "mimeType": "", "buffer": text.encode()}
+
+
 def test_upload_ask_change_remove_and_the_ledger(
     live_server: LiveServer,
     answering: Deployment,  # noqa: F811
@@ -47,13 +51,18 @@ def test_upload_ask_change_remove_and_the_ledger(
     page.goto(f"{live_server.url}/manage/documents/")
     fits("list")
     page.get_by_role("link", name="Add a document").click()
-    page.get_by_role("link", name="Upload a file").click()
-    file = {"name": "turku.md", "mimeType": "text/markdown", "buffer": f"# Turku\n\n{TEXT}".encode()}
-    page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+    page.get_by_role("link", name="Upload files").click()
+    turku, oulu = _file("turku.md", f"# Turku\n\n{TEXT}"), _file("oulu.md", "# Oulu\n\nOulu is a city by the sea.")
+    page.get_by_label("Files").set_input_files([turku, _file("cut.pdf", "%PDF-1.7 cut"), _file("no.docx", "PK no")])
     page.get_by_label("Licence").fill("CC0 1.0")
     fits("add")
-    page.get_by_role("button", name="Add it").click()
-    expect(page.get_by_role("status").first).to_contain_text("“Turku” is in the corpus, 1 block.")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_role("alert").get_by_role("listitem")).to_contain_text(["cut.pdf", "no.docx"])
+    fits("refused")
+    page.get_by_label("Files").set_input_files([turku, oulu])
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_role("status").first).to_contain_text("2 documents are in the corpus, 2 blocks.")
+    page.get_by_role("link", name="Turku", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Turku")
     fits("document")
     document = page.url
@@ -87,7 +96,7 @@ def test_upload_ask_change_remove_and_the_ledger(
     expect(page.get_by_role("status").first).to_contain_text("“Turku” is removed.")
     fits("removed")
     page.get_by_role("link", name="All changes").click()
-    expect(page.locator("tbody tr")).to_have_count(3)
+    expect(page.locator("tbody tr")).to_have_count(4)
     expect(page.locator("tbody tr").first).to_contain_text("1 had read it")
     fits("ledger")
     page.get_by_role("link", name="All documents").click()

@@ -6,6 +6,7 @@ from abc import ABCMeta, abstractmethod
 from typing import Any, Final
 
 from django import forms
+from django.core.files.uploadedfile import UploadedFile
 from django.forms.forms import DeclarativeFieldsMetaclass
 
 from webapp.documents.reading import (
@@ -22,10 +23,11 @@ from webapp.documents.reading import (
     Text,
 )
 from webapp.documents.viewing import Shown
-from webapp.pages.uploads import FileField
+from webapp.pages.uploads import FileField, FilesField
 
 LICENCES: Final = ("CC BY-SA 4.0", "CC BY 4.0", "CC0 1.0", "Public domain", "All rights reserved", "Internal use only")
 _LONGEST_TAGS: Final = 1000
+_FORMATS: Final = "Text, Markdown, HTML, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump."
 
 
 class _AbstractForm(ABCMeta, DeclarativeFieldsMetaclass):
@@ -74,8 +76,8 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
 
     @property
     @abstractmethod
-    def source(self) -> Text | File | Address:
-        """The source in a valid form; each subclass has its own."""
+    def sources(self) -> list[Text | File | Address]:
+        """The sources in a valid form, mostly one; each subclass has its own."""
 
     @property
     def main_fields(self) -> list[forms.BoundField]:
@@ -92,21 +94,24 @@ class DocumentForm(forms.Form, metaclass=_AbstractForm):
         """Whether the folded fields are open: if one was filled in or is wrong."""
         return any(field.value() or field.errors for field in self.further_fields)
 
-    def given(self, document_id: str = "") -> DocumentInput:
-        """The document in a valid form. document_id: of the document that it replaces."""
+    def given(self, document_id: str = "") -> list[DocumentInput]:
+        """The documents in a valid form. document_id: of the document that the only one replaces."""
         known: dict[str, Any] = self.cleaned_data
-        return DocumentInput(
-            self.source,
-            document_id=document_id,
-            title=known["title"],
-            url=known.get("url"),
-            licence=known["licence"],
-            attribution=known["attribution"],
-            language=known["language"],
-            date=known["date"] or "",  # an emptied field is one that was given
-            tags=tuple(tag for one in known["tags"].split(",") if (tag := one.strip())),
-            collection=known["collection"],
-        )
+        return [
+            DocumentInput(
+                source,
+                document_id=document_id,
+                title=known["title"],
+                url=known.get("url"),
+                licence=known["licence"],
+                attribution=known["attribution"],
+                language=known["language"],
+                date=known["date"] or "",  # an emptied field is one that was given
+                tags=tuple(tag for one in known["tags"].split(",") if (tag := one.strip())),
+                collection=known["collection"],
+            )
+            for source in self.sources
+        ]
 
 
 class TextForm(DocumentForm):
@@ -125,9 +130,9 @@ class TextForm(DocumentForm):
         self.fields["title"].help_text = ""
 
     @property
-    def source(self) -> Text:
+    def sources(self) -> list[Text | File | Address]:
         """The pasted text."""
-        return Text(self.cleaned_data["text"])
+        return [Text(self.cleaned_data["text"])]
 
 
 class FileForm(DocumentForm):
@@ -138,14 +143,41 @@ class FileForm(DocumentForm):
     file = FileField(
         largest_bytes=LARGEST_FILE_BYTES,
         instead=lambda: "split it, or ingest it as a corpus",
-        help_text="Text, Markdown, HTML, PDF, Word (DOCX), JSON lines, Parquet or a MediaWiki dump.",
+        help_text=_FORMATS,
     )
 
     @property
-    def source(self) -> File:
+    def sources(self) -> list[Text | File | Address]:
         """The uploaded file."""
-        file = self.cleaned_data["file"]
-        return File(file.read(), file.name, file.content_type or None)
+        return [_file(self.cleaned_data["file"])]
+
+
+class FilesForm(FileForm):
+    """Uploaded files, of which each is a document, or holds many."""
+
+    file = FilesField(
+        largest_bytes=LARGEST_FILE_BYTES,
+        instead=lambda: "split it, or ingest it as a corpus",
+        help_text=f"Choose one or more, up to 100. {_FORMATS}",
+    )
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.fields["file"].label = "Files"
+
+    def clean(self) -> dict[str, Any]:
+        """What is said of one document is not said of several."""
+        known: dict[str, Any] = self.cleaned_data
+        if len(known.get("file", ())) > 1:
+            for name in ("title", "url"):
+                if known.get(name):
+                    self.add_error(name, "This is for a single file: leave it empty for several.")
+        return known
+
+    @property
+    def sources(self) -> list[Text | File | Address]:
+        """The uploaded files."""
+        return [_file(file) for file in self.cleaned_data["file"]]
 
 
 class AddressForm(DocumentForm):
@@ -163,16 +195,22 @@ class AddressForm(DocumentForm):
     )
 
     @property
-    def source(self) -> Address:
+    def sources(self) -> list[Text | File | Address]:
         """The address."""
-        return Address(self.cleaned_data["address"])
+        return [Address(self.cleaned_data["address"])]
 
 
-FORMS: Final[dict[str, tuple[str, type[DocumentForm]]]] = {
+# By `from` in the page's address: the name of the tab, and its form.
+ADDING: Final[dict[str, tuple[str, type[DocumentForm]]]] = {
     "text": ("Paste text", TextForm),
-    "file": ("Upload a file", FileForm),
+    "file": ("Upload files", FilesForm),
     "address": ("From an address", AddressForm),
 }
+CHANGING: Final = ADDING | {"file": ("Upload a file", FileForm)}
+
+
+def _file(uploaded: UploadedFile[Any]) -> File:
+    return File(uploaded.read(), uploaded.name or "", uploaded.content_type or None)
 
 
 def initial(shown: Shown) -> dict[str, Any]:

@@ -37,7 +37,11 @@ _OWN: Final = ("url", "licence", "attribution", "language", "date", "tags", "col
 
 
 class Unreadable(RealmError):
-    """A document that cannot be read: its name and the reason. The edit was not made."""
+    """Documents that cannot be read: the name and the reason of each. The edit was not made."""
+
+    def __init__(self, *reasons: str) -> None:
+        super().__init__(" ".join(reasons))
+        self.reasons = reasons
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,14 @@ class DocumentInput:
 class Taken:
     """A document in the corpus's format, and the format that it was read from.
 
-    pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept.
+    pdf: the content, of a PDF. original: the path of the kept PDF; empty: none is kept. name: of its file; empty: none.
     """
 
     document: LivingDocument
     format: str
     pdf: bytes | None = None
     original: str = ""
+    name: str = ""
 
 
 def checked(given: Sequence[DocumentInput]) -> None:
@@ -146,9 +151,17 @@ def _wrong(one: DocumentInput) -> list[FieldError]:
 def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bool = False) -> list[Taken]:
     """The documents in all inputs, whose addresses were fetched.
 
-    only_one: a file that holds many is refused. Unreadable names what cannot be read, and why.
+    only_one: a file that holds many is refused. Unreadable names all that cannot be read, and why.
     """
-    taken = [one for single in given for one in _read(single, corpus, only_one=only_one)]
+    taken: list[Taken] = []
+    reasons: list[str] = []
+    for single in given:
+        try:
+            taken += _read(single, corpus, only_one=only_one)
+        except Unreadable as error:
+            reasons += error.reasons
+    if reasons:
+        raise Unreadable(*reasons)
     if len(taken) > MOST_DOCUMENTS:
         raise Unreadable(
             f"These are {len(taken):,} documents, and one edit takes at most {MOST_DOCUMENTS:,}; ingest a corpus."
@@ -165,9 +178,11 @@ def read(given: Sequence[DocumentInput], corpus: CorpusSnapshot, *, only_one: bo
 def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> list[Taken]:
     from realm_core.documents.reading import read_document, read_documents
     from realm_core.documents.records import Limits
+    from realm_core.living.documents import DocumentRefused
 
     source = given.source
     assert not isinstance(source, Address)
+    file_name = source.name if isinstance(source, File) else ""
     if isinstance(source, Text):
         source = File(source.text.encode(errors="replace"), one_line(given.title), "text/plain; charset=utf-8")
     name, content, declared = source.name, source.content, source.declared_type
@@ -182,11 +197,25 @@ def _read(given: DocumentInput, corpus: CorpusSnapshot, *, only_one: bool) -> li
     if len(found) > 1 and given.document_id:
         raise Unreadable(f"{name} holds {len(found):,} documents, which cannot all have the id {given.document_id!r}.")
     pdf = content if found[0].format == _PDF else None
-    return [_taken(one, given, corpus, pdf, alone=len(found) == 1) for one in found]
+    try:
+        return [_taken(one, given, corpus, pdf, file_name, alone=len(found) == 1) for one in found]
+    except DocumentRefused as error:
+        raise Unreadable(named(file_name, str(error))) from None
+
+
+def named(file_name: str, reason: str) -> str:
+    """Why a document is refused, with the name of its file."""
+    return f"{file_name}: {reason}" if file_name else reason
 
 
 def _taken(
-    read: ParsedDocument, given: DocumentInput, corpus: CorpusSnapshot, pdf: bytes | None, *, alone: bool
+    read: ParsedDocument,
+    given: DocumentInput,
+    corpus: CorpusSnapshot,
+    pdf: bytes | None,
+    file_name: str,
+    *,
+    alone: bool,
 ) -> Taken:
     from realm_core.living.documents import DocumentRefused, LivingDocument, cleaned
 
@@ -205,13 +234,12 @@ def _taken(
         tags=given.tags or (),
         collection=one_line(given.collection or "") or corpus.name,
     )
-    try:
-        document = cleaned(document)
-    except DocumentRefused as error:
-        raise Unreadable(str(error)) from None
+    document = cleaned(document)
     if len(document.id) > LONGEST_ID:
-        raise Unreadable(f"The document {document.id[:50]!r}… has an id of more than {LONGEST_ID} characters.")
-    return Taken(replace(document, language=document.language[:LONGEST_LANGUAGE]), read.format, pdf)
+        says = f"The document {document.id[:50]!r}… has an id of more than {LONGEST_ID} characters."
+        raise DocumentRefused(document.id, says)
+    document = replace(document, language=document.language[:LONGEST_LANGUAGE])
+    return Taken(document, read.format, pdf, name=file_name)
 
 
 def _with_sections(read: Sequence[DocumentSection]) -> tuple[str, tuple[Section, ...]]:

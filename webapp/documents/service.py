@@ -19,7 +19,7 @@ from django.db import IntegrityError, transaction
 
 from realm_core.errors import RealmError
 from webapp.documents import fetching, originals
-from webapp.documents.reading import BASE_FORMAT, DocumentInput, Taken, Unreadable, checked, read
+from webapp.documents.reading import BASE_FORMAT, DocumentInput, Taken, Unreadable, checked, named, read
 from webapp.documents.viewing import DocumentMissing, active, current_view, opened
 from webapp.models import (
     GONE,
@@ -216,7 +216,8 @@ def _attempt(
     try:
         after = edit_corpus(store, view.state, changes, embed)
     except DocumentRefused as error:
-        raise Unreadable(str(error)) from None
+        files = {one.document.id: one.name for one in edit.taken}
+        raise Unreadable(*(named(files.get(one, ""), why) for one, why in error.reasons.items())) from None
     published = time.perf_counter()
     edited = _commit(index, edit, row, view, store.view(after))
     committed = time.perf_counter()

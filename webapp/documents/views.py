@@ -7,6 +7,7 @@ from functools import partial, wraps
 from typing import Any, Final, cast
 
 from django.contrib import messages
+from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
@@ -19,8 +20,8 @@ from realm_core.errors import RealmError
 from webapp.access.roles import Action
 from webapp.bodies import takes
 from webapp.documents import bringing, folding, ledger, service, sweeping, touched, viewing
-from webapp.documents.forms import FORMS, LICENCES, FileForm, initial
-from webapp.documents.reading import DocumentInput
+from webapp.documents.forms import ADDING, CHANGING, LICENCES, DocumentForm, FileForm, initial
+from webapp.documents.reading import Unreadable
 from webapp.documents.service import Edited
 from webapp.documents.viewing import DocumentMissing, Shown
 from webapp.models import GONE, Collection, CorpusChange, DocumentStatus
@@ -146,10 +147,10 @@ def document_page(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "POST"])
 def add_document(request: HttpRequest) -> HttpResponse:
-    """Add a document: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
+    """Add documents: pasted, uploaded or from an address; `collection` is the one that the form proposes."""
     by = staff_member(request)
     proposed = {"collection": request.GET.get("collection", "")}
-    return _edit(request, proposed, lambda given: service.add([given], by=by), {})
+    return _edit(request, ADDING, proposed, lambda form: service.add(form.given(), by=by), {})
 
 
 @takes(_FILE.body_bytes, Action.OPERATE)
@@ -162,7 +163,12 @@ def change_document(request: HttpRequest) -> HttpResponse:
     shown, by = _shown(request), staff_member(request)
     document_id = shown.listed.document_id
     context = {"shown": shown, "summary": touched.summary([block.block_id for block in shown.blocks])}
-    return _edit(request, initial(shown), lambda given: service.change(document_id, given, by=by), context, document_id)
+
+    def change(form: DocumentForm) -> Edited:
+        (given,) = form.given(document_id)
+        return service.change(document_id, given, by=by)
+
+    return _edit(request, CHANGING, initial(shown), change, context)
 
 
 @staff_only
@@ -207,31 +213,31 @@ def _shown(request: HttpRequest) -> Shown:
 
 def _edit(
     request: HttpRequest,
+    forms: dict[str, tuple[str, type[DocumentForm]]],
     known: dict[str, Any],
-    edit: Callable[[DocumentInput], Edited],
+    edit: Callable[[DocumentForm], Edited],
     context: dict[str, Any],
-    document_id: str = "",
 ) -> HttpResponse:
     """The form of the chosen source; if a valid one was posted, the edit is made.
 
-    known: the form's initial values. document_id: of the document to replace.
+    known: the form's initial values.
     """
     way = request.GET.get("from", "")
-    way = way if way in FORMS else "text"
-    kind, status = FORMS[way][1], 200
+    way = way if way in forms else "text"
+    kind, status = forms[way][1], 200
     form = kind(request.POST, request.FILES) if request.method == "POST" else kind(initial=known)
     if request.method == "POST":
         status = 422
         if form.is_valid():
             try:
-                edited = edit(form.given(document_id))
+                edited = edit(form)
             except _REFUSALS as error:
-                form.add_error(None, str(error))
+                form.add_error(None, ValidationError([*error.reasons] if isinstance(error, Unreadable) else str(error)))
                 status = _status_of(error)
             else:
                 _say(request, edited)
                 return _after(edited)
-    ways = [(name, label) for name, (label, _) in FORMS.items()]
+    ways = [(name, label) for name, (label, _) in forms.items()]
     collections = Collection.objects.values_list("name", flat=True)
     context |= {"form": form, "way": way, "ways": ways, "licences": LICENCES, "collections": collections}
     return render(request, "manage/document_form.html", context, status=status)

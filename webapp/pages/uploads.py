@@ -16,9 +16,11 @@ class FileField(forms.FileField):
     instead: the alternative for a larger one, a clause after “at most 64 MB;”.
     """
 
+    _of_what = ""
+
     def __init__(self, *, largest_bytes: int, instead: Callable[[], str], help_text: str) -> None:
         self.largest_bytes, self._instead = largest_bytes, instead
-        super().__init__(help_text=f"{help_text} At most {self._largest}.")
+        super().__init__(help_text=f"{help_text} At most {self._largest}{self._of_what}.")
 
     @property
     def body_bytes(self) -> int:
@@ -35,3 +37,33 @@ class FileField(forms.FileField):
     @property
     def _largest(self) -> str:
         return f"{self.largest_bytes // 2**20} MB"
+
+
+class FilesInput(forms.FileInput):
+    """Takes several files."""
+
+    allow_multiple_selected = True
+
+
+class FilesField(FileField):
+    """One or more files, of at most `largest_bytes` together; its value is a list of them.
+
+    Django itself takes a hundred in one request (`DATA_UPLOAD_MAX_NUMBER_FILES`).
+    """
+
+    widget = FilesInput
+    _of_what = " together"
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        """The files; ValidationError names each that is empty, and says if there is none or if they are too large."""
+        files, errors = [], []
+        for file in data or [None]:
+            try:
+                files.append(super().clean(file, initial))
+            except forms.ValidationError as error:
+                errors += [f"{file.name}: {message}" for message in error.messages] if file else error.messages
+        if not errors and sum(file.size or 0 for file in files) > self.largest_bytes:
+            errors.append(f"The files may have at most {self._largest} together; give fewer at once.")
+        if errors:
+            raise forms.ValidationError(errors)
+        return files

@@ -16,6 +16,7 @@ from tests.web.conftest import Person
 from tests.web.pages import stored
 from tests.web.pages.stored import ODYSSEY
 from webapp.documents import service, viewing, views
+from webapp.documents.forms import FilesForm
 from webapp.documents.reading import Address, DocumentInput, File, Text
 from webapp.documents.service import EditConflict, Edited
 from webapp.models import AskedAnswer, CorpusChange, Deployment, Document, GoneBlock
@@ -85,6 +86,48 @@ def test_a_file_is_added(given: list[DocumentInput], staff: Person) -> None:
     assert response.status_code == 302
     assert given[0].source == File(b"A film.", "film.txt", "text/plain")
     assert given[0].title == ""
+
+
+def _upload(staff: Person, *files: tuple[str, bytes], status: int = 200, **more: str) -> str:
+    """What the page says after an upload."""
+    uploaded = [SimpleUploadedFile(name, content) for name, content in files]
+    told = {"file": uploaded, "licence": "CC0 1.0", **more}
+    response = staff.client.post("/manage/documents/add/?from=file", told, follow=True)
+    assert response.status_code == status
+    return _plain(response.content.decode())
+
+
+def test_several_files_are_added_by_one_edit(answering: Deployment, staff: Person) -> None:
+    files = (("turku.md", b"# Turku\n\nA city."), ("oulu.md", b"# Oulu\n\nAnother city."))
+    assert "2 documents are in the corpus, 2 blocks." in _upload(staff, *files, tags="cities")
+    assert {(row.title, row.licence, *row.tags) for row in Document.objects.all()} == {
+        ("Turku", "CC0 1.0", "cities"),
+        ("Oulu", "CC0 1.0", "cities"),
+    }
+    assert CorpusChange.objects.values("after").distinct().count() == 1
+
+
+def test_each_file_that_is_refused_is_named_and_none_is_added(answering: Deployment, staff: Person) -> None:
+    good = ("turku.md", b"# Turku\n\nA city.")
+    page = _upload(staff, good, ("cut.pdf", b"%PDF-1.7 cut"), ("picture.md", b"\x89PNG\r\n\x1a\n"), status=422)
+    assert "cut.pdf" in page and "picture.md is a PNG image" in page and "turku.md" not in page
+    _upload(staff, good)
+    twice = _upload(staff, ("again.md", good[1]), ("more.md", good[1]), ("new.md", b"# N\n\nNew."), status=422)
+    assert "again.md: The document" in twice and "more.md: The document" in twice and "new.md" not in twice
+    assert "empty.txt: The submitted file is empty." in _upload(staff, good, ("empty.txt", b""), status=422)
+    about = {"title": "One for both", "url": "https://example.org/"}
+    titled = _upload(staff, good, ("oulu.md", b"# Oulu"), status=422, **about)
+    assert titled.count("leave it empty for several") == 2
+    assert Document.objects.count() == 1
+
+
+def test_files_that_are_too_large_together_are_refused(
+    given: list[DocumentInput], staff: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FilesForm.base_fields["file"], "largest_bytes", 2**20)
+    half = b"x" * (2**20 - 100)
+    told = _upload(staff, ("a.txt", half), ("b.txt", half), status=422)
+    assert "The files may have at most 1 MB together" in told and not given
 
 
 def test_an_address_is_added(given: list[DocumentInput], staff: Person) -> None:
