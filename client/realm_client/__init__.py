@@ -22,6 +22,7 @@ from realm_client._errors import (
     Unreachable,
 )
 from realm_client._filling import Filling, FillingEvidence, Guess
+from realm_client._ledger import DocumentChange, Touched, TouchedAnswer, TouchedSummary, WithoutBlocks
 from realm_client._operating import (
     Corpus,
     Deployment,
@@ -80,6 +81,7 @@ __all__ = [
     "Corpus",
     "Deployment",
     "Document",
+    "DocumentChange",
     "DocumentFilter",
     "Edit",
     "Evaluation",
@@ -117,7 +119,11 @@ __all__ = [
     "Setting",
     "SpanSet",
     "TooManyRequests",
+    "Touched",
+    "TouchedAnswer",
+    "TouchedSummary",
     "Unavailable",
     "Unreachable",
     "Why",
+    "WithoutBlocks",
 ]

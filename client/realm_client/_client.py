@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import httpx
 
+from realm_client import _ledger as ledger
 from realm_client import _operating as operating
 from realm_client import _records as records
 from realm_client._calls import (
@@ -231,6 +232,20 @@ class Client:
     def remove_document(self, document_id: str) -> None:
         """Remove a document."""
         self._do(Call("DELETE", f"/documents/{segment(document_id)}", None))
+
+    def document_touched(self, document_id: str, *, most: int = 50) -> ledger.Touched:
+        """The kept answers that read a document, and what they would be without it. most: of them listed, up to 500."""
+        path = f"/documents/{segment(document_id)}/touched"
+        return self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
+
+    def document_changes(self, **filters: Filters | None) -> Iterator[ledger.DocumentChange]:
+        """What edits did to documents, the latest first. Filters: document_id, kind, since, before."""
+        return self._list("/document-changes", ledger.DocumentChange, filters)
+
+    def change_answers(self, change_id: int, *, most: int = 50) -> ledger.Touched:
+        """The kept answers that had read what a change took away. most: as for `document_touched`."""
+        path = f"/document-changes/{change_id}/answers"
+        return self._do(Call("GET", path, ledger.Touched, params={"page_size": most}))
 
     def purge_documents(self, document_ids: Sequence[str]) -> records.Purge:
         """Forget documents for good, all or none, in kept answers too; the receipt says what is left of them."""

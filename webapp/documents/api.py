@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from rest_framework.permissions import AllowAny, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
-from rest_framework.utils.urls import replace_query_param
 
 from webapp.access.collections import access_of
 from webapp.access.limits import asker_name
@@ -52,6 +50,8 @@ from webapp.rest.base import (
     PAGING,
     OperatorView,
     checked,
+    offset_in,
+    offset_links,
     page_example,
     page_response,
     problem_responses,
@@ -150,18 +150,11 @@ class DocumentsView(_DocumentsView):
         if status and status not in DocumentStatus.values:
             raise InvalidRequest(FieldError("status", f"This must be one of {', '.join(DocumentStatus.values)}."))
         count = whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
-        start = _start(request.query_params.get("cursor", ""))
+        start = offset_in(request)
         hidden = access_of(request.user).hidden
         page = listed(title=title, status=status, collection=collection, hidden=hidden, start=start, count=count)
-        address = request.build_absolute_uri()
-        following = start + count
-        return Response(
-            {
-                "next": _page(address, following) if following < page.total else None,
-                "previous": _page(address, max(0, start - count)) if start else None,
-                "results": [_listed_json(one) for one in page.documents],
-            }
-        )
+        links = offset_links(request, start, count, page.total)
+        return Response({**links, "results": [_listed_json(one) for one in page.documents]})
 
     @extend_schema(
         operation_id="add_document",
@@ -303,20 +296,3 @@ def _sent(what: str, one: DocumentInput) -> dict[str, Any]:
         told["source"]["content"] = hashlib.sha256(told["source"]["content"]).hexdigest()
     told["date"] = str(one.date)
     return {what: told}
-
-
-def _page(address: str, start: int) -> str:
-    return replace_query_param(address, "cursor", base64.b64encode(f"o={start}".encode()).decode())
-
-
-def _start(cursor: str) -> int:
-    try:
-        text = base64.b64decode(cursor, validate=True).decode()
-    except ValueError:
-        text = "?"
-    number = text.removeprefix("o=")
-    if not text:
-        return 0
-    if text == number or not (number.isascii() and number.isdecimal() and len(number) < 12):
-        raise InvalidRequest(FieldError("cursor", "This is no cursor of this list."))
-    return int(number)

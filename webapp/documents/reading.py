@@ -33,6 +33,7 @@ MOST_TAGS: Final = 50
 LONGEST_TAG: Final = 100
 BASE_FORMAT: Final = "base"  # of a document that came with the corpus
 _PDF: Final = "pdf"
+_NO_END: Final = "/touched"  # of an id: it is that of an address (`documents/urls.py`)
 _OWN: Final = ("url", "licence", "attribution", "language", "date", "tags", "collection")  # of a document
 
 
@@ -238,6 +239,8 @@ def _taken(
     if len(document.id) > LONGEST_ID:
         says = f"The document {document.id[:50]!r}… has an id of more than {LONGEST_ID} characters."
         raise DocumentRefused(document.id, says)
+    if document.id.endswith(_NO_END):  # over REST it would not be found
+        raise DocumentRefused(document.id, f"The id {document.id!r} ends with {_NO_END!r}, which no id may.")
     document = replace(document, language=document.language[:LONGEST_LANGUAGE])
     return Taken(document, read.format, pdf, name=file_name)
 

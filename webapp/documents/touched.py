@@ -28,10 +28,10 @@ class Outcome(StrEnum):
     """The effect on an answer of leaving the blocks out."""
 
     SAME = "same"
-    OTHER_BLOCK = "other block"  # the same answer, best explained by another block
-    OTHER_ANSWER = "other answer"
-    NONE = "no answer"  # there was an answer, now there is none
-    GIVEN = "answer given"  # there was no answer, now there is one
+    OTHER_BLOCK = "other_block"  # the same answer, best explained by another block
+    OTHER_ANSWER = "other_answer"
+    NONE = "no_answer"  # there was an answer, now there is none
+    GIVEN = "answer_given"  # there was no answer, now there is one
 
 
 @dataclass(frozen=True)

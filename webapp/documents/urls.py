@@ -4,7 +4,7 @@ from django.urls import path
 
 from webapp.access.roles import Action
 from webapp.bodies import takes
-from webapp.documents import api, ledger_views, original_api, original_views, purge_api, purge_views, views
+from webapp.documents import api, ledger_api, ledger_views, original_api, original_views, purge_api, purge_views, views
 
 _uploads = takes(api.BODY_BYTES, Action.OPERATE)
 
@@ -32,5 +32,9 @@ rest = [
     path("purges", purge_api.PurgesView.as_view(), name="api-purges"),
     path("purges/<uuid:purge_id>", purge_api.PurgeView.as_view(), name="api-purge"),
     path("originals/<path:document_id>", original_api.OriginalView.as_view(), name="api-original"),
+    path("document-changes", ledger_api.DocumentChangesView.as_view(), name="api-document-changes"),
+    path("document-changes/<int:change_id>/answers", ledger_api.ChangeAnswersView.as_view(), name="api-change-answers"),
+    # Before the document itself, whose id may have any characters.
+    path("documents/<path:document_id>/touched", ledger_api.TouchedView.as_view(), name="api-document-touched"),
     path("documents/<path:document_id>", _uploads(api.DocumentView.as_view()), name="api-document"),
 ]

@@ -19,6 +19,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.serializers import Serializer, URLField
 from rest_framework.utils import json
+from rest_framework.utils.urls import replace_query_param
 from rest_framework.views import APIView
 
 from webapp.refusals import FieldError, InvalidRequest
@@ -156,6 +157,34 @@ class Pages(CursorPagination):
             return cursor._replace(position=str(position))  # type: ignore[arg-type]  # the stubs only know ids
         except (NotFound, ValidationError, ValueError, OverflowError):
             raise InvalidRequest(FieldError("cursor", "This is no cursor of this list.")) from None
+
+
+def offset_in(request: Request) -> int:
+    """Where the page begins in a list that is not paged by a column (`offset_links`)."""
+    cursor = request.query_params.get("cursor", "")
+    try:
+        text = base64.b64decode(cursor, validate=True).decode()
+    except ValueError:
+        text = "?"
+    number = text.removeprefix("o=")
+    if not text:
+        return 0
+    if text == number or not (number.isascii() and number.isdecimal() and len(number) < 12):
+        raise InvalidRequest(FieldError("cursor", "This is no cursor of this list."))
+    return int(number)
+
+
+def offset_links(request: Request, start: int, count: int, total: int) -> dict[str, str | None]:
+    """`next` and `previous` of a page of such a list."""
+
+    def page(first: int) -> str:
+        cursor = base64.b64encode(f"o={first}".encode()).decode()
+        return replace_query_param(request.build_absolute_uri(), "cursor", cursor)
+
+    return {
+        "next": page(start + count) if start + count < total else None,
+        "previous": page(max(0, start - count)) if start else None,
+    }
 
 
 PAGING: Final = [

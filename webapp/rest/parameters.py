@@ -55,8 +55,8 @@ def by_word(name: str, words: Sequence[str]) -> ListFilter:
     return ListFilter(OpenApiParameter(name, OpenApiTypes.STR, enum=list(words)), name, read)
 
 
-def by_text(name: str, record: type[Model]) -> ListFilter:
-    """Records with a text field, matched exactly."""
+def by_text(name: str, record: type[Model], lookup: str = "") -> ListFilter:
+    """Records with a text field, matched exactly. lookup: if it differs from the parameter's name."""
     field = record._meta.get_field(name)
     assert isinstance(field, CharField) and field.max_length is not None
     most = field.max_length
@@ -69,7 +69,7 @@ def by_text(name: str, record: type[Model]) -> ListFilter:
         return text
 
     schema = {"type": "string", "minLength": 1, "maxLength": most}
-    return ListFilter(OpenApiParameter(name, schema, description="Letter for letter."), name, read)
+    return ListFilter(OpenApiParameter(name, schema, description="Letter for letter."), lookup or name, read)
 
 
 def by_truth(name: str, lookup: str, description: str, *, inverted: bool = False) -> ListFilter:

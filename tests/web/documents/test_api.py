@@ -149,9 +149,9 @@ def test_documents_on_the_command_line(deployed: Deployment, tmp_path: Path) -> 
     out = StringIO()
     call_command("documents", "add", str(file), "--id", "oulu", "--licence", "CC0", stdout=out)
     call_command("documents", "list", "--title", "oul", stdout=out)
-    call_command("documents", "remove", "oulu", stdout=out)
+    call_command("documents", "remove", "oulu", "--yes", stdout=out)
     said = out.getvalue().splitlines()
     assert said[:2] == ["added  oulu  Oulu  (1 block)", "oulu  Oulu  (1 block, current)"]
-    assert said[2] == "1 of 1" and said[3].startswith("removed  oulu  Oulu")
+    assert said[2:4] == ["1 of 1", "0 kept answers have read this."] and said[4].startswith("removed  oulu  Oulu")
     with pytest.raises(CommandError, match="no document 'oulu'"):
         call_command("documents", "remove", "oulu", stdout=out)

@@ -1,29 +1,39 @@
-"""`manage.py documents add|remove|purge|bring|fold|list`: the documents of the deployed corpus, on the command line."""
+"""`manage.py documents …`: the documents of the deployed corpus, on the command line."""
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import pluralize
 
 from realm_core.errors import RealmError
 from realm_core.files import disk_errors
-from webapp.documents import bringing, folding, purging
+from webapp.documents import bringing, folding, purging, touched
 from webapp.documents import service as documents
 from webapp.documents.reading import Address, DocumentInput, File
-from webapp.documents.viewing import listed
+from webapp.documents.touched import Outcome
+from webapp.documents.viewing import listed, show
 from webapp.models import CorpusChange, DocumentStatus, Purge
 from webapp.refusals import InvalidRequest, StateConflict
 from webapp.serving.engine import EngineUnavailable
 
+_OUTCOMES: Final = {
+    Outcome.SAME: "the same",
+    Outcome.OTHER_BLOCK: "the same from another passage",
+    Outcome.OTHER_ANSWER: "another answer",
+    Outcome.NONE: "none any more",
+    Outcome.GIVEN: "an answer where there was none",
+}
+
 
 class Command(BaseCommand):
-    """Add, remove, purge, bring, fold, list."""
+    """Add, say what a removal touches, remove, purge, bring, fold, list."""
 
     help = "Add documents to the deployed corpus, remove or purge some, or list them."
 
@@ -40,8 +50,12 @@ class Command(BaseCommand):
         add.add_argument("--date", type=date.fromisoformat, help="the document's own, such as 2026-01-31")
         add.add_argument("--tag", action="append", default=[], dest="tags", help="may be given several times")
         add.add_argument("--collection", help="its name (default: the corpus's own, which is called as the corpus is)")
-        remove = actions.add_parser("remove", help="remove documents, all or none")
+        touches = actions.add_parser("touched", help="say which kept answers read documents, and what of without them")
+        touches.add_argument("ids", nargs="+", metavar="ID")
+        touches.add_argument("--count", type=int, default=20, help="of the answers that are listed")
+        remove = actions.add_parser("remove", help="remove documents, all or none; first it says what that touches")
         remove.add_argument("ids", nargs="+", metavar="ID")
+        remove.add_argument("--yes", action="store_true", help="do not ask, on a terminal")
         purge = actions.add_parser("purge", help="forget documents for good, all or none, in kept answers too")
         purge.add_argument("ids", nargs="+", metavar="ID")
         actions.add_parser("bring", help="bring over what was edited above the index that answered before")
@@ -57,8 +71,10 @@ class Command(BaseCommand):
         try:
             if action == "add":
                 self._print_changes(documents.add(_given(options), by=None).changes)
+            elif action == "touched":
+                self._print_touched(_blocks_of(options["ids"]), max(0, options["count"]))
             elif action == "remove":
-                self._print_changes(documents.remove(options["ids"], by=None).changes)
+                self._remove(options["ids"], sure=options["yes"])
             elif action == "bring":
                 self._print_brought(bringing.bring(by=None))
             elif action == "fold":
@@ -69,6 +85,26 @@ class Command(BaseCommand):
                 self._list(options)
         except (InvalidRequest, StateConflict, EngineUnavailable, RealmError) as error:
             raise CommandError(str(error)) from None
+
+    def _remove(self, ids: Sequence[str], *, sure: bool) -> None:
+        self._print_touched(_blocks_of(ids), 0)
+        if not sure and sys.stdin.isatty() and input("Remove? [y/N] ").strip().lower() not in ("y", "yes"):
+            raise CommandError("Nothing was removed.")
+        self._print_changes(documents.remove(ids, by=None).changes)
+
+    def _print_touched(self, block_ids: Sequence[str], count: int) -> None:
+        summary = touched.summary(block_ids)
+        self.stdout.write(f"{summary.reading:,} kept answer{pluralize(summary.reading, ' has,s have')} read this.")
+        if summary.reading:
+            which = "" if summary.complete else f", of the {summary.looked_at:,} with the highest posterior"
+            outcomes = ", ".join(f"{number:,} {_OUTCOMES[Outcome(one)]}" for one, number in summary.outcomes.items())
+            self.stdout.write(f"Without it{which}: {outcomes}.")
+        for one in touched.recomputed(touched.reading(block_ids)[:count], block_ids):
+            best = one.without.answer
+            self.stdout.write(
+                f"{one.asked.pk}  {one.posterior:.3f}  {one.outcome.value}  {one.asked.question}  "
+                f"{one.asked.answer_text or '–'} → {best.text if best else '–'}"
+            )
 
     def _print_brought(self, brought: bringing.Brought) -> None:
         self._print_changes(brought.changes)
@@ -101,6 +137,10 @@ class Command(BaseCommand):
         for one in page.documents:
             self.stdout.write(f"{one.document_id}  {one.title}  ({_blocks(one.blocks)}, {one.status})")
         self.stdout.write(f"{len(page.documents):,} of {page.total:,}")
+
+
+def _blocks_of(ids: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(block.block_id for one in ids for block in show(one).blocks))
 
 
 def _given(options: dict[str, Any]) -> list[DocumentInput]:

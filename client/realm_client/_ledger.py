@@ -1,0 +1,67 @@
+"""The ledger of documents: what edits did, and what that means for kept answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class DocumentChange:
+    """What one edit did to one document. kind: added, changed, removed or purged. document: its id.
+
+    blocks_gone, blocks_new: how many are searched no more, and since. state: of the corpus, that it led to.
+    """
+
+    id: int
+    kind: str
+    document: str
+    title: str
+    at: datetime
+    by: str | None
+    blocks_gone: int
+    blocks_new: int
+    state: str
+
+
+@dataclass(frozen=True)
+class WithoutBlocks:
+    """An answer without some blocks. explained_by: the id of the block with the highest posterior."""
+
+    text: str
+    probability: float
+    explained_by: str
+
+
+@dataclass(frozen=True)
+class TouchedAnswer:
+    """A kept answer that read some of the blocks. answer: its id. text: None: no answer was found.
+
+    posterior: of the blocks together. outcome: same, other_block, other_answer, no_answer or answer_given. without:
+    None: there is no answer without them. asked_again: the id of the latest answer to its question asked again.
+    """
+
+    answer: str
+    question: str
+    text: str | None
+    posterior: float
+    outcome: str
+    without: WithoutBlocks | None
+    asked_again: str | None
+
+
+@dataclass(frozen=True)
+class TouchedSummary:
+    """What becomes of answers without some blocks. answers: all that read them. outcomes: of those looked_at."""
+
+    answers: int
+    looked_at: int
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The kept answers that read some blocks: all in numbers, and those with the highest posterior one by one."""
+
+    summary: TouchedSummary
+    results: tuple[TouchedAnswer, ...]

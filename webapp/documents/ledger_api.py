@@ -1,0 +1,201 @@
+"""The ledger over REST: the changes of documents, and the stored answers that a document or a change touches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from django.db.models import QuerySet
+from django.http import Http404
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiExample, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.documents import examples, ledger, touched, viewing
+from webapp.documents.touched import Outcome, Summary, TouchedAnswer
+from webapp.documents.viewing import DocumentMissing
+from webapp.models import ChangeKind, CorpusChange, Document, EvidenceBlock
+from webapp.rest.base import (
+    DEFAULT_PAGE,
+    LARGEST_PAGE,
+    PAGING,
+    OperatorView,
+    Pages,
+    offset_in,
+    offset_links,
+    page_example,
+    page_response,
+    problem_responses,
+)
+from webapp.rest.parameters import by_text, by_time, by_word, filtered, only_parameters, whole_number
+from webapp.rest.serializers import person_field
+
+_ORDER: Final = ("-at", "-pk")
+_FILTERS: Final = (
+    by_text("document_id", Document, "document__document_id"),
+    by_word("kind", ChangeKind.values),
+    *by_time("at"),
+)
+
+
+class DocumentChangeSerializer(serializers.ModelSerializer[CorpusChange]):
+    """What one edit did to one document."""
+
+    document = serializers.CharField(source="document.document_id", help_text="Its id.")
+    title = serializers.CharField(source="document.title", help_text="As it is now; empty: it was purged.")
+    blocks_gone = serializers.SerializerMethodField(help_text="How many blocks are searched no more.")
+    blocks_new = serializers.SerializerMethodField(help_text="How many blocks are searched since.")
+    state = serializers.CharField(source="after.state_id", help_text="The corpus state that it led to.")
+    by = person_field()
+
+    class Meta:
+        model = CorpusChange
+        fields = ("id", "kind", "document", "title", "at", "by", "blocks_gone", "blocks_new", "state")
+        read_only_fields = fields
+
+    def get_blocks_gone(self, change: CorpusChange) -> int:
+        """How many blocks are searched no more."""
+        return len(change.blocks_gone)
+
+    def get_blocks_new(self, change: CorpusChange) -> int:
+        """How many blocks are searched since."""
+        return len(change.blocks_new)
+
+
+class OutcomesSerializer(serializers.Serializer[Any]):
+    """How many answers come to each outcome."""
+
+    same = serializers.IntegerField()
+    other_block = serializers.IntegerField(help_text="The same answer, best explained by another block.")
+    other_answer = serializers.IntegerField()
+    no_answer = serializers.IntegerField(help_text="There was an answer, and without the blocks there is none.")
+    answer_given = serializers.IntegerField(help_text="There was no answer, and without the blocks there is one.")
+
+
+class SummarySerializer(serializers.Serializer[Any]):
+    """What becomes of stored answers without some blocks."""
+
+    answers = serializers.IntegerField(help_text="How many stored answers read any of the blocks: exact.")
+    looked_at = serializers.IntegerField(
+        help_text=f"How many of them were recomputed: the {touched.MOST_RECOMPUTED} with the highest posterior."
+    )
+    outcomes = OutcomesSerializer(help_text="Of the recomputed ones.")
+
+
+class WithoutSerializer(serializers.Serializer[Any]):
+    """A stored answer without the blocks."""
+
+    text = serializers.CharField()
+    probability = serializers.FloatField()
+    explained_by = serializers.CharField(help_text="Id of the block with the highest posterior.")
+
+
+class TouchedAnswerSerializer(serializers.Serializer[Any]):
+    """A stored answer that read some of the blocks."""
+
+    answer = serializers.UUIDField(help_text="Id of the stored answer.")
+    question = serializers.CharField()
+    text = serializers.CharField(allow_null=True, help_text="As it was answered; null: no answer was found.")
+    posterior = serializers.FloatField(help_text="Of these blocks together, when it was stored.")
+    outcome = serializers.ChoiceField([one.value for one in Outcome])
+    without = WithoutSerializer(allow_null=True, help_text="Without the blocks; null: there is no answer then.")
+    asked_again = serializers.UUIDField(
+        allow_null=True, help_text="The latest answer to its question asked again; null: it was not."
+    )
+
+
+class TouchedSerializer(serializers.Serializer[Any]):
+    """The stored answers that read some blocks: all of them in numbers, and a page, the highest posterior first."""
+
+    summary = SummarySerializer()
+    next = serializers.URLField(allow_null=True, help_text="Address of the following page; null: this is the last.")
+    previous = serializers.URLField(allow_null=True)
+    results = TouchedAnswerSerializer(many=True)
+
+
+class TouchedView(OperatorView):
+    """What a removal of a document would touch."""
+
+    @extend_schema(
+        operation_id="document_touched",
+        summary="The stored answers that read a document",
+        description="What each would be without the document, from what is stored with it: without the model. Nothing "
+        "is changed.",
+        parameters=PAGING,
+        responses={200: TouchedSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Answers", value=examples.TOUCHED, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, document_id: str) -> Response:
+        only_parameters(request, ("cursor", "page_size"))
+        try:
+            ids = [block.block_id for block in viewing.show(document_id).blocks]
+        except DocumentMissing:
+            raise Http404 from None
+        return _page(request, touched.reading(ids), ids, touched.summary(ids))
+
+
+class DocumentChangesView(OperatorView):
+    """The ledger."""
+
+    @extend_schema(
+        operation_id="document_changes",
+        summary="List changes of documents",
+        description="The latest first.",
+        parameters=[*PAGING, *(one.parameter for one in _FILTERS)],
+        responses={200: page_response("DocumentChangePage", DocumentChangeSerializer), **problem_responses(400, 403)},
+        examples=[page_example("Changes", examples.CHANGE, "document-changes")],
+    )
+    def get(self, request: Request) -> Response:
+        changes = CorpusChange.objects.select_related("document", "after", "by")
+        pages = Pages(_ORDER)
+        page = pages.paginate_queryset(filtered(request, changes, _FILTERS), request)
+        return pages.get_paginated_response(DocumentChangeSerializer(page, many=True).data)
+
+
+class ChangeAnswersView(OperatorView):
+    """What a change touched."""
+
+    @extend_schema(
+        operation_id="change_answers",
+        summary="The stored answers that a change touched",
+        description="Those that had read a block which the change took away, and what each would have been without.",
+        parameters=PAGING,
+        responses={200: TouchedSerializer, **problem_responses(400, 403, 404)},
+        examples=[OpenApiExample("Answers", value=examples.TOUCHED, response_only=True, status_codes=["200"])],
+    )
+    def get(self, request: Request, change_id: int) -> Response:
+        only_parameters(request, ("cursor", "page_size"))
+        change = get_object_or_404(CorpusChange, pk=change_id)
+        return _page(request, ledger.answers(change), change.blocks_gone, ledger.summary(change))
+
+
+def _page(
+    request: Request, answers: QuerySet[EvidenceBlock, Any], block_ids: Collection[str], summary: Summary
+) -> Response:
+    count = whole_number(request, "page_size", DEFAULT_PAGE, low=1, high=LARGEST_PAGE)
+    start = offset_in(request)
+    rows = touched.recomputed(answers[start : start + count], block_ids)
+    outcomes = {one.value: summary.outcomes.get(one.value, 0) for one in Outcome}
+    told = {"answers": summary.reading, "looked_at": summary.looked_at, "outcomes": outcomes}
+    links = offset_links(request, start, count, summary.reading)
+    return Response({"summary": told, **links, "results": [_row(one) for one in rows]})
+
+
+def _row(one: TouchedAnswer) -> dict[str, Any]:
+    best, again = one.without.answer, one.asked_again
+    return {
+        "answer": one.asked.pk,
+        "question": one.asked.question,
+        "text": one.asked.answer_text,
+        "posterior": one.posterior,
+        "outcome": one.outcome.value,
+        "without": best
+        and {
+            "text": best.text,
+            "probability": best.probability,
+            "explained_by": one.without.evidence[0].block_id,
+        },
+        "asked_again": again and again.pk,
+    }
