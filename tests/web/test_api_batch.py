@@ -22,6 +22,7 @@ from tests.web.conftest import FakeEngine, Loader, Person
 from tests.web.operating import post, problem
 from webapp.access.collections import CollectionAccess
 from webapp.asking import batch_api as batch
+from webapp.asking import places
 from webapp.asking import service as asking
 from webapp.logs import JSONLines
 from webapp.metrics import middleware
@@ -304,7 +305,7 @@ def test_the_lanes_are_told_who_listens_to_the_request(
 def test_only_so_many_batches_are_answered_at_once(
     client: Client, engine: FakeEngine, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "_BATCHES", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(places, "_BATCHES", threading.BoundedSemaphore(1))
     settings.ASK_RATE = "9/hour"
     body = {"questions": questions(2)}
     unread = stream(client, body)
@@ -321,7 +322,7 @@ def test_only_so_many_batches_are_answered_at_once(
 
 
 def test_only_so_many_are_streamed_at_once(client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "_STREAMS", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(places, "_STREAMS", threading.BoundedSemaphore(1))
     body = {"questions": questions(2)}
     unread = stream(client, body)
     refused = client.post("/api/v1/ask/batch", body, content_type="application/json", headers=LINES)

@@ -138,6 +138,7 @@ PAGES = {
     "manage-purge": Address("operate", GET, 404, ("no purge",)),
     "manage-document-changes": Address("operate", GET, 200),
     "manage-document-change-page": Address("operate", GET, 200, ("change",)),
+    "manage-document-change-again": Address("operate", POST, 302, ("change",)),
     "manage-source-remove": Address("operate", POST, 302),
     "manage-questions": Address("curate", GET, 200),
     "manage-questions-from-feedback": Address("curate", POST, 302),

@@ -6,7 +6,6 @@ soon as it is known. A question that cannot be answered has a problem in its pla
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -27,6 +26,7 @@ from webapp.asking import examples
 from webapp.asking import service as asking
 from webapp.asking.history import asker_key
 from webapp.asking.kept_api import answer_json
+from webapp.asking.places import batch_place
 from webapp.asking.serializers import AnswerSerializer, FiltersSerializer, QuestionSerializer, names_field
 from webapp.asking.service import DEFAULT_K
 from webapp.metrics.middleware import Asking, current_asking
@@ -35,16 +35,10 @@ from webapp.refusals import FieldError, InvalidRequest
 from webapp.rest.base import JSON_LINES, AskingView, LinesRenderer, Renderer, checked, problem_responses
 from webapp.rest.problems import described_in_place
 from webapp.rest.serializers import ProblemSerializer, StrictCharField, StrictIntegerField, StrictSerializer
-from webapp.serving.engine import EngineUnavailable, serving
+from webapp.serving.engine import serving
 
 MOST: Final = 100
 MOST_STREAMED: Final = 10_000
-
-# A batch holds one of the server's threads until its last answer, a stream perhaps for minutes; this limit per process
-# leaves the other threads for single questions.
-_BATCHES: Final = threading.BoundedSemaphore(8)
-_STREAMS: Final = threading.BoundedSemaphore(4)  # of these batches
-_RETRY_S: Final = 10
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"$ref": "#/components/schemas/QuestionRequest"}]})
@@ -129,7 +123,7 @@ class BatchView(AskingView):
             pass
         history = "" if request.auth else asker_key(request)
         current = current_asking() or Asking(None)
-        with _place(streamed) as place:
+        with batch_place(streamed=streamed) as place:
             wanted = self._counted(request, batch)
             answers = asking.ask_many(wanted, asker=request.user, session_key=history, listens=current.listens)
             results = _results(answers, current)
@@ -153,16 +147,6 @@ class BatchView(AskingView):
         access = access_of(request.user)
         wanted = [_checked(question, common, access) for question in questions[:granted]]
         return [*wanted, *(Throttled(wait=allowance.reset_s) for _ in questions[granted:] if allowance)]
-
-
-def _place(streamed: bool) -> ExitStack:
-    """A batch's place among the concurrent ones, until it is closed; EngineUnavailable: none is free."""
-    with ExitStack() as held:
-        for places in (_BATCHES, _STREAMS) if streamed else (_BATCHES,):
-            if not places.acquire(blocking=False):
-                raise EngineUnavailable("Several batches are being answered already.", retry_after_s=_RETRY_S)
-            held.callback(places.release)
-        return held.pop_all()
 
 
 class _Lines:

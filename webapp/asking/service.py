@@ -51,7 +51,10 @@ _BLOCK_ID = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class AskRequest:
-    """A checked question. collections, filters: as they were named. scope: what that comes to for its asker."""
+    """A checked question. collections, filters: as they were named. scope: what that comes to for its asker.
+
+    again_of: the kept answer whose question this is; the answer is the same without one.
+    """
 
     question: str
     k: int
@@ -59,6 +62,7 @@ class AskRequest:
     collections: tuple[str, ...] = ()
     filters: Filters = field(default_factory=Filters)
     scope: Scope | None = None
+    again_of: AskedAnswer | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -141,10 +145,11 @@ def ask(
     InvalidRequest, EngineUnavailable, or RealmError from the engine.
     """
     request = checked(question, k, exclude, collections, filters, access=access_of(asker))
+    request = replace(request, again_of=again_of)
     try:
         with serving() as service:
             answer = _answer(service, request, listens())
-        asked = _store(request, answer, service.deployment_id, asker, session_key, again_of, kept)
+        asked = _store(request, answer, service.deployment_id, asker, session_key, kept)
     except Exception as error:
         _count(error)
         raise
@@ -285,7 +290,6 @@ def _store(
     deployment_id: int,
     asker: User | AnonymousUser | None,
     session_key: str,
-    again_of: AskedAnswer | None = None,
     kept: Callable[[AskedAnswer], None] | None = None,
 ) -> AskedAnswer:
     """The answer as stored; `serving_ms` has the time of storing, and is not stored yet."""
@@ -299,7 +303,7 @@ def _store(
         collections=list(request.collections),
         filters=request.filters.as_dict(),
         deployment_id=deployment_id,
-        again_of=again_of,
+        again_of=request.again_of,
         latency_ms=answer.latency_ms,
     )
     asked.tell(answer)

@@ -1,19 +1,26 @@
-"""The ledger: each change, and the stored answers whose evidence it removed from the corpus."""
+"""The ledger: each change, the stored answers whose evidence it removed from the corpus, and these asked again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.cache import cache
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
+from realm_core.errors import RealmError
+from webapp.access.collections import access_of
+from webapp.asking import service as asking
 from webapp.documents import touched
 from webapp.documents.touched import Summary
-from webapp.models import CorpusChange, EvidenceBlock
+from webapp.metrics.middleware import listens
+from webapp.models import AskedAnswer, CorpusChange, EvidenceBlock
+from webapp.refusals import InvalidRequest
 
 _MOST_IN_LIST: Final = 40  # answers of one change that are recomputed for a list of changes
+MOST_AGAIN: Final = 50  # answers that are asked again at once: some seconds of the engine
 _KEPT_S: Final = 600  # retention and deletions may remove answers, so a summary expires
 
 
@@ -23,6 +30,15 @@ class LedgerRow:
 
     change: CorpusChange
     summary: Summary
+
+
+@dataclass(frozen=True)
+class AskedAgain:
+    """Of the answers that a change touched: how many were asked again since, have another answer now, and wait."""
+
+    asked: int
+    differing: int
+    waiting: int
 
 
 def with_summaries(changes: Iterable[CorpusChange]) -> list[LedgerRow]:
@@ -45,3 +61,49 @@ def summary(change: CorpusChange, most: int = touched.MOST_RECOMPUTED) -> Summar
 def answers(change: CorpusChange) -> QuerySet[EvidenceBlock, Any]:
     """The answers that had read what a change removed, as from `touched.reading`."""
     return touched.reading(change.blocks_gone, change.at)
+
+
+def asked_again(change: CorpusChange) -> AskedAgain:
+    """What became of the touched answers that were asked again after the change; the latest answer to each counts."""
+    since = AskedAnswer.objects.filter(again_of__in=_touched(change), created_at__gte=change.at).order_by("created_at")
+    latest = {
+        earlier: (before, now)
+        for earlier, before, now in since.values_list("again_of", "again_of__answer_text", "answer_text")
+    }
+    differing = sum(before != now for before, now in latest.values())
+    return AskedAgain(len(latest), differing, _waiting(change).count())
+
+
+def ask_again(change: CorpusChange, number: int, *, by: User) -> Iterator[AskedAnswer | Exception]:
+    """Ask the questions of touched answers again that were not since: the newest `number`; what came of each.
+
+    Each is looked for where its asker may look, of as many blocks and without the same ones; the answer is `by`'s.
+    """
+    wanted = [_request(earlier) for earlier in _waiting(change).select_related("asker")[:number]]
+    return asking.ask_many(wanted, asker=by, listens=listens())
+
+
+def waiting(change: CorpusChange) -> int:
+    """How many touched answers can be asked again at once."""
+    return min(MOST_AGAIN, _waiting(change).count())
+
+
+def _touched(change: CorpusChange) -> QuerySet[AskedAnswer]:
+    read = EvidenceBlock.objects.filter(answer=OuterRef("pk"), block_id__in=change.blocks_gone)
+    return AskedAnswer.objects.filter(Exists(read), created_at__lte=change.at)
+
+
+def _waiting(change: CorpusChange) -> QuerySet[AskedAnswer]:
+    again = AskedAnswer.objects.filter(again_of=OuterRef("pk"), created_at__gte=change.at)
+    return _touched(change).exclude(Exists(again)).defer("payload").order_by("-created_at", "pk")
+
+
+def _request(earlier: AskedAnswer) -> asking.AskRequest | Exception:
+    # Whoever asks again may read more than the asker, whose answer would then change for another reason.
+    access = access_of(earlier.asker or AnonymousUser())
+    where = {"collections": earlier.collections, "filters": earlier.filters}
+    try:
+        checked = asking.checked(earlier.question, earlier.k, earlier.exclude, **where, access=access)
+    except (InvalidRequest, RealmError) as error:  # its collection is no more
+        return error
+    return replace(checked, again_of=earlier)

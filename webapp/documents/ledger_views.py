@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
+from webapp.access import limits
+from webapp.asking.places import batch_place
 from webapp.documents import ledger, touched
-from webapp.models import ChangeKind, CorpusChange
-from webapp.pages.guards import staff_only
+from webapp.models import AskedAnswer, ChangeKind, CorpusChange
+from webapp.pages.guards import staff_member, staff_only
+from webapp.serving.engine import EngineUnavailable
 
 _PAGE_SIZE: Final = 25
 
@@ -42,5 +46,42 @@ def change_page(request: HttpRequest, pk: int) -> HttpResponse:
     return render(
         request,
         "manage/document_change.html",
-        {"change": change, "page": page, "rows": rows, "summary": ledger.summary(change)},
+        {
+            "change": change,
+            "page": page,
+            "rows": rows,
+            "summary": ledger.summary(change),
+            "again": ledger.asked_again(change),
+            "most_again": ledger.MOST_AGAIN,
+        },
     )
+
+
+@staff_only
+@require_POST
+def ask_again(request: HttpRequest, pk: int) -> HttpResponse:
+    """Ask the questions of the touched answers again, as many at once as the limits allow."""
+    change = get_object_or_404(CorpusChange, pk=pk)
+    number = ledger.waiting(change)
+    allowance = limits.count(request, number) if number else None
+    granted = number if allowance is None else allowance.granted
+    if allowance is not None and not granted:
+        messages.error(request, f"That was a lot of questions. Ask again in {allowance.reset_s} seconds.")
+    elif granted:
+        try:
+            with batch_place():
+                results = list(ledger.ask_again(change, granted, by=staff_member(request)))
+        except EngineUnavailable as error:
+            messages.error(request, str(error))
+        else:
+            _say(request, results)
+    return redirect("manage-document-change-page", pk)
+
+
+def _say(request: HttpRequest, results: list[AskedAnswer | Exception]) -> None:
+    failed = [one for one in results if isinstance(one, Exception)]
+    number = len(results) - len(failed)
+    if number:
+        messages.success(request, f"{number:,} question{' was' if number == 1 else 's were'} asked again.")
+    if failed:
+        messages.error(request, f"{len(failed):,} could not be asked again. {failed[0]}")

@@ -20,6 +20,7 @@ console = [
     path("documents/purges/<uuid:pk>/", purge_views.purge_page, name="manage-purge"),
     path("documents/changes/", ledger_views.change_list, name="manage-document-changes"),
     path("documents/changes/<int:pk>/", ledger_views.change_page, name="manage-document-change-page"),
+    path("documents/changes/<int:pk>/again/", ledger_views.ask_again, name="manage-document-change-again"),
 ]
 
 site = [
